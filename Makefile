@@ -1,0 +1,40 @@
+# `make demo` and `make test` need Python 3.11 or later and make; they set up their own virtual environment.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+CODE := events actors projections app examples benchmarks
+
+.PHONY: setup demo test lint types contracts check benchmark clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Redraft needs Python 3.11 or later; name one: make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: $(READY)
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy $(CODE)
+
+contracts: $(READY)
+	$(BIN)/lint-imports
+
+check: lint types contracts test
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/loop.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

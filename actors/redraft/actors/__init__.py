@@ -1,0 +1,61 @@
+"""Who decides and who works: roles, workflows, the decider, and what runs them."""
+
+from redraft.actors.condition_text import parse_condition, print_condition
+from redraft.actors.mermaid import print_mermaid
+from redraft.actors.plan_check import check_plan
+from redraft.actors.plan_python import print_python
+from redraft.actors.plan_yaml import print_plan, read_plan
+from redraft.actors.roles import Actor, Context, critic, generator, publisher, refiner
+from redraft.actors.workflow import Workflow, parallel, repeat, step
+from redraft.events.conditions import (
+    approved,
+    cost,
+    elapsed,
+    errors,
+    oscillating,
+    outputs,
+    plateau,
+    score,
+    tokens,
+)
+from redraft.events.content import Brief, Critique, Draft, History, Receipt, Revision
+from redraft.events.errors import PermanentError, StepError
+from redraft.events.plan import Retry
+
+__all__ = [
+    "Actor",
+    "Brief",
+    "Context",
+    "Critique",
+    "Draft",
+    "History",
+    "PermanentError",
+    "Receipt",
+    "Retry",
+    "Revision",
+    "StepError",
+    "Workflow",
+    "approved",
+    "check_plan",
+    "cost",
+    "critic",
+    "elapsed",
+    "errors",
+    "generator",
+    "oscillating",
+    "outputs",
+    "parallel",
+    "parse_condition",
+    "plateau",
+    "print_condition",
+    "print_mermaid",
+    "print_plan",
+    "print_python",
+    "publisher",
+    "read_plan",
+    "refiner",
+    "repeat",
+    "score",
+    "step",
+    "tokens",
+]

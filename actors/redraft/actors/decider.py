@@ -1,0 +1,178 @@
+"""`decide(state, message) -> events`: what happens to a run when a message comes. Pure: time comes with the message.
+
+An outcome counts only for a request that is still open, at its attempt and for its draft; any other is ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import assert_never
+
+import msgspec
+
+from redraft.actors.evolve import evolve
+from redraft.actors.interpreter import GRACE, cancelled, next_event
+from redraft.actors.run_state import OpenStep, RunState
+from redraft.events.bus import DELIVERY_LIMIT
+from redraft.events.commands import (
+    CancelRun,
+    ConfirmStep,
+    Critiqued,
+    ExpireStep,
+    Failed,
+    Generated,
+    Message,
+    OutcomeMessage,
+    Published,
+    Refined,
+    RetryStep,
+    StartRun,
+    request_id,
+)
+from redraft.events.content import MAX_DRAFT_BYTES, new_draft
+from redraft.events.domain_events import (
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    FailureKind,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.errors import ContentError
+from redraft.events.plan import Retry
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What happened, and the state after it."""
+
+    events: tuple[DomainEvent, ...]
+    state: RunState
+
+
+def decide(state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES) -> tuple[DomainEvent, ...]:
+    """The events that a message brings about at this time (UTC); none when it is late, foreign or a duplicate.
+
+    `limit` is the largest draft, in bytes, that is accepted.
+    """
+    return handle(state, message, now, limit).events
+
+
+def handle(state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES) -> Decision:
+    """As `decide`, with the state that the events make, so that nobody need fold them again."""
+    first = _first(state, message, now, limit)
+    events: list[DomainEvent] = []
+    while first is not None:
+        events.append(first)
+        state = evolve(state, first)
+        first = next_event(state, now)
+    return Decision(tuple(events), state)
+
+
+def _first(state: RunState, message: Message, now: datetime, limit: int) -> DomainEvent | None:
+    match message:
+        case StartRun(_, plan, brief, key):
+            return RunStarted(plan, brief, now, key) if state.status == "new" else None
+        case CancelRun(_, reason):
+            return cancelled(state, reason) if state.status == "running" else None
+        case RetryStep():
+            return _retried(state, message, now)
+        case ExpireStep():
+            return _expired(state, message, now)
+        case ConfirmStep():
+            return _lost(state, message, now)
+        case Generated() | Critiqued() | Refined() | Published() | Failed():
+            return _outcome(state, message, now, limit)
+        case _:
+            assert_never(message)
+
+
+def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:
+    asked = state.open.get(message.path)
+    if asked is None or asked.attempt != message.attempt or asked.retry_at is not None:
+        return None
+    try:
+        return _accepted(state, asked, message, now, limit)
+    except ContentError as error:
+        return _failure(state, message, asked, "invalid", str(error), now)
+
+
+def _accepted(
+    state: RunState, asked: OpenStep, message: OutcomeMessage, now: datetime, limit: int
+) -> DomainEvent | None:
+    role, path, attempt = asked.step.role, message.path, message.attempt
+    match message:
+        case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
+            draft = new_draft(state.drafts + 1, text, media_type, limit)
+            return DraftGenerated(path, attempt, draft, usage)
+        case Refined(text=text, changes=changes, exit=leaving, usage=usage) if role == "refiner" and asked.draft:
+            draft = new_draft(state.drafts + 1, text, state.media_type, limit)
+            return DraftRefined(path, attempt, asked.draft, draft, changes, leaving, usage)
+        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked.draft:
+            if not 0.0 <= critique.score <= 1.0:
+                fault = f"a score of {critique.score:g} is not in 0..1"
+                return _failure(state, message, asked, "invalid", fault, now)
+            return DraftCritiqued(path, attempt, ref, critique, usage)
+        case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked.draft:
+            return DraftPublished(path, attempt, ref, receipt, usage)
+        case Failed(kind=kind, message=fault, retryable=retryable):
+            return _failure(state, message, asked, kind, fault, now, retryable=retryable)
+        case Generated() | Refined() | Critiqued() | Published():
+            return None
+        case _:
+            assert_never(message)
+
+
+def _failure(
+    state: RunState,
+    message: OutcomeMessage | ExpireStep | ConfirmStep,
+    asked: OpenStep,
+    kind: FailureKind,
+    fault: str,
+    now: datetime,
+    *,
+    retryable: bool = True,
+) -> StepFailed:
+    retry = asked.step.retry
+    again = retryable and message.attempt < retry.attempts
+    wait = backoff(retry, message.attempt, request_id(message.run, message.path, message.attempt))
+    return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None)
+
+
+def _retried(state: RunState, message: RetryStep, now: datetime) -> StepRequested | None:
+    asked = state.open.get(message.path)
+    if asked is None or asked.attempt != message.attempt or asked.retry_at is None or now < asked.retry_at:
+        return None
+    due = now + timedelta(seconds=asked.step.timeout) + GRACE
+    return msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)
+
+
+def _expired(state: RunState, message: ExpireStep, now: datetime) -> StepFailed | None:
+    asked = state.open.get(message.path)
+    if asked is None or asked.attempt != message.attempt or asked.retry_at is not None or now < asked.due:
+        return None
+    return _failure(state, message, asked, "timeout", f"no answer by {asked.due:%Y-%m-%d %H:%M:%S} UTC", now)
+
+
+def is_open(state: RunState, path: str, attempt: int) -> bool:
+    """Whether this attempt was asked for and has no answer."""
+    asked = state.open.get(path)
+    return asked is not None and asked.attempt == attempt and asked.retry_at is None
+
+
+def _lost(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:
+    """A request that comes back again and again, as when it ends every worker that takes it, has failed."""
+    asked = state.open.get(message.path)
+    if asked is None or not is_open(state, message.path, message.attempt) or message.sent < DELIVERY_LIMIT:
+        return None
+    return _failure(state, message, asked, "lost", f"sent {message.sent} times, and no worker answered", now)
+
+
+def backoff(retry: Retry, attempt: int, request: str) -> timedelta:
+    """The wait after a failed attempt (from 1): exponential, with a jitter of 0.5..1 made from the request's id."""
+    longest = min(retry.maximum, retry.initial * retry.factor ** min(attempt - 1, 64))
+    jitter = 0.5 + int.from_bytes(sha256(request.encode()).digest()[:4]) / 2**33
+    return timedelta(seconds=longest * jitter)

@@ -1,0 +1,297 @@
+"""How each event changes the state of its run. Pure: recovery folds these, and runs nobody's code again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from msgspec.structs import replace
+
+from redraft.actors.judgement import Judgement, join, judgement_of, reach
+from redraft.actors.run_state import (
+    Candidate,
+    Failure,
+    Fan,
+    Frame,
+    OpenStep,
+    RunState,
+    closing_body,
+    is_critic,
+)
+from redraft.events.content import DraftRef
+from redraft.events.domain_events import (
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.plan import Parallel, Repeat, Step
+
+
+def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
+    """The state after these events."""
+    for event in events:
+        state = evolve(state, event)
+    return state
+
+
+def evolve(state: RunState, event: DomainEvent) -> RunState:
+    """The state after this event."""
+    state = replace(state, version=state.version + 1)
+    match event:
+        case RunStarted(plan, brief, at):
+            return replace(state, status="running", plan=plan, brief=brief, started=at, frames=(Frame(plan.steps),))
+        case IterationStarted():
+            return _iteration_started(state, event)
+        case StepRequested():
+            return _requested(state, event)
+        case DraftGenerated() | DraftRefined():
+            return _drafted(state, event)
+        case DraftCritiqued():
+            return _critiqued(state, event)
+        case DraftPublished():
+            return _answered(_spent(state, event), event.path)
+        case StepFailed():
+            return _failed(state, event)
+        case LoopClosing():
+            return _closing(state, event)
+        case LoopEnded():
+            return _loop_ended(state, event)
+        case RunEnded():
+            return replace(state, status="ended", open={}, frames=())
+        case _:
+            assert_never(event)
+
+
+def _iteration_started(state: RunState, event: IterationStarted) -> RunState:
+    outermost = event.path.count("/") == 0
+    state = replace(state, iterations=state.iterations + outermost)
+    top = state.frames[-1]
+    if event.iteration > 1:
+        return _with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
+    node = top.body[top.index]
+    assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
+    judged = state.current if state.current and state.current.judgement else None
+    entered = Frame(node.body, event.path, node, iteration=1, best=judged, last=judged)
+    return replace(state, frames=(*state.frames[:-1], replace(top, due="nothing"), entered))
+
+
+def _requested(state: RunState, event: StepRequested) -> RunState:
+    top = state.frames[-1]
+    known = state.open.get(event.path)
+    if known is not None:
+        again = OpenStep(known.step, event)
+        return replace(state, open={**state.open, event.path: again})
+    if state.failure and not top.fan:
+        name = event.path.split("/")[0]
+        top = replace(top, index=next(n for n, node in enumerate(top.body) if node.name == name))
+    node = top.fan.node if top.fan else top.body[top.index]
+    match node:
+        case Parallel():
+            fan = top.fan or Fan(node)
+            step = node.judge if fan.judging and node.judge else node.steps[min(fan.requested, len(node.steps) - 1)]
+            top = replace(top, fan=replace(fan, requested=fan.requested + 1), due="nothing")
+        case Step():
+            step = node
+            top = replace(top, due="nothing")
+        case Repeat():
+            return state
+        case _:
+            assert_never(node)
+    asked = OpenStep(step, event)
+    return _with_top(replace(state, open={**state.open, event.path: asked}), top)
+
+
+def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
+    top = state.frames[-1]
+    state = replace(_spent(state, event), drafts=event.draft.version, media_type=event.draft.media_type)
+    ref = event.draft.ref
+    if top.fan:
+        number = len(top.fan.candidates) + 1
+        fan = replace(top.fan, candidates=(*top.fan.candidates, ref), answered=(*top.fan.answered, number))
+        return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
+    unchanged = isinstance(event, DraftRefined) and event.draft.sha256 == event.before.sha256
+    judgement = _judgement_of(state, event.before) if isinstance(event, DraftRefined) and unchanged else None
+    leaving = isinstance(event, DraftRefined) and event.exit
+    state = replace(state, current=Candidate(ref, judgement))
+    return _answered(_with_top(state, replace(top, heard=(), exit=leaving)), event.path)
+
+
+def _judgement_of(state: RunState, ref: DraftRef) -> Judgement | None:
+    """What was said of a draft that is still at hand."""
+    at_hand = (state.current, *(each for frame in state.frames for each in (frame.best, frame.last)))
+    return next((each.judgement for each in at_hand if each and each.ref == ref), None)
+
+
+def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
+    top = state.frames[-1]
+    state = _spent(state, event)
+    judgement = judgement_of(state.version, event.critique)
+    if top.fan:
+        asked = state.open.get(event.path)
+        number = _number_in(top.fan, event) if top.fan.judging else top.fan.node.steps.index(asked.step) if asked else 0
+        fan = replace(top.fan, heard=(*top.fan.heard, (number, judgement)))
+        return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
+    top = replace(top, heard=(*top.heard, judgement), index=top.index + 1)
+    return _settled(_with_top(_closed(state, event.path), top))
+
+
+def _number_in(fan: Fan, event: DraftCritiqued) -> int:
+    return fan.candidates.index(event.draft) if event.draft in fan.candidates else 0
+
+
+def _settled(state: RunState) -> RunState:
+    """Once the last critic in a row has spoken, what they said together becomes the draft's judgement."""
+    top = state.frames[-1]
+    if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
+        return state
+    judged = Candidate(state.current.ref, join(top.heard))
+    state = replace(state, current=judged, best=_better(state.best, judged))
+    return _with_top(state, replace(_remember(top, judged), heard=(), due="judged"))
+
+
+def _remember(frame: Frame, judged: Candidate) -> Frame:
+    if frame.node is None or judged.judgement is None:
+        return frame
+    peaks, window = reach(frame.node.until)
+    peak = max(judged.judgement.score, frame.peaks[-1] if frame.peaks else 0.0)
+    return replace(
+        frame,
+        best=_better(frame.best, judged),
+        last=judged,
+        peaks=(*frame.peaks, peak)[-peaks:],
+        seen=(*frame.seen, judged.ref.sha256)[-window - 1 :],
+    )
+
+
+def _better(best: Candidate | None, judged: Candidate) -> Candidate:
+    """The higher score; the earlier draft of two that are equal, as it needed less."""
+    if best is None or best.judgement is None or judged.judgement is None or best.ref == judged.ref:
+        return judged
+    return judged if judged.judgement.score > best.judgement.score else best
+
+
+def _fan_answered(state: RunState, top: Frame) -> RunState:
+    """Ends a Parallel node, or goes on to its judge, once enough of its steps have answered."""
+    fan = top.fan
+    if fan is None:
+        return state
+    role = fan.node.steps[0].role
+    enough = wanted(fan.node)
+    if fan.judging:
+        if len(fan.heard) < len(fan.candidates):
+            return _with_top(state, top)
+        return _fan_judged(state, top, fan)
+    if role == "critic" and len(fan.heard) >= enough:
+        joined = join([each for _, each in fan.heard], fan.node.combine, _weights(fan))
+        top = replace(top, fan=None, heard=(*top.heard, joined), index=top.index + 1)
+        return _settled(_with_top(_all_closed(state), top))
+    if role in ("generator", "refiner") and len(fan.candidates) >= enough:
+        fan = replace(fan, judging=True, requested=0)
+        return _with_top(_all_closed(state), replace(top, fan=fan))
+    if role == "publisher" and len(fan.answered) >= enough:
+        return _with_top(_all_closed(state), replace(top, fan=None, index=top.index + 1))
+    return _with_top(state, top)
+
+
+def _weights(fan: Fan) -> tuple[float, ...]:
+    return tuple(fan.node.weights[number] for number, _ in fan.heard) if fan.node.weights else ()
+
+
+def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
+    number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
+    chosen = Candidate(fan.candidates[number], judgement)
+    state = replace(state, current=chosen, best=_better(state.best, chosen))
+    top = replace(_remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
+    return _with_top(_all_closed(state), top)
+
+
+def wanted(node: Parallel) -> int:
+    """How many answers a Parallel node waits for."""
+    match node.wait:
+        case "all":
+            return len(node.steps)
+        case "first":
+            return 1
+        case count:
+            return count
+
+
+def _answered(state: RunState, path: str) -> RunState:
+    state = _closed(state, path)
+    top = state.frames[-1]
+    if top.fan:
+        fan = replace(top.fan, answered=(*top.fan.answered, len(top.fan.answered) + 1))
+        return _fan_answered(state, replace(top, fan=fan))
+    return _with_top(state, replace(top, index=top.index + 1))
+
+
+def _failed(state: RunState, event: StepFailed) -> RunState:
+    known = state.open.get(event.path)
+    if known is None:
+        return state
+    if event.retry_at is not None:
+        waiting = replace(known, retry_at=event.retry_at)
+        return replace(state, open={**state.open, event.path: waiting})
+    state = _closed(state, event.path)
+    fan = state.frames[-1].fan
+    if fan and not fan.judging and len(fan.node.steps) - fan.failed - 1 >= wanted(fan.node):
+        return _with_top(state, replace(state.frames[-1], fan=replace(fan, failed=fan.failed + 1)))
+    failure = Failure(event.path, event.message, publishing=known.step.role == "publisher")
+    state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
+    return _with_top(state, replace(state.frames[-1], fan=None))
+
+
+def _closing(state: RunState, event: LoopClosing) -> RunState:
+    top = state.frames[-1]
+    body = closing_body(top.node) if top.node else ()
+    closing = (event.outcome, event.reason)
+    return _with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=False))
+
+
+def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
+    leaving, outer = state.frames[-1], state.frames[-2]
+    at_hand = (state.current, leaving.best, leaving.last, state.best)
+    chosen = next((each for each in at_hand if each and each.ref == event.draft), Candidate(event.draft))
+    made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
+    outer = replace(
+        outer,
+        index=outer.index + 1,
+        outputs=(*outer.outputs, *made),
+        due="output" if outer.node else "nothing",
+        heard=(),
+    )
+    made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
+    loop = (event.outcome, event.reason) if outer.node is None else state.loop
+    return replace(
+        state,
+        frames=(*state.frames[:-2], outer),
+        open={},
+        current=chosen,
+        loop=loop,
+    )
+
+
+def _spent(state: RunState, event: DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished) -> RunState:
+    used = event.usage
+    return replace(state, usage=state.usage + used) if used.tokens or used.cost else state
+
+
+def _closed(state: RunState, path: str) -> RunState:
+    return replace(state, open={each: step for each, step in state.open.items() if each != path})
+
+
+def _all_closed(state: RunState) -> RunState:
+    return replace(state, open={}) if state.open else state
+
+
+def _with_top(state: RunState, top: Frame) -> RunState:
+    return replace(state, frames=(*state.frames[:-1], top))

@@ -1,0 +1,203 @@
+"""What a run does next, by its plan: one event at a time, until an answer is awaited or the run has ended. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from redraft.actors.judgement import Facts, Verdict, verdict
+from redraft.actors.run_state import Candidate, Fan, Frame, RunState, closing_body, prefix
+from redraft.events.content import DraftRef
+from redraft.events.domain_events import (
+    DomainEvent,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    StepRequested,
+)
+from redraft.events.plan import Node, Parallel, Repeat, Step
+
+GRACE: Final = timedelta(hours=1)
+"""How long after its timeout an answer is awaited: a request may wait in its queue before a worker takes it."""
+
+_UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
+
+
+def next_event(state: RunState, now: datetime) -> DomainEvent | None:
+    """What happens next, or None when nothing does until an answer comes."""
+    if state.status != "running":
+        return None
+    top = state.frames[-1]
+    if state.failure:
+        return _after_failure(state, top, now)
+    if top.fan:
+        return _next_of_fan(state, top, top.fan, now)
+    if state.open:
+        return None
+    if top.node is not None:
+        ended = _loop_decision(state, top, top.node, now)
+        if ended is not None:
+            return ended
+    if top.index < len(top.body):
+        return _enter(state, top, top.body[top.index], now)
+    return _after_body(state, top)
+
+
+def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEvent:
+    match node:
+        case Step():
+            return _request(state, node, prefix(top) + node.name, now)
+        case Parallel():
+            step = node.steps[0]
+            return _request(state, step, f"{prefix(top)}{node.name}/{step.name}", now)
+        case Repeat():
+            return IterationStarted(prefix(top) + node.name, 1)
+        case _:
+            assert_never(node)
+
+
+def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> DomainEvent | None:
+    inside = f"{prefix(top)}{fan.node.name}/"
+    if fan.judging and fan.node.judge:
+        if fan.requested == len(fan.candidates):
+            return None
+        path = f"{inside}{fan.node.judge.name}[{fan.requested + 1}]"
+        return _request(state, fan.node.judge, path, now, fan.candidates[fan.requested])
+    if fan.requested == len(fan.node.steps):
+        return None
+    step = fan.node.steps[fan.requested]
+    return _request(state, step, inside + step.name, now)
+
+
+def _request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:
+    due = now + timedelta(seconds=step.timeout) + GRACE
+    source = _source(state, step)
+    judged = source.judgement if source and step.role == "refiner" else None
+    return StepRequested(
+        path,
+        step.role,
+        step.actor,
+        1,
+        due,
+        draft or (source.ref if source and step.role != "generator" else None),
+        judged.critiques if judged else (),
+        judged.score if judged else None,
+        tuple(ref for frame in state.frames for ref in frame.outputs),
+    )
+
+
+def _source(state: RunState, step: Step) -> Candidate | None:
+    """The draft to work on: after a refinement that scored far lower, the best one again."""
+    current = state.current
+    if state.failure:
+        return state.best
+    top = state.frames[-1]
+    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
+        return current
+    best = top.best
+    if best is None or best.judgement is None:
+        return current
+    fell = best.judgement.score - current.judgement.score
+    return best if fell > top.node.rollback_margin else current
+
+
+def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:
+    """Whether the loop ends here: asked when critics have spoken or an inner loop has ended, never on an old score."""
+    if top.closing:
+        return _closed(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
+    if top.exit:
+        return _leave(state, top, loop, now, _UNJUDGED)
+    facts = _facts(state, top, now)
+    if top.due == "nothing" or facts is None:
+        return None
+    met = verdict(loop.until, facts, own_word=top.due == "judged")
+    return _loop_ended(state, top, met) if met else None
+
+
+def _after_body(state: RunState, top: Frame) -> DomainEvent:
+    if top.node is None:
+        return _run_ended(state)
+    if top.iteration < top.node.max_iterations:
+        return IterationStarted(top.path, top.iteration + 1)
+    limit = top.node.max_iterations
+    over = Verdict("exhausted", f"the limit of {limit} iteration{'s'[: limit > 1]} was reached")
+    return _leave(state, top, top.node, None, over)
+
+
+def _leave(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why: Verdict) -> DomainEvent:
+    """Ends a loop that no draft has satisfied; a last draft that nobody judged is judged first."""
+    unjudged = state.current is None or state.current.judgement is None
+    if unjudged and closing_body(loop):
+        return LoopClosing(top.path, why.outcome, why.reason)
+    return _loop_ended(state, top, why)
+
+
+def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded:
+    facts = _facts(state, top, now)
+    met = verdict(loop.until, facts, own_word=True) if facts else None
+    return _loop_ended(state, top, met if met and met.outcome == "accepted" else why)
+
+
+def _facts(state: RunState, top: Frame, now: datetime) -> Facts | None:
+    current = state.current
+    if current is None or current.judgement is None or state.started is None:
+        return None
+    return Facts(
+        current.judgement,
+        current.ref.sha256,
+        len(top.outputs),
+        (now - state.started).total_seconds(),
+        state.usage.tokens,
+        state.usage.cost,
+        top.peaks,
+        top.seen[:-1],
+    )
+
+
+def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded:
+    """The draft that met the condition leaves; when none did, the best judged one, or the last if the plan says so."""
+    kept = top.last if top.node and top.node.keep == "last" else top.best
+    chosen = state.current if why.outcome == "accepted" or kept is None else kept
+    if chosen is None:
+        return LoopEnded(top.path, why.outcome, why.reason, top.iteration, DraftRef(0, ""))
+    score = chosen.judgement.score if chosen.judgement else None
+    return LoopEnded(top.path, why.outcome, why.reason, top.iteration, chosen.ref, score)
+
+
+def _run_ended(state: RunState) -> RunEnded:
+    outcome, reason = state.loop or ("accepted", "every step is done")
+    return _ended(state, Verdict(outcome, reason), state.current)
+
+
+def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
+    score = chosen.judgement.score if chosen and chosen.judgement else None
+    return RunEnded(why.outcome, why.reason, state.iterations, chosen.ref if chosen else None, score)
+
+
+def cancelled(state: RunState, reason: str) -> RunEnded:
+    """The end of a run that a person stops; it names the best judged draft."""
+    return _ended(state, Verdict("cancelled", reason), state.best or state.current)
+
+
+def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
+    """A step failed for good: the run ends, or the best judged draft goes to what publishers the plan still has."""
+    failure, best = state.failure, state.best
+    if failure is None or state.open:
+        return None
+    reason = f"{failure.path} failed for good: {failure.message}"
+    if failure.publishing or state.plan.on_failure == "fail" or best is None:
+        return _ended(state, Verdict("failed", reason), best or state.current)
+    if top.node is not None:
+        score = best.judgement.score if best.judgement else None
+        return LoopEnded(top.path, "failed", reason, top.iteration, best.ref, score)
+    if top.fan:
+        return _next_of_fan(state, top, top.fan, now)
+    for node in top.body[top.index :]:
+        if not isinstance(node, Repeat) and _publishes(node):
+            return _enter(state, top, node, now)
+    return _ended(state, Verdict("exhausted", f"{reason}; the best draft so far was published"), best)
+
+
+def _publishes(node: Step | Parallel) -> bool:
+    return (node.role if isinstance(node, Step) else node.steps[0].role) == "publisher"

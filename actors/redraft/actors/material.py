@@ -1,0 +1,168 @@
+"""What a run's events have brought, kept so that requests can be given their texts: a text is stored only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from redraft.actors.judgement import merge
+from redraft.events.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
+from redraft.events.content import Brief, Critique, Draft, History, Round
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Recorded
+from redraft.events.errors import CodecError
+from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+
+ROUNDS: Final = 20
+"""How many rounds, the latest, a refiner is told of; so a request does not grow with its run."""
+
+
+class Material:
+    """The texts and critiques of one run, gathered event by event. `version` is that of the last event it has seen."""
+
+    def __init__(self, events: Iterable[Recorded] = ()) -> None:
+        self.version = 0
+        self._steps: dict[str, Step] = {}
+        self._brief = Brief("")
+        self._drafts: dict[int, Draft] = {}
+        self._critiques: dict[int, Critique] = {}
+        self._rounds: dict[int, Round] = {}
+        self._changes: dict[int, tuple[str, ...]] = {}
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Recorded) -> None:
+        """Takes in the next event of the run; one that was seen already is passed over."""
+        if event.version <= self.version:
+            return
+        self.version = event.version
+        data = event.data
+        match data:
+            case RunStarted():
+                self._brief, self._steps = data.brief, steps_of(data.plan)
+            case DraftGenerated():
+                self._drafts[data.draft.version] = data.draft
+            case DraftRefined():
+                self._drafts[data.draft.version] = data.draft
+                self._changes[data.draft.version] = data.changes
+            case DraftCritiqued():
+                self._critiques[event.version] = data.critique
+                self._judged(data)
+            case (
+                IterationStarted()
+                | StepRequested()
+                | DraftPublished()
+                | StepFailed()
+                | LoopClosing()
+                | LoopEnded()
+                | RunEnded()
+            ):
+                pass
+            case _:
+                assert_never(data)
+
+    def _judged(self, data: DraftCritiqued) -> None:
+        said, number = data.critique, data.draft.version
+        before = self._rounds.get(number)
+        self._rounds[number] = Round(
+            data.draft,
+            min(said.score, before.score) if before else said.score,
+            self._changes.get(number, ()),
+            (*before.suggestions, *said.suggestions) if before else said.suggestions,
+            (*before.errors, *said.errors) if before else said.errors,
+        )
+
+    def command(self, run: str, asked: StepRequested, sent: int = 1, *, confirmed: bool = False) -> Work:
+        """The very command that this request stands for, with its texts, as it is `sent` for the nth time.
+
+        Raises CodecError when the run's events do not hold what the request names.
+        """
+        step = self._steps.get(step_key(asked.path))
+        if step is None:
+            raise CodecError(f"the plan of run {run} has no step {asked.path}")
+        request = Request(
+            request_id(run, asked.path, asked.attempt),
+            run,
+            asked.path,
+            asked.actor,
+            asked.attempt,
+            step.timeout,
+            self._brief,
+            step.options,
+            tuple(self._drafts[ref.version] for ref in asked.outputs),
+            sent,
+            confirmed,
+        )
+        match asked.role:
+            case "generator":
+                return Generate(request)
+            case "critic":
+                return CritiqueDraft(request, self._draft(run, asked))
+            case "refiner":
+                critique = merge([self._critiques[version] for version in asked.critiques], asked.score)
+                return Refine(request, self._draft(run, asked), critique, self._history())
+            case "publisher":
+                return Publish(request, self._draft(run, asked))
+            case _:
+                assert_never(asked.role)
+
+    def _draft(self, run: str, asked: StepRequested) -> Draft:
+        draft = self._drafts.get(asked.draft.version) if asked.draft else None
+        if draft is None or draft.ref != asked.draft:
+            raise CodecError(f"run {run} has no draft {asked.draft} that {asked.path} could work on")
+        return draft
+
+    def _history(self) -> History:
+        rounds = tuple(self._rounds.values())[-ROUNDS:]
+        return history_of(rounds)
+
+
+def history_of(rounds: tuple[Round, ...]) -> History:
+    """What became of suggestions and errors over these rounds, oldest first."""
+    if not rounds:
+        return History()
+    named = [dict.fromkeys((*each.errors, *each.suggestions)) for each in rounds]
+    raised, earlier = named[-1], dict.fromkeys(line for lines in named[:-1] for line in lines)
+    before = named[-2] if len(named) > 1 else {}
+    return History(
+        rounds,
+        tuple(raised),
+        tuple(line for line in earlier if line not in raised),
+        tuple(line for line in raised if line in earlier and line not in before),
+    )
+
+
+def steps_of(plan: Plan) -> dict[str, Step]:
+    """Every step of a plan by its key: its path without iterations."""
+    return {key: step for node in plan.steps for key, step in _keyed(node, "")}
+
+
+def _keyed(node: Node, inside: str) -> Iterable[tuple[str, Step]]:
+    match node:
+        case Step():
+            yield inside + node.name, node
+        case Parallel():
+            for step in (*node.steps, *((node.judge,) if node.judge else ())):
+                yield f"{inside}{node.name}/{step.name}", step
+        case Repeat():
+            for child in node.body:
+                yield from _keyed(child, f"{inside}{node.name}/")
+        case _:
+            assert_never(node)
+
+
+def step_key(path: str) -> str:
+    """A path without its iterations: `Refinement[2]/judge` is the step `Refinement/judge`."""
+    return "/".join(part.partition("[")[0] for part in path.split("/"))

@@ -1,0 +1,162 @@
+"""Parts of a workflow: steps, loops and parallels, each a node of the plan with the actors that it was given.
+
+parallel("Panel", clarity, step(facts, timeout=60), combine="median")
+repeat("Chapters", until=outputs >= 5, max_iterations=5, body=[write, repeat("Refinement", ...)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+from redraft.actors.condition_text import parse_condition
+from redraft.actors.plan_check import check_nodes
+from redraft.actors.plan_paths import steps_in
+from redraft.actors.roles import Actor
+from redraft.actors.values import shown
+from redraft.events.conditions import Condition
+from redraft.events.errors import ActorError, PlanError
+from redraft.events.plan import Combine, Keep, Node, Option, Parallel, Repeat, Retry, Role, Step
+
+Actors: TypeAlias = Mapping[str, Actor]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node of a plan and the actors in it, by name."""
+
+    node: Node
+    actors: Actors = field(default_factory=lambda: MappingProxyType({}))
+
+
+Member: TypeAlias = Actor | Part | Node
+"""What a workflow is built of. An actor stands for a step of its own name; nodes are for actors that live elsewhere."""
+
+_RETRY: Final = Retry()
+
+
+def step(
+    actor: Actor | str,
+    *,
+    name: str | None = None,
+    role: Role | None = None,
+    timeout: float = 300.0,
+    retry: Retry = _RETRY,
+    options: dict[str, Option] | None = None,
+) -> Part:
+    """A step by this actor, named as the actor unless `name` is given.
+
+    `timeout` is seconds for one attempt, above 0 and at most 24 hours. `options` go to the actor as `context.options`.
+    An actor that lives elsewhere is given by its name, with its `role`. Raises PlanError.
+    """
+    known, acts = (actor.name, actor.role) if isinstance(actor, Actor) else (actor, role)
+    if acts is None:
+        raise PlanError(
+            shown(known), f'role is missing; write step({shown(known)}, role="critic"), or give the actor itself'
+        )
+    if role not in (None, acts):
+        raise PlanError(known, f"role is {shown(role)}, but this actor is a {acts}; leave the role out")
+    given: dict[str, Option] = {} if options is None else deepcopy(options)
+    node = Step(acts, known, known if name is None else name, timeout, retry, given)
+    return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
+
+
+def parallel(
+    name: str,
+    *steps: Member,
+    wait: int | Literal["all", "first"] = "all",
+    combine: Combine = "min",
+    weights: Sequence[float] = (),
+    judge: Member | None = None,
+) -> Part:
+    """Steps of one role at the same time; see `redraft.events.plan.Parallel`. Raises PlanError."""
+    parts = as_parts(steps)
+    judging = as_parts([] if judge is None else [judge])
+    nodes = tuple(_step_of(part.node, name) for part in parts)
+    judges = [_step_of(part.node, name) for part in judging]
+    node = Parallel(name, nodes, wait, combine, tuple(weights), judges[0] if judges else None)
+    return _part(node, join_actors(part.actors for part in [*parts, *judging]))
+
+
+def repeat(
+    name: str,
+    *,
+    until: Condition | str,
+    max_iterations: int,
+    body: Iterable[Member],
+    keep: Keep = "best",
+    rollback_margin: float = 0.1,
+) -> Part:
+    """A loop that passes through `body` until the condition, given as such or as its text, holds.
+
+    It makes `max_iterations` passes at most (at least 1). `keep` says which draft leaves it; a refinement that scores
+    lower than the best by more than `rollback_margin` (0..1) is given up. Raises PlanError, ConditionError.
+    """
+    parts = as_parts(body)
+    condition = parse_condition(until) if isinstance(until, str) else until
+    node = Repeat(name, condition, max_iterations, tuple(part.node for part in parts), keep, rollback_margin)
+    return _part(node, join_actors(part.actors for part in parts))
+
+
+def as_parts(members: Iterable[Member]) -> tuple[Part, ...]:
+    """These members as parts; raises PlanError on anything else."""
+    if not _is_iterable(members):
+        raise PlanError(_word_for(members), "a list of actors, steps and loops is due here; put this one in [ ]")
+    return tuple(as_part(member) for member in members)
+
+
+def as_part(member: object) -> Part:
+    """This member as a part; an actor becomes a step of its own name. Raises PlanError on anything else."""
+    match member:
+        case Part():
+            return member
+        case Actor():
+            return step(member)
+        case Step() | Parallel() | Repeat():
+            return _part(member, {})
+        case _:
+            fault = (
+                "this is no part of a workflow; decorate the function with @generator, @critic, @refiner or @publisher"
+            )
+            raise PlanError(_word_for(member), fault)
+
+
+def join_actors(groups: Iterable[Actors]) -> Actors:
+    """These groups of actors as one; raises ActorError when two different actors have one name."""
+    joined: dict[str, Actor] = {}
+    for name, actor in (each for group in groups for each in group.items()):
+        if joined.setdefault(name, actor) != actor:
+            raise ActorError(f"two different actors are named {name!r}; give one of them another name=")
+    return MappingProxyType(joined)
+
+
+def check_roles(nodes: Iterable[Node], actors: Actors) -> None:
+    """Raises ActorError when a step names one of these actors in a role that it does not have."""
+    for path, node in steps_in(nodes):
+        actor = actors.get(node.actor)
+        if actor is not None and actor.role != node.role:
+            raise ActorError(
+                f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
+            )
+
+
+def _word_for(member: object) -> str:
+    return str(getattr(member, "name", None) or getattr(member, "__name__", None) or shown(member))
+
+
+def _is_iterable(members: object) -> bool:
+    return isinstance(members, Iterable)
+
+
+def _part(node: Node, actors: Actors) -> Part:
+    check_nodes((node,), "")
+    return Part(node, MappingProxyType(dict(actors)))
+
+
+def _step_of(node: Node, name: str) -> Step:
+    if not isinstance(node, Step):
+        raise PlanError(f"{name}/{node.name}", "only steps go in parallel; take the loop or parallel out")
+    return node

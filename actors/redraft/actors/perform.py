@@ -1,0 +1,167 @@
+"""One piece of work: a request goes in, the actor's function is called under its deadline, an outcome comes out.
+
+Whatever the function does wrong becomes an outcome too: what it raises, what it returns, how long it takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+from typing import Final, TypeVar, assert_never
+
+import msgspec
+
+from redraft.actors.roles import Actor, Context
+from redraft.actors.threads import in_thread
+from redraft.events.commands import (
+    Critiqued,
+    CritiqueDraft,
+    Failed,
+    Generate,
+    Generated,
+    OutcomeMessage,
+    Publish,
+    Published,
+    Refine,
+    Refined,
+    Request,
+    Work,
+)
+from redraft.events.content import MAX_DRAFT_BYTES, Critique, Draft, Receipt, Revision, checked
+from redraft.events.domain_events import FailureKind
+from redraft.events.errors import ContentError, PermanentError, StepError
+
+LONGEST: Final = 2000
+"""How many characters of an error's message are kept."""
+
+T = TypeVar("T")
+
+
+class _Wrong(Exception):
+    """The function returned what its role does not allow."""
+
+
+async def perform(actor: Actor, work: Work, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
+    """The outcome of the work; `limit` is the largest draft, in bytes, that is accepted. Raises only CancelledError."""
+    request = work.request
+    context = Context(
+        request.run, request.path, request.attempt, request.timeout, request.id, dict(request.options), request.outputs
+    )
+    try:
+        returned = await _called(actor, work, context)
+        return _outcome(actor, work, returned, context, limit)
+    except _Deadline:
+        return _failed(request, "timeout", f"{actor.name} took longer than {request.timeout:g} s")
+    except (_Wrong, ContentError) as error:
+        return _failed(request, "invalid", f"{actor.name} {error}")
+    except PermanentError as error:
+        return _failed(request, "error", str(error) or type(error).__name__, retryable=False)
+    except StepError as error:
+        return _failed(request, "error", str(error) or type(error).__name__)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
+        return _failed(request, "error", f"{actor.name} raised {type(error).__name__}: {error}")
+
+
+class _Deadline(Exception):
+    pass
+
+
+async def _called(actor: Actor, work: Work, context: Context) -> object:
+    values = {name: _value(name, work, context) for name in actor.takes}
+    deadline = asyncio.timeout(work.request.timeout)
+    task = asyncio.current_task()
+    try:
+        async with deadline:
+            if actor.is_async:
+                return await actor.function(**values)
+            return await in_thread(partial(actor.function, **values), actor.name)
+    except TimeoutError:
+        if deadline.expired():
+            raise _Deadline from None
+        raise
+    except asyncio.CancelledError:
+        if task is not None and task.cancelling():
+            raise
+        raise RuntimeError("its own work was cancelled") from None
+
+
+def _value(name: str, work: Work, context: Context) -> object:
+    match name:
+        case "brief":
+            return work.request.brief
+        case "context":
+            return context
+        case "draft" if not isinstance(work, Generate):
+            return work.draft
+        case "critique" if isinstance(work, Refine):
+            return work.critique
+        case "history" if isinstance(work, Refine):
+            return work.history
+        case _:
+            raise PermanentError(f"a {type(work).__name__} request has no {name!r}: it reached the wrong actor")
+
+
+def _outcome(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:
+    asked, usage = work.request, context.usage
+    match work:
+        case Generate():
+            text, media_type = _text(returned, asked.brief.media_type)
+            _fits(text, limit)
+            return Generated(asked.run, asked.path, asked.attempt, text, media_type, usage)
+        case CritiqueDraft(draft=draft):
+            critique = normalised(actor, _typed(returned, Critique))
+            return Critiqued(asked.run, asked.path, asked.attempt, draft.ref, critique, usage)
+        case Refine():
+            revision = Revision(returned) if isinstance(returned, str) else _typed(returned, Revision)
+            _fits(revision.text, limit)
+            return Refined(asked.run, asked.path, asked.attempt, revision.text, revision.changes, revision.exit, usage)
+        case Publish(draft=draft):
+            receipt = Receipt(returned) if isinstance(returned, str) else _typed(returned, Receipt)
+            return Published(asked.run, asked.path, asked.attempt, draft.ref, receipt, usage)
+        case _:
+            assert_never(work)
+
+
+def _text(returned: object, media_type: str) -> tuple[str, str]:
+    match returned:
+        case str():
+            return returned, media_type
+        case Draft():
+            return returned.text, returned.media_type
+        case _:
+            raise _Wrong(f"returned {_shown(returned)}, not a str or Draft")
+
+
+def _fits(text: str, limit: int) -> None:
+    checked(text, "returned a text that cannot be a draft", limit)
+
+
+def _typed(returned: object, kind: type[T]) -> T:
+    """The value itself, once every field of it has its declared type; lists become tuples."""
+    if not isinstance(returned, kind):
+        raise _Wrong(f"returned {_shown(returned)}, not a {kind.__name__}")
+    try:
+        return msgspec.convert(msgspec.to_builtins(returned), kind, strict=True)
+    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+        raise _Wrong(f"returned a {kind.__name__} that is wrong: {error}") from None
+
+
+def normalised(actor: Actor, critique: Critique) -> Critique:
+    """The critique with its score turned from the critic's scale to 0..1 and the critic's name in it."""
+    low, high = actor.scale
+    if not (math.isfinite(critique.score) and low <= critique.score <= high):
+        raise _Wrong(f"gave a score of {critique.score:g}, outside its scale of {low:g} to {high:g}")
+    score = (critique.score - low) / (high - low)
+    return msgspec.structs.replace(critique, score=score, critic=actor.name)
+
+
+def _shown(value: object) -> str:
+    kind = type(value).__name__
+    return "nothing" if value is None else f"a {kind}"
+
+
+def _failed(request: Request, kind: FailureKind, message: str, *, retryable: bool = True) -> Failed:
+    plain = message.encode(errors="replace").decode()
+    cut = plain if len(plain) <= LONGEST else plain[:LONGEST] + "…"
+    return Failed(request.run, request.path, request.attempt, kind, cut, retryable)

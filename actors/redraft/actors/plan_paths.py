@@ -1,0 +1,53 @@
+"""Names in a plan, and the paths that they make: `Chapters/Refinement/judge`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never
+
+from redraft.actors.values import shown
+from redraft.events.errors import PlanError
+from redraft.events.plan import Node, Parallel, Repeat, Step
+
+MAX_NAME: Final = 100
+"""The longest name of a workflow, node or actor, in characters."""
+
+
+def path_of(parent: str, name: object) -> str:
+    """A node's path in its plan: the names of the loops and parallels around it, and its own."""
+    known = str(name) if is_name(name) else shown(name)
+    return f"{parent}/{known}" if parent else known
+
+
+def steps_in(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Step]]:
+    """Every step with its path, in the order of the plan; a parallel's judge comes after its steps."""
+    for node in nodes:
+        path = path_of(parent, node.name)
+        match node:
+            case Step():
+                yield path, node
+            case Parallel():
+                yield from steps_in(node.steps if node.judge is None else (*node.steps, node.judge), path)
+            case Repeat():
+                yield from steps_in(node.body, path)
+            case _:
+                assert_never(node)
+
+
+def is_name(name: object) -> bool:
+    """Whether this is 1 to 100 letters, digits, `_` and `-`, letters of any script included."""
+    if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
+        return False
+    return f"_{name.replace('-', '_')}".isidentifier()
+
+
+def check_name(path: str, name: object, what: str) -> None:
+    """Raises PlanError unless this is a name; `what` says whose: a workflow, node or actor."""
+    if is_name(name):
+        return
+    setting = "actor" if what == "actor" else "name"
+    if name is None or (isinstance(name, str) and not name):
+        raise PlanError(path, f"{setting} is empty; give the {what} a name")
+    if isinstance(name, str) and len(name) > MAX_NAME:
+        raise PlanError(path, f"{setting} has {len(name):,} characters; shorten it to {MAX_NAME}")
+    raise PlanError(path, f"{setting} {shown(name)} cannot be used; write only letters, digits, _ and -")

@@ -1,0 +1,116 @@
+"""The words of the YAML form, and plans written in it. Settings that have their default are left out."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+import msgspec
+import yaml
+
+from redraft.actors.condition_text import print_condition
+from redraft.events.plan import Node, Parallel, Plan, Repeat, Retry, Role, Step
+
+VERBS: Final[dict[str, Role]] = {
+    "generate": "generator",
+    "critique": "critic",
+    "refine": "refiner",
+    "publish": "publisher",
+}
+"""What each role does, as the first word of a step."""
+
+KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "plan": ("name", "steps", "on_failure"),
+    "step": ("actor", "name", "timeout", "retry", "with"),
+    "retry": ("attempts", "initial", "factor", "maximum"),
+    "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "body"),
+    "parallel": ("name", "wait", "combine", "weights", "judge", "steps"),
+}
+"""The keys of each mapping, in the order in which they are written."""
+
+_WIDTH: Final = 110
+_VERB_OF: Final = {role: verb for verb, role in VERBS.items()}
+
+Document: TypeAlias = dict[str, object]
+
+
+def print_plan(plan: Plan) -> str:
+    """The YAML text of a plan that passes `check_plan`; `read_plan` reads it as an equal plan."""
+    document: Document = {"name": plan.name, "steps": [_node(node) for node in plan.steps]}
+    if plan.on_failure != "fail":
+        document["on_failure"] = plan.on_failure
+    written = yaml.dump(
+        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_WIDTH
+    )
+    return str(written)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Where representers are kept, as the library wants it."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    """Several lines as a block, and signs that would not come back as they are in double quotes."""
+    lines = text.split("\n")
+    block = len(lines) > 1 and text[0].isalnum() and all(line.isprintable() and line == line.rstrip() for line in lines)
+    style = "|" if block else None if text.isprintable() else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _node(node: Node) -> Document:
+    match node:
+        case Step():
+            return {_VERB_OF[node.role]: _step(node)}
+        case Repeat():
+            return {"repeat": _ordered("repeat", _changed(node) | _repeat(node))}
+        case Parallel():
+            return {"parallel": _ordered("parallel", _changed(node) | _parallel(node))}
+        case _:
+            assert_never(node)
+
+
+def _step(step: Step) -> Document:
+    document: Document = {"actor": step.actor}
+    if step.name != step.actor:
+        document["name"] = step.name
+    if step.timeout != 300:
+        document["timeout"] = _time(step.timeout)
+    if step.retry != Retry():
+        times = {key: _time(getattr(step.retry, key)) for key in ("initial", "maximum")}
+        document["retry"] = {key: times.get(key, value) for key, value in _changed(step.retry).items()}
+    if step.options:
+        document["with"] = step.options
+    return document
+
+
+def _repeat(repeat: Repeat) -> Document:
+    return {"name": repeat.name, "until": print_condition(repeat.until), "body": [_node(node) for node in repeat.body]}
+
+
+def _parallel(parallel: Parallel) -> Document:
+    document: Document = {"name": parallel.name, "steps": [_node(step) for step in parallel.steps]}
+    if parallel.weights:
+        document["weights"] = list(parallel.weights)
+    if parallel.judge is not None:
+        document["judge"] = _step(parallel.judge)
+    return document
+
+
+def _changed(struct: Repeat | Parallel | Retry) -> Document:
+    """The settings that are not their defaults."""
+    fields = msgspec.structs.fields(struct)
+    return {each.name: value for each in fields if (value := getattr(struct, each.name)) != each.default}
+
+
+def _ordered(kind: str, document: Document) -> Document:
+    return {key: document[key] for key in KEYS[kind] if key in document}
+
+
+def _time(seconds: float) -> str | float:
+    """`2m` rather than 120, where the whole of it is hours, minutes or seconds."""
+    for unit, length in (("h", 3600), ("m", 60), ("s", 1)):
+        if seconds and seconds % length == 0:
+            return f"{int(seconds // length)}{unit}"
+    return seconds

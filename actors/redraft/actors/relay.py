@@ -1,0 +1,94 @@
+"""From the log to the bus: every recorded request becomes a command in its actor's queue. The log is the outbox."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from redraft.actors.evolve import fold
+from redraft.actors.material import Material
+from redraft.events.bus import Bus, Letter, work_queue
+from redraft.events.codec import encode_message
+from redraft.events.commands import Work
+from redraft.events.domain_events import RunEnded, StepRequested
+from redraft.events.envelope import Origin, Recorded
+
+KEPT: Final = 1024
+"""How many runs' texts are kept in memory; those of others are read again when they are needed."""
+
+
+class Log(Protocol):
+    def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Recorded]]: ...
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+
+class Announcer(Protocol):
+    """Where every event is made known, for those who subscribe."""
+
+    async def announce(self, events: Sequence[Recorded]) -> None: ...
+
+
+class Relay:
+    """Publishes, in log order, the requests of the runs that it `owns`, and announces every event if it can.
+
+    Sending a request again is harmless: workers confirm one that may be a duplicate.
+    """
+
+    def __init__(self, log: Log, bus: Bus, owns: Callable[[str], bool], announcer: Announcer | None = None) -> None:
+        self._log = log
+        self._bus = bus
+        self._owns = owns
+        self._announcer = announcer
+        self._materials: OrderedDict[str, Material] = OrderedDict()
+
+    async def run(self, after: int, passed: Callable[[int], Awaitable[None]] | None = None) -> None:
+        """Follows the log from this position until it is cancelled, telling how far it has come after each batch."""
+        async for batch in self._log.tail(after):
+            events = [event for event in batch if self._owns(event.run)]
+            await self._publish(events)
+            if self._announcer is not None:
+                await self._announcer.announce(events)
+            if passed is not None:
+                await passed(batch[-1].position)
+
+    async def resend(self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False) -> int:
+        """Sends again every request of a run that has no answer, or that of one step; gives the number of them.
+
+        `sent` says for the how manieth time, `confirmed` that a worker may serve it without asking back.
+        """
+        events = await self._log.read(run)
+        open_steps = fold(event.data for event in events).open.values()
+        waiting = [step.request for step in open_steps if step.retry_at is None and path in ("", step.request.path)]
+        again = [event for event in events if isinstance(event.data, StepRequested) and event.data in waiting]
+        await self._publish(again, sent, confirmed=confirmed)
+        return len(again)
+
+    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> None:
+        letters: dict[str, list[Letter]] = {}
+        for event in events:
+            material = await self._material(event)
+            if isinstance(event.data, StepRequested):
+                queue = work_queue(event.data.role, event.data.actor)
+                work = material.command(event.run, event.data, sent, confirmed=confirmed)
+                letters.setdefault(queue, []).append(_letter(event, work))
+            elif isinstance(event.data, RunEnded):
+                self._materials.pop(event.run, None)
+        for queue, ready in letters.items():
+            await self._bus.publish(queue, ready)
+
+    async def _material(self, event: Recorded) -> Material:
+        material = self._materials.get(event.run)
+        if material is None or material.version < event.version - 1:
+            material = Material(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
+            self._materials[event.run] = material
+            if len(self._materials) > KEPT:
+                self._materials.popitem(last=False)
+        material.add(event)
+        return material
+
+
+def _letter(event: Recorded, work: Work) -> Letter:
+    name, body = encode_message(work)
+    return Letter(name, body, Origin(event.id, "relay", event.causation, event.correlation, event.trace), event.run)

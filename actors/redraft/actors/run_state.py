@@ -1,0 +1,134 @@
+"""The state of a run, as its events make it: where in the plan it stands, what is asked for, which draft is which."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from redraft.actors.judgement import Judgement
+from redraft.events.content import Brief, DraftRef, Usage
+from redraft.events.domain_events import Outcome, StepRequested
+from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+
+Status: TypeAlias = Literal["new", "running", "ended"]
+Due: TypeAlias = Literal["nothing", "judged", "output"]
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """A draft, and what was said of it, once its critics have spoken."""
+
+    ref: DraftRef
+    judgement: Judgement | None = None
+
+
+class OpenStep(msgspec.Struct, frozen=True):
+    """A request without an answer. While `retry_at` is set the last attempt has failed and the next is awaited."""
+
+    step: Step
+    request: StepRequested
+    retry_at: datetime | None = None
+
+    @property
+    def attempt(self) -> int:
+        return self.request.attempt
+
+    @property
+    def due(self) -> datetime:
+        return self.request.due
+
+    @property
+    def draft(self) -> DraftRef | None:
+        return self.request.draft
+
+
+class Fan(msgspec.Struct, frozen=True):
+    """A Parallel node in progress: what was asked, and what has come of it so far.
+
+    `requested` counts the steps asked for; `failed` those that will not answer; `candidates` are new drafts, and
+    `heard` the judgements so far: by the number of the critic, or, once `judging`, of the candidate (both from 0).
+    """
+
+    node: Parallel
+    requested: int = 0
+    failed: int = 0
+    answered: tuple[int, ...] = ()
+    candidates: tuple[DraftRef, ...] = ()
+    judging: bool = False
+    heard: tuple[tuple[int, Judgement], ...] = ()
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A body of nodes in progress: the plan's own (`node` is None), or one pass of a loop's.
+
+    `path` is the loop's without its iteration. `heard` is what the critics in a row have said of the current draft so
+    far; `due` says that the condition is to be looked at, and why; `exit` that a refiner has nothing more to change.
+    """
+
+    body: tuple[Node, ...]
+    path: str = ""
+    node: Repeat | None = None
+    index: int = 0
+    iteration: int = 0
+    closing: tuple[Outcome, str] | None = None
+    fan: Fan | None = None
+    heard: tuple[Judgement, ...] = ()
+    due: Due = "nothing"
+    exit: bool = False
+    best: Candidate | None = None
+    last: Candidate | None = None
+    peaks: tuple[float, ...] = ()
+    seen: tuple[str, ...] = ()
+    outputs: tuple[DraftRef, ...] = ()
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A step that failed for good."""
+
+    path: str
+    message: str
+    publishing: bool
+
+
+class RunState(msgspec.Struct, frozen=True):
+    """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended."""
+
+    status: Status = "new"
+    version: int = 0
+    plan: Plan = Plan("", ())
+    brief: Brief = Brief("")
+    started: datetime | None = None
+    frames: tuple[Frame, ...] = ()
+    open: dict[str, OpenStep] = {}
+    drafts: int = 0
+    media_type: str = "text/plain"
+    current: Candidate | None = None
+    best: Candidate | None = None
+    iterations: int = 0
+    usage: Usage = Usage()
+    loop: tuple[Outcome, str] | None = None
+    failure: Failure | None = None
+
+
+def prefix(frame: Frame) -> str:
+    """What stands before the names of a frame's nodes in their paths."""
+    if frame.node is None:
+        return ""
+    return f"{frame.path}[closing]/" if frame.closing else f"{frame.path}[{frame.iteration}]/"
+
+
+def is_critic(node: Node) -> bool:
+    """Whether a node judges the current draft itself."""
+    match node:
+        case Step(role=role):
+            return role == "critic"
+        case Parallel(steps=steps):
+            return steps[0].role == "critic"
+        case Repeat():
+            return False
+
+
+def closing_body(loop: Repeat) -> tuple[Node, ...]:
+    """The critics of a loop's own body, which judge a last draft that nobody has judged."""
+    return tuple(node for node in loop.body if is_critic(node))

@@ -1,0 +1,108 @@
+"""Reading briefs: a file, standard input, or the text itself. What is no text is refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import BinaryIO, Final
+
+from redraft.events.content import MAX_DRAFT_BYTES, Brief, checked
+from redraft.events.errors import ContentError
+
+STDIN: Final = "-"
+"""The source that means standard input."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_MEDIA_TYPES: Final = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".py": "text/x-python",
+    ".pyi": "text/x-python",
+}
+
+
+def read_brief(source: str, stdin: BinaryIO, *, as_text: bool = False, limit: int = MAX_DRAFT_BYTES) -> Brief:
+    """The brief that a source names: a file that exists, `-` for `stdin`, otherwise the text that it is.
+
+    `as_text` takes it as text whatever it looks like. `limit` is the largest size, in bytes of UTF-8. Raises
+    ContentError, naming what, where, and how to mend it, for all that is empty, too large, unreadable or not UTF-8
+    text, and for what looks like the path of a file (a suffix or a slash and no blank) when there is no such file.
+    """
+    if as_text or not source:
+        return _of_text(source, limit)
+    if source == STDIN:
+        return Brief(_decoded(_taken(stdin, "standard input", limit), "standard input", limit))
+    path = Path(source)
+    if _exists(path):
+        return Brief(_decoded(_read(path, limit), source, limit), media_type_of(source), source)
+    if looks_like_path(source):
+        raise ContentError(
+            f"{source}: there is no such file; mend the path, or give --text when this is the text itself"
+        )
+    return _of_text(source, limit)
+
+
+def looks_like_path(source: str) -> bool:
+    """Whether a source is meant as a file: it has a suffix or a slash, and no blank."""
+    return not any(map(str.isspace, source)) and ("/" in source or bool(PurePath(source).suffix))
+
+
+def media_type_of(source: str) -> str:
+    """The media type that a file's suffix stands for: Markdown, Python, otherwise plain text."""
+    return _MEDIA_TYPES.get(PurePath(source).suffix.lower(), "text/plain")
+
+
+def _of_text(text: str, limit: int) -> Brief:
+    checked(text, "the text", limit)
+    return Brief(text)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is something at this path; what cannot be a path at all is nothing."""
+    try:
+        path.stat()
+    except PermissionError as error:
+        raise ContentError(f"{path}: {error.strerror}; check the permissions of its folder") from None
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _read(path: Path, limit: int) -> bytes:
+    if path.is_dir():
+        raise ContentError(f"{path}: this is a folder; name a file, or add --text if it is the text")
+    try:
+        with path.open("rb") as file:
+            return _taken(file, str(path), limit, path.stat().st_size)
+    except OSError as error:
+        raise ContentError(f"{path}: {error.strerror}; check the file and its permissions") from None
+
+
+def _taken(file: BinaryIO, name: str, limit: int, size: int = 0) -> bytes:
+    """The bytes of a file, without a byte order mark; raises ContentError before more than the limit is read."""
+    most = limit + len(_BOM)
+    raw = b"" if size > most else file.read(most + 1)
+    text = raw.removeprefix(_BOM)
+    if size > most or len(text) > limit:
+        told = f"{size:,} bytes, more than" if size > most else "larger than"
+        remedy = "shorten or split it, or raise REDRAFT_DRAFT_LIMIT"
+        raise ContentError(f"{name}: {told} the limit of {limit:,} bytes; {remedy}")
+    return raw
+
+
+def _decoded(raw: bytes, name: str, limit: int) -> str:
+    text = raw.removeprefix(_BOM)
+    if raw.startswith(_UTF_16):
+        raise ContentError(f"{name}: this is UTF-16, not UTF-8; save it as UTF-8")
+    if b"\0" in text:
+        at = raw.index(b"\0")
+        raise ContentError(f"{name}: byte {at:,} is NUL, so this is a binary file; give a text file in UTF-8")
+    try:
+        decoded = text.decode()
+    except UnicodeDecodeError as error:
+        at = error.start + len(raw) - len(text)
+        raise ContentError(
+            f"{name}: byte {at:,} (0x{raw[at]:02x}, counted from 0) is not UTF-8; save the file as UTF-8"
+        ) from None
+    checked(decoded, name, limit)
+    return decoded

@@ -1,0 +1,175 @@
+"""Ruff as the critic `ruff` and the refiner `ruff-fix` for Python text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections import Counter
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Annotated, Final
+
+import msgspec
+from ruff import find_ruff_bin  # type: ignore[import-untyped]
+
+from redraft.actors.roles import Context, critic, refiner
+from redraft.app.builtin.command_run import recordable, refuse_unfinished, said_last, working_time
+from redraft.app.builtin.options import read_options
+from redraft.app.builtin.parsers import Finding, ruff_findings, ruff_suggestions
+from redraft.app.builtin.process import Finished, run_process
+from redraft.app.builtin.summary import LISTED, changed_lines, listed
+from redraft.app.builtin.workspace import environment, workspace
+from redraft.events.content import Brief, Critique, Draft, Revision
+from redraft.events.errors import PermanentError
+
+_OUTPUT_LIMIT: Final = 16 * 1024 * 1024
+_LINES_AT_LEAST: Final = 10
+_SYNTAX: Final = "invalid-syntax"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
+
+
+class RuffOptions(msgspec.Struct, frozen=True):
+    """What both can say. Without `config`, a configuration file, ruff reads none and uses its default rules.
+
+    `select` and `ignore` are rules, such as `E` or `F401`; `target` is the oldest Python that the text is for, `py312`.
+    """
+
+    config: str = ""
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    target: Annotated[str, msgspec.Meta(pattern="^(py3[0-9]{1,2})?$")] = ""
+
+
+class FixOptions(RuffOptions, frozen=True):
+    """What the refiner can say besides: also apply fixes that may change what the code does; do not format."""
+
+    unsafe: bool = False
+    format: bool = True
+
+
+@critic(name="ruff")
+async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
+    """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
+
+    Raises StepError past the deadline, PermanentError for wrong options or when ruff is missing.
+    """
+    options = read_options(RuffOptions, context.options, "ruff")
+    report = await _report(draft.text, options, brief, context, "ruff")
+    if report is None:
+        return Critique(0.0, errors=(f"more findings than ruff can tell in {_OUTPUT_LIMIT:,} bytes; is it Python?",))
+    findings = ruff_findings(report)
+    if broken := [each for each in findings if each.code == _SYNTAX]:
+        errors, more = listed([str(each) for each in broken])
+        return Critique(0.0, errors=errors, weaknesses=more)
+    errors, more = listed([str(each) for each in findings])
+    return Critique(
+        ruff_score(len(findings), draft.text),
+        errors=errors,
+        weaknesses=more,
+        suggestions=ruff_suggestions(report)[:LISTED],
+    )
+
+
+@refiner(name="ruff-fix")
+async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision:
+    """Applies ruff's safe fixes and formats; options: FixOptions. `changes` lists the findings that are gone.
+
+    A text with a syntax error comes back as it was. Raises as `ruff_critic` does.
+    """
+    options = read_options(FixOptions, context.options, "ruff-fix")
+    before = ruff_findings(await _report(draft.text, options, brief, context, "ruff-fix") or "")
+    if any(each.code == _SYNTAX for each in before):
+        return Revision(draft.text)
+    unsafe = ("--unsafe-fixes",) if options.unsafe else ()
+    fixed = await _text(("check", "--fix-only", *unsafe, *_rules(options)), draft.text, options, brief, context)
+    after = ruff_findings(await _report(fixed, options, brief, context, "ruff-fix") or "")
+    formatted = await _text(("format",), fixed, options, brief, context) if options.format else fixed
+    return Revision(formatted, (*_gone(before, after), *changed_lines(fixed, formatted, "ruff format")))
+
+
+def ruff_score(findings: int, text: str) -> float:
+    """`1 / (1 + 10 * findings / lines)`, where lines are those that are not blank, taken as 10 at least.
+
+    So one finding in a hundred lines costs 0.09, one in ten lines 0.5, and each finding less always shows.
+    """
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    return round(1 / (1 + 10 * findings / max(lines, _LINES_AT_LEAST)), 6)
+
+
+def _gone(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> tuple[str, ...]:
+    left = Counter((each.code, each.message) for each in after)
+    gone: list[str] = []
+    for each in before:
+        if left[each.code, each.message] > 0:
+            left[each.code, each.message] -= 1
+        else:
+            gone.append(f"fixed {each}")
+    first, more = listed(gone)
+    return (*first, *more)
+
+
+async def _report(text: str, options: RuffOptions, brief: Brief, context: Context, actor: str) -> str | None:
+    """Ruff's JSON for a text; None when there is too much of it."""
+    argv = ("check", "--output-format", "json", *_rules(options))
+    finished = await _ruff(argv, text, options, brief, context, actor)
+    return None if finished.truncated else finished.stdout.decode(errors="replace")
+
+
+async def _text(argv: tuple[str, ...], text: str, options: FixOptions, brief: Brief, context: Context) -> str:
+    """The text as ruff rewrites it; as it was when nothing would be left, since a draft cannot be empty."""
+    finished = await _ruff(argv, text, options, brief, context, "ruff-fix")
+    refuse_unfinished(finished, "ruff-fix", context.timeout, _OUTPUT_LIMIT)
+    rewritten = finished.stdout.decode()
+    return rewritten if rewritten.strip() else text
+
+
+async def _ruff(
+    argv: tuple[str, ...], text: str, options: RuffOptions, brief: Brief, context: Context, actor: str
+) -> Finished:
+    common = await asyncio.to_thread(_common, options, actor)
+    async with workspace() as folder:
+        finished = await run_process(
+            (_program(actor), *argv, *common, "--stdin-filename", _file_name(brief.source), "-"),
+            stdin=text.encode(),
+            timeout=working_time(context.timeout),
+            output_limit=_OUTPUT_LIMIT,
+            cwd=folder,
+            env=environment(folder, (), os.environ, actor),
+        )
+        if finished.timed_out:
+            refuse_unfinished(finished, actor, context.timeout, _OUTPUT_LIMIT)
+        if not finished.truncated and finished.code not in (0, 1):
+            said = said_last(finished, partial(recordable, folder=folder))
+            raise PermanentError(f"{actor}: {said}; mend the options config, select, ignore or target")
+    return finished
+
+
+def _program(actor: str) -> str:
+    try:
+        return str(find_ruff_bin())
+    except FileNotFoundError:
+        raise PermanentError(f"{actor}: ruff is not installed beside Redraft; install it: pip install ruff") from None
+
+
+def _rules(options: RuffOptions) -> tuple[str, ...]:
+    chosen = (("--select", options.select), ("--ignore", options.ignore))
+    return tuple(f"{flag}={','.join(rules)}" for flag, rules in chosen if rules)
+
+
+def _common(options: RuffOptions, actor: str) -> tuple[str, ...]:
+    """The flags of every call: no cache, one configuration file or none, the oldest Python to support."""
+    target = (f"--target-version={options.target}",) if options.target else ()
+    if not options.config:
+        return ("--isolated", "--no-cache", *target)
+    config = Path.cwd() / options.config
+    if not config.is_file():
+        raise PermanentError(
+            f"{actor}: option config names {options.config!r}, and there is no such file in {Path.cwd()}"
+        )
+    return (f"--config={config}", "--no-cache", *target)
+
+
+def _file_name(source: str) -> str:
+    name = PurePath(source).name
+    return name if _NAME.fullmatch(name) else "draft.py"

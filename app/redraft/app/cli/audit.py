@@ -1,0 +1,168 @@
+"""`redraft audit`: what is recorded of a run, whether it is what was recorded, and a copy to hand on."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from redraft.app.cli.faults import FAILED, say
+from redraft.app.cli.options import JsonOption, StoreOption
+from redraft.app.cli.output import print_json, print_line
+from redraft.app.cli.reading import ask, events_of
+from redraft.events.errors import InputError, Tampered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from redraft.app.compose import House
+    from redraft.events.envelope import Recorded
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft audit last --verify
+  redraft audit last --export last.html
+  redraft audit --all --verify
+"""
+
+_SUFFIXES: Final = (".jsonl", ".html")
+
+
+def audit(
+    run: Annotated[
+        str,
+        typer.Argument(metavar="[RUN]", help="A run's id, or the start or end of it, or `last`.", show_default=False),
+    ] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Every run, in place of RUN; with --verify.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Check the hash of every event, and that none is gone.")
+    ] = False,
+    export: Annotated[str, typer.Option(metavar="FILE", help="Write the record to a .jsonl or .html file.")] = "",
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> int:
+    """Tell a run's history, verify it, export it.
+
+    Each event holds the SHA-256 of itself and of the event before it: --verify finds what was changed, put in or taken
+    out, names the event, and ends with exit code 1. A .jsonl export can be checked without Redraft.
+    """
+    path = _target(export)
+    if everything == bool(run):
+        raise InputError("name one run, or --all for every run; `redraft list` shows the runs")
+    if everything and (path or not verify):
+        raise InputError("--all goes with --verify alone; name one run to read or export it")
+    if everything:
+        return _verify_all(store, json=json)
+    events, count = ask(store, lambda log: _audited(log, run, path, verify=verify))
+    if json:
+        print_json(_document(events, count, path, verify=verify))
+    elif verify or path:
+        _told(events, count, path, verify=verify)
+    else:
+        _history(events)
+    return 0
+
+
+def _target(export: str) -> Path | None:
+    path = Path(export) if export else None
+    if path and path.suffix not in _SUFFIXES:
+        raise InputError(f"--export {path}: the file's name must end with .jsonl or .html")
+    if path and not path.parent.is_dir():
+        raise InputError(f"--export {path}: there is no folder {path.parent}; make it first")
+    return path
+
+
+async def _audited(log: House, text: str, path: Path | None, *, verify: bool) -> tuple[Sequence[Recorded], int]:
+    """The events of the run, and how many were verified. `verify` raises Tampered before anything is written."""
+    from redraft.projections.run_list import find_run
+
+    run = (await find_run(log.views, text)).run
+    count = 0
+    if verify or path:
+        try:
+            count = await log.store.verify(run)
+        except Tampered:
+            if verify:
+                raise
+    events = await events_of(log, run)
+    if path and path.suffix == ".html":
+        from redraft.app.audit_page import render
+
+        _write(path, render(events, verified=bool(count)))
+    elif path:
+        from redraft.app.audit_lines import exported
+
+        _write(path, "".join(await exported(log.store, run)))
+    return events, count
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes the file whole or not at all. Raises InputError when it cannot."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise InputError(f"--export {path}: {error.strerror}; free some space, or name another file") from None
+
+
+def _verify_all(store: str | None, *, json: bool) -> int:
+    found, faults = ask(store, _all_verified)
+    if json:
+        print_json({"runs": len(found), "events": sum(found.values()), "faults": faults})
+    for fault in faults.values():
+        say(fault)
+    if not json:
+        print_line(f"{len(found)} runs with {sum(found.values())} events verified, {len(faults)} runs with a fault")
+    return FAILED if faults else 0
+
+
+async def _all_verified(log: House) -> tuple[dict[str, int], dict[str, str]]:
+    """How many events of each run hold, and what is wrong with the others."""
+    runs: dict[str, None] = {}
+    async for batch in log.store.tail(0, follow=False):
+        runs.update(dict.fromkeys(event.run for event in batch))
+    found: dict[str, int] = {}
+    faults: dict[str, str] = {}
+    for run in runs:
+        try:
+            found[run] = await log.store.verify(run)
+        except Tampered as error:
+            faults[run] = str(error)
+    return found, faults
+
+
+def _document(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> dict[str, object]:
+    return {
+        "run": events[0].run,
+        "verified": bool(count) if verify or path else None,
+        "last_hash": events[-1].hash,
+        "exported": str(path) if path else None,
+        "events": events,
+    }
+
+
+def _told(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> None:
+    last = f"the last hash is {events[-1].hash}"
+    if verify:
+        print_line(f"run {events[0].run}: {count} events verified; {last}")
+    if path:
+        state = "verified" if count else "NOT verified: the record was changed, see redraft audit --verify"
+        print_line(f"{path}: {len(events)} events, {state}")
+
+
+def _history(events: Sequence[Recorded]) -> None:
+    from redraft.projections.history import history
+
+    for line, event in zip(history(events), events, strict=True):
+        time = f"{line.time:%Y-%m-%d %H:%M:%S}"
+        print_line(f"{line.version:>4}  {time}  {event.hash[:12]}  {line.sentence}  [{line.actor}]")

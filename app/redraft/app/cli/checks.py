@@ -1,0 +1,159 @@
+"""The checks of `redraft doctor`."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from redraft.app.compose import PROJECTIONS
+from redraft.app.settings import Settings, views_path
+from redraft.events.errors import CodecError, StoreError, StoreUnusable, Tampered
+from redraft.events.store import EventStore, open_store
+from redraft.projections.plain import counted
+from redraft.projections.projector import catch_up
+from redraft.projections.run_list import list_runs
+from redraft.projections.step_list import count_overdue
+from redraft.projections.views import Views, open_views
+
+Level: TypeAlias = Literal["ok", "warn", "fail"]
+
+SAMPLE: Final = 20
+"""How many of the newest runs are verified, unless all are asked for."""
+LITTLE_SPACE: Final = 1024**3
+NO_SPACE: Final = 50 * 1024**2
+"""Bytes of free disk below which there is a warning, and a failure."""
+
+_PACKAGES: Final = ("eventsourcing", "msgspec", "pydantic", "typer", "rich", "ruff", "proselint", "codespell")
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line: what was looked at, how it is, and what to do about it. `unreachable`: the store cannot be opened."""
+
+    name: str
+    level: Level
+    told: str
+    unreachable: bool = False
+
+
+async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
+    """Every check, in order; those of the runs are left out when the store cannot be opened."""
+    found = [_python(), *_packages(), _sqlite(), *_disk(settings)]
+    missing = _missing(settings)
+    if missing is not None:
+        return [*found, missing]
+    try:
+        async with open_store(settings.store) as store:
+            found += [each async for each in _store(settings, store, deep=deep)]
+    except StoreUnusable as error:
+        found.append(Check("store", "fail", str(error)))
+    except StoreError as error:
+        found.append(Check("store", "fail", str(error), unreachable=True))
+    return found
+
+
+async def _store(settings: Settings, store: EventStore, *, deep: bool) -> AsyncIterator[Check]:
+    head = await store.head()
+    yield Check("store", "ok", f"{settings.store}{_size(settings)}; {counted(head, 'event')}, last position {head}")
+    try:
+        async with await open_views(views_path(settings.store), PROJECTIONS) as views:
+            behind = head - views.position
+            await catch_up(views, store)
+            told = f"{counted(behind, 'event')} behind, now caught up" if behind > 0 else "up to date"
+            yield Check("read models", "ok", told)
+            async for each in _runs(store, views, deep=deep):
+                yield each
+    except (CodecError, Tampered) as error:
+        yield Check("events", "fail", f"{error}; restore the store from a copy")
+    except StoreError as error:
+        yield Check("read models", "fail", str(error))
+
+
+async def _runs(store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
+    ((total, ended),) = await views.query("SELECT count(*), count(ended) FROM runs")
+    yield Check("runs", "ok", f"{total} in all, {ended} ended")
+    overdue = await count_overdue(views, datetime.now(UTC))
+    if overdue:
+        told = f"{counted(overdue, 'step')} past the due time; go on with them: redraft run --resume RUN"
+        yield Check("steps", "warn", told)
+    else:
+        yield Check("steps", "ok", "none is overdue")
+    yield await _verified(store, views, deep=deep)
+
+
+async def _verified(store: EventStore, views: Views, *, deep: bool) -> Check:
+    runs = await list_runs(views, limit=2**31 if deep else SAMPLE)
+    try:
+        events = sum([await store.verify(line.run) for line in runs])
+    except Tampered as error:
+        return Check("hashes", "fail", f"{error}; see redraft audit --all --verify")
+    which = "every run" if deep else f"the newest {counted(len(runs), 'run')}"
+    return Check(
+        "hashes", "ok", f"{which} verified, {counted(events, 'event')}{'' if deep else '; --deep verifies all'}"
+    )
+
+
+def _python() -> Check:
+    return Check("python", "ok", f"{platform.python_version()}, redraft {version('redraft')}, {platform.system()}")
+
+
+def _packages() -> list[Check]:
+    found: dict[str, str] = {}
+    missing: list[Check] = []
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            missing.append(Check("packages", "fail", f"{name} is not installed; reinstall redraft"))
+    told = ", ".join(f"{name} {number}" for name, number in found.items())
+    return [Check("packages", "ok", told), *missing]
+
+
+def _sqlite() -> Check:
+    told = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < (3, 35):
+        return Check("sqlite", "fail", f"{told}; Redraft needs 3.35 or later: use a newer Python")
+    return Check("sqlite", "ok", told)
+
+
+def _disk(settings: Settings) -> list[Check]:
+    path = _path(settings)
+    if path is None:
+        return []
+    folder = next(each for each in (_folder(path), *_folder(path).parents) if each.is_dir())
+    free = shutil.disk_usage(folder).free
+    level: Level = "fail" if free < NO_SPACE else "warn" if free < LITTLE_SPACE else "ok"
+    return [Check("disk", level, f"{free / 1024**3:,.1f} GiB free at {folder}")]
+
+
+def _missing(settings: Settings) -> Check | None:
+    path = _path(settings)
+    if path is None or path.exists() or not _folder(path).is_dir():
+        return None
+    return Check("store", "warn", f"{settings.store} is not there yet; `redraft run` makes it")
+
+
+def _path(settings: Settings) -> Path | None:
+    """The file of the store; None when it is not in a file."""
+    scheme, _, path = settings.store.partition(":///")
+    return Path(path) if scheme == "sqlite" and path else None
+
+
+def _folder(path: Path) -> Path:
+    """The nearest folder above a path that is there, or what stands in its place."""
+    return next(each for each in path.absolute().parents if each.exists())
+
+
+def _size(settings: Settings) -> str:
+    path = _path(settings)
+    if path is None:
+        return ""
+    size = sum(each.stat().st_size for each in (path, path.with_name(path.name + "-wal")) if each.exists())
+    return f", {size / 1024**2:,.1f} MiB" if size >= 1024**2 else f", {size / 1024:,.0f} KiB"

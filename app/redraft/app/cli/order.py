@@ -1,0 +1,130 @@
+"""What `redraft run` was asked to do: a plan, its actors, and a brief or a run to go on with."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from redraft.actors.roles import Actor
+from redraft.app.briefs import read_brief
+from redraft.app.cli.reading import refuse_missing
+from redraft.app.compose import open_log
+from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
+from redraft.app.settings import Settings
+from redraft.app.sources import Outlet, Source, override, own_actors, read_source
+from redraft.app.staff import staff
+from redraft.events.content import Brief
+from redraft.events.domain_events import RunEnded, RunStarted
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError
+from redraft.events.plan import Plan
+from redraft.projections.run_list import find_run
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The words and options of `redraft run`, as they were typed."""
+
+    words: Sequence[str] = ()
+    workflow: str = ""
+    actors: str = ""
+    as_text: bool = False
+    out: str = ""
+    until: str = ""
+    max_iterations: int | None = None
+    tests: Sequence[str] = ()
+    key: str = ""
+    resume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done. `brief` is None for a `run` of which the `past` is recorded; `files` name its functions."""
+
+    plan: Plan
+    actors: tuple[Actor, ...]
+    brief: Brief | None
+    key: str = ""
+    run: str = ""
+    past: tuple[Recorded, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        return bool(self.past) and isinstance(self.past[-1].data, RunEnded)
+
+
+def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
+    """A new run. `limit` is the largest brief in bytes. Raises InputError for all that is wrong with what was given."""
+    name, source = _words(given)
+    out = check_out(Path(given.out)) if given.out else None
+    brief = read_brief(source, sys.stdin.buffer, as_text=given.as_text, limit=limit)
+    chosen = name or ("code" if brief.media_type == "text/x-python" else "prose")
+    publish: Outlet = "file" if out else "stdout"
+    found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish)
+    refuse_folder(found.plan, found.actors)
+    plan = override(found.plan, given.until, given.max_iterations)
+    if out:
+        plan = publish_to(plan, out)
+    return Order(plan, staff(plan, found.actors, outlets), brief, given.key, files=_files(given, chosen, found))
+
+
+def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
+    """The run that is to go on, with the plan it began with. Raises NoSuchRun, InputError, StoreError."""
+    _refuse_changes(given)
+    refuse_missing(settings.store)
+    past = asyncio.run(_past(settings, given.resume))
+    begun = next(event.data for event in past if isinstance(event.data, RunStarted))
+    order = Order(begun.plan, (), None, run=past[0].run, past=past)
+    if order.has_ended:
+        return order
+    own = read_source(given.workflow).actors if given.workflow else ()
+    actors = staff(begun.plan, [*own, *own_actors(given.actors)], outlets)
+    return Order(begun.plan, actors, None, run=order.run, past=past, files=_functions(given, given.workflow))
+
+
+async def _past(settings: Settings, text: str) -> tuple[Recorded, ...]:
+    async with open_log(settings) as log:
+        return await log.client.history((await find_run(log.views, text)).run)
+
+
+def _words(given: Given) -> tuple[str, str]:
+    """The workflow, empty when none is named, and the source."""
+    match given.words:
+        case [source]:
+            return given.workflow, source
+        case [workflow, source] if not given.workflow:
+            return workflow, source
+        case []:
+            raise InputError("nothing to refine is given; name a file, - for standard input, or a text in quotes")
+        case _:
+            first = " ".join(given.words[:2])
+            raise InputError(f"one source is due, not {len(given.words)} words; put a text in quotes: '{first} …'")
+
+
+def _refuse_changes(given: Given) -> None:
+    changes = {
+        "SOURCE": bool(given.words),
+        "--out": bool(given.out),
+        "--until": bool(given.until),
+        "--max-iterations": given.max_iterations is not None,
+        "--tests": bool(given.tests),
+        "--key": bool(given.key),
+        "--text": given.as_text,
+    }
+    for name in (name for name, there in changes.items() if there):
+        raise InputError(f"a run that goes on keeps its brief and its plan; leave {name} out, or start a new run")
+
+
+def _files(given: Given, chosen: str, found: Source) -> tuple[str, ...]:
+    return _functions(given, "" if found.shipped or not found.actors else chosen)
+
+
+def _functions(given: Given, workflow: str) -> tuple[str, ...]:
+    """The options that name the files of the plan's own functions, fit to be typed again."""
+    options = {"--workflow": workflow, "--actors": given.actors}
+    return tuple(f"{option} {shlex.quote(value)}" for option, value in options.items() if value)

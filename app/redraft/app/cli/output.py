@@ -1,0 +1,47 @@
+"""What verbs print: JSON as bytes that nothing wraps or colours, text through rich."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDE: Final = 10_000
+"""Columns where no terminal sets them: lines are not cut for a file or a pipe."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document in one line, in UTF-8 whatever the terminal's encoding is."""
+    import msgspec
+
+    _write(msgspec.json.encode(value) + b"\n")
+
+
+def print_text(text: str) -> None:
+    """A text, byte for byte, in UTF-8; a terminal gets a line end after it if it has none."""
+    ending = "\n" if sys.stdout.isatty() and not text.endswith("\n") else ""
+    _write((text + ending).encode())
+
+
+def print_line(line: str) -> None:
+    """One line, at once, never wrapped."""
+    _write(f"{line}\n".encode())
+
+
+def _write(raw: bytes) -> None:
+    """Writes all of it. With PYTHONUNBUFFERED the stream has no buffer, and takes as much as it likes at a time."""
+    sys.stdout.flush()
+    left = memoryview(raw)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()
+
+
+def out() -> Console:
+    """Standard output for tables and trees; colours on a terminal only, and none where NO_COLOR is set."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=WIDE)

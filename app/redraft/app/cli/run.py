@@ -1,0 +1,73 @@
+"""`redraft run`: one run in this process, from brief to result."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from redraft.app.cli.options import JsonOption, StoreOption
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft run essay.md --out better.md
+  redraft run --workflow code module.py --tests tests/test_module.py
+  redraft run article.py:article "Why tides exist"
+  redraft run --resume last
+"""
+
+
+def run(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[WORKFLOW] SOURCE",
+            help="What to refine: a file, - for standard input, or the text itself. "
+            "WORKFLOW may stand before it instead of after -w.",
+            show_default=False,
+        ),
+    ] = None,
+    workflow: Annotated[
+        str,
+        typer.Option(
+            "--workflow",
+            "-w",
+            help="prose, code, file.py:name, or plan.yaml (default: code for a .py file, else prose).",
+            show_default=False,
+        ),
+    ] = "",
+    actors: Annotated[str, typer.Option(metavar="FILE.py", help="A Python file with the plan's own functions.")] = "",
+    text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
+    out: Annotated[str, typer.Option(metavar="PATH", help="Publish to this file instead of standard output.")] = "",
+    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
+    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    tests: Annotated[
+        list[str] | None, typer.Option(metavar="PATH", help="Tests that judge the code too; may be repeated.")
+    ] = None,
+    key: Annotated[str, typer.Option(help="The same key is the same run: it goes on, or gives its result again.")] = "",
+    resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
+    store: StoreOption = None,
+    json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> int:
+    """Refine a text: generate, critique, refine until good, publish. Everything is recorded and can be resumed.
+
+    Progress goes to standard error, the result to standard output. Exit codes: 0 accepted, 1 failed, 2 wrong input,
+    3 ended without acceptance, 5 the store cannot be reached, 130 interrupted.
+    """
+    from redraft.app.cli.conduct import conduct
+    from redraft.app.cli.order import Given
+
+    given = Given(
+        words=tuple(words or ()),
+        workflow=workflow,
+        actors=actors,
+        as_text=text,
+        out=out,
+        until=until,
+        max_iterations=max_iterations,
+        tests=tuple(tests or ()),
+        key=key,
+        resume=resume,
+    )
+    return conduct(given, store, json=json, quiet=quiet)

@@ -1,0 +1,77 @@
+"""`redraft list`: the runs, the newest first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from redraft.app.cli.options import JsonOption, StoreOption
+from redraft.app.cli.output import out, print_json
+from redraft.app.cli.reading import ask
+from redraft.events.domain_events import Outcome
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from redraft.projections.run_list import RunLine
+
+EXAMPLE: Final = "Example: redraft list --workflow prose --outcome accepted --limit 5"
+
+_BRIEF: Final = 60
+_ENDING: Final = 8
+_NARROW: Final = 120
+
+
+def list_(
+    workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.", show_default=False)] = None,
+    outcome: Annotated[Outcome | None, typer.Option(help="Only runs that ended so.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the runs, the newest first.
+
+    For each: its id, workflow, outcome, iterations, score (0 to 1), when it began (UTC), and its brief's first line.
+    """
+    from redraft.projections.run_list import list_runs
+
+    runs = ask(store, lambda log: list_runs(log.views, limit=limit, workflow=workflow, outcome=outcome))
+    if json:
+        print_json(runs)
+    elif runs:
+        console = out()
+        console.print(_table(runs, narrow=console.width < _NARROW))
+    else:
+        out().print("no runs")
+
+
+def _table(runs: list[RunLine], *, narrow: bool) -> Table:
+    """The table; `narrow` shows the end of each id, which is where ids differ, and which names a run as well."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from redraft.projections.plain import outcome_text, plain, score_text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("run", "workflow", "outcome"):
+        table.add_column(name, no_wrap=True)
+    for name in ("iterations", "score"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("started (UTC)", no_wrap=True)
+    table.add_column("brief")
+    for run in runs:
+        table.add_row(
+            run.run[-_ENDING:] if narrow else run.run,
+            plain(run.workflow, 40),
+            outcome_text(run.outcome) if run.outcome else "running",
+            str(run.iterations),
+            "" if run.score is None else score_text(run.score),
+            f"{run.started:%Y-%m-%d %H:%M}",
+            Text(
+                plain(f"{run.source}: {run.brief}" if run.source else run.brief, _BRIEF),
+                no_wrap=True,
+                overflow="ellipsis",
+            ),
+        )
+    return table

@@ -1,0 +1,105 @@
+"""A run's tree as people see it on a terminal."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from rich.console import Group as Lines
+from rich.text import Text
+from rich.tree import Tree as View
+
+from redraft.events.domain_events import Outcome
+from redraft.projections.plain import counted, outcome_text, score_text
+from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Status, Tree
+
+_STYLES: Final[dict[Status, str]] = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
+
+
+def tree_view(tree: Tree, *, whole: bool) -> Lines:
+    """The tree, with the run's name above it and how it ended below. `whole`: of all its events."""
+    view = View(Text(tree.workflow, style="bold"), guide_style="dim")
+    for branch in tree.branches:
+        _add(view, branch)
+    return Lines(_head(tree), view, _end(tree) if whole or tree.ended else _cut(tree))
+
+
+def _head(tree: Tree) -> Text:
+    started = f", {tree.started:%Y-%m-%d %H:%M:%S} UTC" if tree.started else ""
+    told = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}"
+    return Text.assemble(f"run {tree.run}", (told, "dim"))
+
+
+def _cut(tree: Tree) -> Text:
+    return Text(f"as it stood after {counted(tree.version, 'event')}", style="dim")
+
+
+def _end(tree: Tree) -> Text:
+    if tree.ended is None:
+        told = f"not ended; if nobody works on it, go on with: redraft run --resume {tree.run}"
+        return Text(told, style="yellow")
+    ended = tree.ended
+    facts = [counted(ended.iterations, "iteration")]
+    facts += [f"score {score_text(ended.score)}"] if ended.score is not None else []
+    facts += [f"draft {ended.draft}"] if ended.draft is not None else []
+    return Text.assemble(_outcome(ended.outcome), f": {ended.reason} ", (f"({', '.join(facts)})", "dim"))
+
+
+def _add(view: View, branch: Branch) -> None:
+    match branch:
+        case Leaf():
+            view.add(_leaf(branch))
+        case Group():
+            inner = view.add(Text(branch.name))
+            for child in branch.children:
+                _add(inner, child)
+        case Loop():
+            inner = view.add(_loop(branch))
+            for each in branch.passes:
+                _add_pass(inner, each)
+        case _:
+            assert_never(branch)
+
+
+def _add_pass(view: View, each: Pass) -> None:
+    inner = view.add(Text("closing look" if each.label == "closing" else f"iteration {each.label}"))
+    for child in each.children:
+        _add(inner, child)
+
+
+def _leaf(leaf: Leaf) -> Text:
+    name = leaf.name if leaf.name == leaf.actor else f"{leaf.name} ({leaf.actor})"
+    facts = [f"score {score_text(leaf.score)}"] if leaf.score is not None else []
+    facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
+    facts += [took(leaf.seconds)] if leaf.seconds is not None else []
+    facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
+    line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
+    if leaf.status != "done":
+        line.append(f"  {leaf.status}", style=_STYLES[leaf.status])
+    if leaf.error:
+        line.append(f": {leaf.error}", style=_STYLES[leaf.status])
+    return line
+
+
+def _loop(loop: Loop) -> Text:
+    line = Text.assemble((loop.name, "bold"))
+    if loop.outcome:
+        line.append("  ").append_text(_outcome(loop.outcome)).append(f": {loop.reason}")
+    elif loop.closing:
+        line.append(f"  {loop.closing}")
+    return line
+
+
+def _outcome(outcome: Outcome) -> Text:
+    style = "green" if outcome == "accepted" else "red" if outcome == "failed" else "yellow"
+    return Text(outcome_text(outcome), style=style)
+
+
+def took(seconds: float) -> str:
+    """A time as people say it: `12 ms`, `3.1 s`, `2 min 5 s`, `1 h 2 min`."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

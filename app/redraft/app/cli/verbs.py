@@ -1,0 +1,50 @@
+"""The command `redraft`: its verbs, and what they end with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from redraft.app.cli import audit, diff, doctor, log, plan, rebuild, run, runs, show
+from redraft.app.cli.faults import USAGE, exit_code_of
+
+APP: Final = typer.Typer(
+    name="redraft",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    help="Iterative refinement: generate, critique, refine, repeat until good, publish; proven by the event log.",
+    epilog="Example: redraft run essay.md --out better.md",
+)
+APP.command("run", epilog=run.EXAMPLE)(run.run)
+APP.command("list", epilog=runs.EXAMPLE)(runs.list_)
+APP.command("show", epilog=show.EXAMPLE)(show.show)
+APP.command("diff", epilog=diff.EXAMPLE)(diff.diff)
+APP.command("events", epilog=log.EXAMPLE)(log.events)
+APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
+APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
+APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
+APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
+
+
+@APP.callback(invoke_without_command=True)
+def redraft(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"redraft {version_of('redraft')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Does what the command line (or `arguments`) says; returns the exit code."""
+    return exit_code_of(lambda: APP(args=arguments, prog_name="redraft", standalone_mode=False))

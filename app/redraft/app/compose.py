@@ -1,0 +1,144 @@
+"""The only place where the parts meet. The command line, `refine`, the tests and the benchmark all go through it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from redraft.actors.coordinator import Coordinator
+from redraft.actors.relay import Relay
+from redraft.actors.roles import Actor
+from redraft.actors.timekeeper import Timekeeper
+from redraft.actors.worker import Worker
+from redraft.app.agenda import StepsAgenda
+from redraft.app.client import Client
+from redraft.app.ids import new_message_id, new_run_id
+from redraft.app.settings import Settings, views_path
+from redraft.events.bus import Bus
+from redraft.events.errors import BusError, NoSuchRun, RedraftError
+from redraft.events.local_bus import LocalBus
+from redraft.events.store import EventStore, open_store
+from redraft.projections.projector import catch_up, follow
+from redraft.projections.runs import RUNS
+from redraft.projections.steps import STEPS
+from redraft.projections.views import Views, open_views
+
+Adopt: TypeAlias = Callable[[str, bool], Awaitable[None]]
+
+PROJECTIONS = (RUNS, STEPS)
+"""The read models that every deployment keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What is open: the client to speak to it, log, bus and read models, and how to let it finish what it does."""
+
+    client: Client
+    store: EventStore
+    bus: Bus
+    views: Views
+    drain: Callable[[], None]
+
+
+@asynccontextmanager
+async def open_log(settings: Settings) -> AsyncIterator[House]:
+    """The log and read models that have caught up with it, for looking at. Nothing runs.
+
+    Raises StoreError when either cannot be opened.
+    """
+    async with (
+        open_store(settings.store) as store,
+        await open_views(views_path(settings.store), PROJECTIONS) as views,
+        LocalBus() as bus,
+    ):
+        await catch_up(views, store)
+        yield House(_client(settings, store, bus, _looking_only, set().discard), store, bus, views, lambda: None)
+
+
+@asynccontextmanager
+async def open_house(
+    settings: Settings,
+    actors: Iterable[Actor],
+    *,
+    resume: Sequence[str] = (),
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    log: EventStore | None = None,
+) -> AsyncIterator[House]:
+    """Everything in this process: coordinator, relay, worker, timekeeper and read models, on an in-process bus.
+
+    It works for the runs that are submitted to it and for those to `resume`, and leaves those of other processes alone.
+    `log` stands in for the store of the settings, and is closed at the end.
+    Raises NoSuchRun for a run that is not in the log, StoreError when the log or the read models cannot be opened; an
+    error of one of the parts ends the block with that error.
+    """
+    owned: set[str] = set()
+    async with (
+        log or open_store(settings.store) as store,
+        await open_views(views_path(settings.store), PROJECTIONS) as views,
+        LocalBus() as bus,
+    ):
+        for run in resume:
+            if not await store.read(run, upto=1):
+                raise NoSuchRun(run)
+        await catch_up(views, store)
+
+        async def adopt(run: str, known: bool) -> None:
+            """Takes on a run; if it may be `known`, what it asked for and has no answer to is asked for again."""
+            if run not in owned:
+                owned.add(run)
+                if known:
+                    await relay.resend(run, sent=1)
+
+        async def again(run: str, path: str, sent: int) -> None:
+            await relay.resend(run, path, sent=sent, confirmed=True)
+
+        client = _client(settings, store, bus, adopt, owned.discard)
+        worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit)
+        relay = Relay(store, bus, owned.__contains__)
+        agenda = StepsAgenda(views, owned)
+        start = await store.head()
+        parts = (
+            Coordinator(store, bus, clock, again, settings.draft_limit).run(),
+            relay.run(start),
+            worker.run(),
+            Timekeeper(agenda, bus, clock, new_message_id).run(),
+            follow(views, store),
+            client.notice(start),
+        )
+        async with _together(parts):
+            for run in resume:
+                await adopt(run, True)
+            yield House(client, store, bus, views, worker.drain)
+
+
+async def _looking_only(run: str, known: bool) -> None:
+    raise BusError(f"run {run} cannot be submitted here: nothing runs in this process but what looks at the log")
+
+
+def _client(
+    settings: Settings, store: EventStore, bus: LocalBus, adopt: Adopt, let_go: Callable[[str], None]
+) -> Client:
+    return Client(store, bus, adopt, let_go, new_run_id, new_message_id, settings.draft_limit)
+
+
+@asynccontextmanager
+async def _together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[None]:
+    """Runs the parts beside the block and stops them after it; the first error of a part ends the block."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in parts]
+            yield
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Of several errors the one that people can act on."""
+    plain = [_first(each) if isinstance(each, BaseExceptionGroup) else each for each in errors.exceptions]
+    return next((each for each in plain if isinstance(each, RedraftError)), plain[0])

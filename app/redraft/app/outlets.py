@@ -1,0 +1,115 @@
+"""Where the command line publishes: the file that `--out` names, or standard output.
+
+The shipped publisher `file` writes below one folder. Which one that is stands in no plan, and a run that is resumed has
+to find it again: so `--out` puts it into the step's options as `folder`, which no plan that people write may name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, TextIO, assert_never
+
+import msgspec
+
+from redraft.actors.plan_paths import steps_in
+from redraft.actors.roles import Actor, Context, publisher
+from redraft.app.builtin.publishers import file_publisher, stdout_publisher
+from redraft.events.content import Brief, Draft, Receipt
+from redraft.events.errors import InputError, PlanError
+from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+
+FOLDER: Final = "folder"
+_FILE: Final = ("publisher", "file")
+_PLACEHOLDERS: Final = re.compile(r"\{(run|version)\}")
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """Where publishers write: `stdout` to `stream`, calling `before` each time, and `file` below `folder`."""
+
+    stream: TextIO
+    folder: Path
+    before: Callable[[], None] = _nothing
+
+
+def file_actor(folder: Path) -> Actor:
+    """The publisher `file`, which writes below the folder that its step names (put there by `--out`), else `folder`."""
+
+    @publisher(name="file")
+    def save(draft: Draft, brief: Brief, context: Context) -> Receipt | str:
+        options = dict(context.options)
+        named = options.pop(FOLDER, None)
+        shipped = file_publisher(Path(str(named)) if named else folder)
+        receipt: Receipt = shipped(draft=draft, brief=brief, context=replace(context, options=options))
+        return receipt
+
+    return save
+
+
+def stdout_actor(stream: TextIO, before: Callable[[], None] = _nothing) -> Actor:
+    """The publisher `stdout`, which calls `before` each time it is about to write."""
+    shipped = stdout_publisher(stream)
+
+    @publisher(name="stdout")
+    def show(draft: Draft, context: Context) -> Receipt:
+        before()
+        receipt: Receipt = shipped(draft=draft, context=context)
+        return receipt
+
+    return show
+
+
+def check_out(path: Path) -> Path:
+    """The path; raises InputError, before any work is done, when plainly no file can be written there."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"--out {path}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise InputError(f"--out {path}: it may not be written; check the permissions, or name another file")
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"--out {path}: this is not a plain file; name another one")
+    if "{" in _PLACEHOLDERS.sub("", path.name) or "}" in _PLACEHOLDERS.sub("", path.name):
+        raise InputError(f"--out {path}: in braces there may only be {{run}} or {{version}}; name another file")
+    return path
+
+
+def publish_to(plan: Plan, path: Path) -> Plan:
+    """The plan with its publisher `file` writing to this path. Raises PlanError when it has no such step."""
+    if not any((step.role, step.actor) == _FILE for _, step in steps_in(plan.steps)):
+        raise PlanError(
+            plan.name, "--out needs a step by the publisher file; add one to the plan: publish: {actor: file}"
+        )
+    options = {"path": path.name, FOLDER: str(path.parent.resolve())}
+    return msgspec.structs.replace(plan, steps=tuple(_redirected(node, options) for node in plan.steps))
+
+
+def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:
+    """Raises PlanError when a plan that somebody wrote names the folder of the shipped publisher `file` itself."""
+    if any((actor.role, actor.name) == _FILE for actor in own):
+        return
+    for path, step in steps_in(plan.steps):
+        if (step.role, step.actor) == _FILE and FOLDER in step.options:
+            raise PlanError(
+                path, f"with.{FOLDER} is for --out alone; give a path below the working folder, or --out PATH"
+            )
+
+
+def _redirected(node: Node, options: dict[str, str]) -> Node:
+    match node:
+        case Step():
+            return msgspec.structs.replace(node, options={**options}) if (node.role, node.actor) == _FILE else node
+        case Repeat():
+            return msgspec.structs.replace(node, body=tuple(_redirected(each, options) for each in node.body))
+        case Parallel():
+            steps = tuple(step for each in node.steps if isinstance(step := _redirected(each, options), Step))
+            return msgspec.structs.replace(node, steps=steps)
+        case _:
+            assert_never(node)

@@ -1,0 +1,177 @@
+"""How fast the bare loop is: `python benchmarks/loop.py [--loops N] [--at-once 1,64] [--folder DIR] [--json]`.
+
+One loop is: generate, 3 x (critique, refine), a closing critique, publish; drafts of 2 KB; trivial actors; every step
+durable before the next, on SQLite with synchronous=FULL; every event, the hash chain, relay and read models on.
+
+Beside it stands the machine's own limit, measured in the same run: the same steps written by hand, each one row of the
+same bytes in a bare SQLite table, committed one by one, and for many at once one commit for each step of all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
+from redraft.app import open_house, read_settings
+from redraft.app.compose import House
+from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
+
+STEPS = 9
+TEXT = ("Tides exist because gravity weakens with distance. " * 41)[:2048]
+
+
+@generator
+async def write() -> str:
+    return TEXT
+
+
+@critic
+async def judge(draft: Draft) -> Critique:
+    return Critique(0.5, suggestions=("say why the far side bulges too",))
+
+
+@refiner
+async def improve(draft: Draft) -> str:
+    return draft.text[1:] + draft.text[0]
+
+
+@publisher
+async def save(draft: Draft) -> Receipt:
+    return Receipt("nowhere")
+
+
+def workflow() -> Workflow:
+    loop = Workflow("loop").start_with(write)
+    loop = loop.repeat_until(score >= 0.9, max_iterations=3, name="Refinement", body=[judge, improve])
+    return loop.finally_(save)
+
+
+class Figures(msgspec.Struct):
+    """Measured: whole loops a second, their latency in milliseconds, and the machine's own limit in loops a second."""
+
+    loops_per_s: float
+    p50_ms: float
+    p99_ms: float
+    limit_loops_per_s: float
+    bytes_per_loop: int
+
+
+async def redraft(folder: Path, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
+    """Seconds for all loops, seconds for each, and the bytes that each step of a loop wrote."""
+    settings = read_settings(store=f"sqlite:///{folder / 'log.db'}")
+    async with open_house(settings, workflow().actors.values()) as house:
+        await lane(house, 3)
+        begun = time.perf_counter()
+        lanes = await asyncio.gather(*(lane(house, loops // at_once) for _ in range(at_once)))
+        taken = time.perf_counter() - begun
+        written = await bytes_of_a_loop(house)
+    return taken, [each for done in lanes for each in done], written
+
+
+async def lane(house: House, loops: int) -> list[float]:
+    taken = []
+    plan = workflow().plan
+    for _ in range(loops):
+        begun = time.perf_counter()
+        result = await house.client.wait(await house.client.submit(plan, "Why tides exist"))
+        taken.append(time.perf_counter() - begun)
+        if result.outcome != "exhausted" or len(result.critiques) != 4 or len(result.attempts) != 3:
+            raise SystemExit(f"a loop went wrong: {result.outcome}: {result.reason}")
+    return taken
+
+
+async def bytes_of_a_loop(house: House) -> list[int]:
+    run = await house.client.submit(workflow(), "Why tides exist")
+    await house.client.wait(run)
+    sizes = [0]
+    for event in await house.client.history(run):
+        if isinstance(event.data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished):
+            sizes.append(0)
+        sizes[-1] += len(msgspec.json.encode(event))
+    return [sizes[0] + sizes[1], *sizes[2:]]
+
+
+def by_hand(folder: Path, loops: int, at_once: int, sizes: Sequence[int]) -> float:
+    """Loops a second of the same steps on a bare table."""
+    if len(sizes) != STEPS:
+        raise SystemExit(f"a loop has {STEPS} steps, but {len(sizes)} were found")
+    bodies = [b"x" * size for size in sizes]
+    with closing(sqlite3.connect(folder / "hand.db", isolation_level=None)) as table:
+        table.execute("PRAGMA journal_mode=WAL")
+        table.execute("PRAGMA synchronous=FULL")
+        table.execute("CREATE TABLE log (run INTEGER, step INTEGER, body BLOB, PRIMARY KEY (run, step))")
+        begun = time.perf_counter()
+        for first in range(0, loops, at_once):
+            for step, body in enumerate(bodies):
+                table.execute("BEGIN")
+                rows = [(run, step, body) for run in range(first, first + at_once)]
+                table.executemany("INSERT INTO log VALUES (?, ?, ?)", rows)
+                table.execute("COMMIT")
+        return loops / (time.perf_counter() - begun)
+
+
+def measure(folder: Path, loops: int, at_once: int) -> Figures:
+    folder.mkdir()
+    loops = max(1, loops // at_once) * at_once
+    taken, each, sizes = asyncio.run(redraft(folder, loops, at_once))
+    stored = sum(path.stat().st_size for path in folder.iterdir())
+    cuts = statistics.quantiles(each, n=100) if len(each) > 1 else each * 100
+    return Figures(
+        loops / taken,
+        cuts[49] * 1000,
+        cuts[98] * 1000,
+        by_hand(folder, max(loops, 500 // at_once * at_once), at_once, sizes),
+        stored // (loops + 4),
+    )
+
+
+def report(figures: dict[int, Figures], peak_mb: float, *, as_json: bool) -> None:
+    if as_json:
+        document = {
+            "loops_per_s": {str(n): round(each.loops_per_s, 1) for n, each in figures.items()},
+            "limit_loops_per_s": {str(n): round(each.limit_loops_per_s, 1) for n, each in figures.items()},
+            "p50_ms": {str(n): round(each.p50_ms, 2) for n, each in figures.items()},
+            "p99_ms": {str(n): round(each.p99_ms, 2) for n, each in figures.items()},
+            "bytes_per_loop": max(each.bytes_per_loop for each in figures.values()),
+            "peak_rss_mb": round(peak_mb, 1),
+        }
+        print(json.dumps(document))
+        return
+    print(f"{'at once':>8}{'loops/s':>10}{'steps/s':>10}{'p50 ms':>9}{'p99 ms':>9}{'limit':>10}{'of limit':>10}")
+    for at_once, each in figures.items():
+        print(
+            f"{at_once:>8}{each.loops_per_s:>10.0f}{each.loops_per_s * STEPS:>10.0f}{each.p50_ms:>9.2f}"
+            f"{each.p99_ms:>9.2f}{each.limit_loops_per_s:>10.0f}{each.loops_per_s / each.limit_loops_per_s:>10.0%}"
+        )
+    largest = max(each.bytes_per_loop for each in figures.values())
+    print(f"{largest:,} bytes on disk a loop, read models included; peak memory {peak_mb:.0f} MB")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    options.add_argument("--loops", type=int, default=1000, help="loops for each row (default 1000)")
+    options.add_argument("--at-once", default="1,64", help="how many runs go at once, one row each (default 1,64)")
+    options.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        figures = {int(n): measure(Path(folder) / n, given.loops, int(n)) for n in given.at_once.split(",")}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    report(figures, peak, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Events on their way into the log: what is to be recorded, as rows, and what became of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TypeAlias
+
+import msgspec
+
+from redraft.events.codec import Stored, decode_event, encode_event
+from redraft.events.domain_events import DomainEvent
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import CodecError, Conflict, StoreError
+from redraft.events.recorders import StoredEvent
+
+
+class NewEvent(msgspec.Struct, frozen=True):
+    """An event that is to be recorded: where it comes from, when it happened (UTC), and what happened."""
+
+    origin: Origin
+    time: datetime
+    data: DomainEvent
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Events (at least one) to follow the event `expected_version` of a run; 0 for the first events of a new run."""
+
+    run: str
+    expected_version: int
+    events: tuple[NewEvent, ...]
+
+    @property
+    def end(self) -> int:
+        """The version of the run when these events are recorded."""
+        return self.expected_version + len(self.events)
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """The rows of an append, the hash of each event, and the hash of the event before them."""
+
+    rows: tuple[StoredEvent, ...]
+    hashes: tuple[str, ...]
+    previous: str
+
+
+class Written(msgspec.Struct, frozen=True):
+    """An append that is recorded, and the positions of its events in the log."""
+
+    encoded: Encoded
+    positions: tuple[int, ...]
+
+
+Failure: TypeAlias = Conflict | StoreError | CodecError
+Outcome: TypeAlias = Written | Failure
+
+
+class Entry(msgspec.Struct, eq=False):
+    """An append on its way. It is encoded if the hash of the event before it is known.
+
+    `after` is the append on its way that it builds upon: if that one fails, so does this. The writer fills in
+    `outcome`.
+    """
+
+    append: Append
+    encoded: Encoded | None = None
+    after: Entry | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome is not None and not isinstance(self.outcome, Written)
+
+
+def encode(append: Append, previous: str) -> Encoded:
+    """The rows of an append that follows the event with the hash `previous`; raises CodecError."""
+    rows: list[StoredEvent] = []
+    hashes: list[str] = []
+    last = previous
+    for version, event in enumerate(append.events, append.expected_version + 1):
+        stored = _encode_one(append.run, version, last, event)
+        last = stored.hash
+        rows.append(StoredEvent(append.run, version, stored.name, stored.state))
+        hashes.append(last)
+    return Encoded(tuple(rows), tuple(hashes), previous)
+
+
+def _encode_one(run: str, version: int, previous: str, event: NewEvent) -> Stored:
+    """The bytes of an event that can be read again; JSON would write NaN as null."""
+    where = f"event {version} of run {run} ({type(event.data).__name__})"
+    try:
+        stored = encode_event(run, version, previous, event.time, event.origin, event.data)
+    except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError) as error:
+        raise CodecError(f"{where} cannot be written: {error}") from error
+    if b"null" in stored.state and decode_event(run, version, stored.name, stored.state).data != event.data:
+        raise CodecError(f"{where} cannot be written: it holds a number that JSON does not have")
+    return stored
+
+
+def recorded(append: Append, written: Written) -> tuple[Recorded, ...]:
+    """The events of an append as they are read from the log."""
+    previous = (written.encoded.previous, *written.encoded.hashes)
+    return tuple(
+        Recorded(
+            event.origin.id,
+            append.run,
+            row.originator_version,
+            event.time,
+            event.origin.actor,
+            event.origin.causation,
+            event.origin.correlation,
+            event.origin.trace,
+            before,
+            own,
+            row.topic,
+            event.data,
+            position,
+        )
+        for event, row, before, own, position in zip(
+            append.events,
+            written.encoded.rows,
+            previous[:-1],
+            written.encoded.hashes,
+            written.positions,
+            strict=True,
+        )
+    )

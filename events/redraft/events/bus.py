@@ -1,0 +1,130 @@
+"""The port of the bus: how messages travel, at least once, between those who ask and those who work.
+
+Two buses keep it: `LocalBus` in one process, `RabbitBus` on many machines; one contract suite runs on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final, Protocol, Self
+
+import msgspec
+
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.plan import Role
+
+INBOX: Final = "redraft.inbox"
+"""The queue of outcomes and people's commands, for the coordinator."""
+
+DELIVERY_LIMIT: Final = 20
+"""How often a message is delivered before it is parked, unless the bus is told otherwise."""
+
+
+def work_queue(role: Role, actor: str) -> str:
+    """The queue of one actor; replicas of the actor compete for what is in it."""
+    return f"redraft.{role}.{actor}"
+
+
+class Letter(msgspec.Struct, frozen=True, gc=False):
+    """A message as it travels: its stable name, its encoded body, where it comes from, and the run that it is about."""
+
+    name: str
+    body: bytes
+    origin: Origin
+    run: str = ""
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """A letter as a consumer gets it. `tag` names it to the consumer; `count` is 1 when it is delivered first.
+
+    Above 1, the letter may have been seen before, by this consumer or by another.
+    """
+
+    letter: Letter
+    queue: str
+    tag: int
+    count: int
+
+
+class Parked(msgspec.Struct, frozen=True, gc=False):
+    """A letter that was set aside, from which queue (empty when nobody knows), and why.
+
+    `id` names it, the same for as long as it is parked.
+    """
+
+    id: str
+    letter: Letter
+    queue: str
+    reason: str
+
+
+class Consumer(Protocol):
+    """One reader of a queue, holding at most `prefetch` letters (at least 1) that are not yet settled.
+
+    On leaving the context, what was not settled goes back to the queue, before letters that were never delivered, with
+    its count raised.
+    """
+
+    async def take(self, most: int) -> Sequence[Delivery]:
+        """Waits for a letter; gives all that wait, up to `most` (at least 1).
+
+        Raises BusError when the bus is closed or cannot be reached.
+        """
+        ...
+
+    async def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """Settles letters whose effect is durable. A letter that is settled already is passed over."""
+        ...
+
+    async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:
+        """Gives a letter back: to be delivered again, or (`requeue=False`, or above the limit) to be parked.
+
+        Raises BusError when nothing more can be parked; the letter then stays unsettled.
+        """
+        ...
+
+
+class Bus(Protocol):
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
+        """Puts letters into a queue, in order; returns when the bus has them. Waits while the queue is full.
+
+        Raises BusError when the bus is closed or cannot be reached. One that fails or is cancelled may have put some.
+        """
+        ...
+
+    def consume(self, queue: str, prefetch: int) -> AbstractAsyncContextManager[Consumer]: ...
+
+    async def parked(self) -> Sequence[Parked]:
+        """What was set aside, oldest first. Looking takes nothing away."""
+        ...
+
+    async def retry(self, parked_id: str) -> bool:
+        """Puts a parked letter into the queue that it came from, its count at 1; False when none is parked by this id.
+
+        Waits while the queue is full. Raises BusError when it came from no queue that is known, or cannot be put there;
+        it then stays parked.
+        """
+        ...
+
+    async def discard(self, parked_id: str) -> bool:
+        """Takes a parked letter away for good; False when none is parked by this id."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def __aenter__(self) -> Self: ...
+
+    async def __aexit__(self, *exception: object) -> None: ...
+
+
+class Announcer(Protocol):
+    """A bus that also tells the public what was recorded."""
+
+    async def announce(self, events: Sequence[Recorded], workflows: Mapping[str, str]) -> None:
+        """Publishes events, given in log order; `workflows` names the workflow of each of their runs.
+
+        They are kept for subscribers when it returns. Raises BusError when they cannot be; announcing the same events
+        again is harmless: subscribers go by the position.
+        """
+        ...

@@ -1,0 +1,150 @@
+"""How events and messages become bytes and are read again: stable names, strict types, upcasts of older versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, Generic, TypeAlias, TypeVar
+
+import msgspec
+
+from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
+from redraft.events.domain_events import EVENT_NAMES, DomainEvent
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import CodecError, Tampered, UnknownName
+
+T = TypeVar("T")
+Data: TypeAlias = dict[str, object]
+Upcast: TypeAlias = Callable[[Data], Data]
+
+GENESIS: Final = "0" * 64
+"""The `previous` of a run's first event."""
+
+_HASHED: Final = b'{"hash":"'
+_HASH_END: Final = len(_HASHED) + 64
+
+
+class _Stored(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An event as it lies in the store. The hash comes first, so that the rest can be hashed as it stands."""
+
+    id: str
+    time: datetime
+    previous: str
+    actor: str
+    data: T
+    causation: str = ""
+    correlation: str = ""
+    trace: str = ""
+    hash: str = ""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """An encoded event: its stored name, its bytes, and the hash that they hold."""
+
+    name: str
+    state: bytes
+    hash: str
+
+
+UPCASTS: dict[str, tuple[str, Upcast]] = {}
+"""For each name that is no longer written: the name that follows it, and how its data becomes that of the next."""
+
+_ENCODER = msgspec.json.Encoder()
+_EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
+_EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
+_NAMES: dict[type, str] = {**MESSAGE_NAMES, **WORK_NAMES}
+_MESSAGE_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in MESSAGE_NAMES.items()}
+_WORK_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in WORK_NAMES.items()}
+
+
+def encode_event(run: str, version: int, previous: str, time: datetime, origin: Origin, event: DomainEvent) -> Stored:
+    """The bytes of an event, with the hash over its run, version, name and content, and with the hash before it."""
+    name = EVENT_NAMES[type(event)]
+    plain = _ENCODER.encode(
+        _Stored(origin.id, time, previous, origin.actor, event, origin.causation, origin.correlation, origin.trace)
+    )
+    fingerprint = _fingerprint(run, version, name, plain)
+    return Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+
+
+def decode_event(run: str, version: int, name: str, state: bytes, position: int = 0) -> Recorded:
+    """The event that was stored under this name; raises UnknownName or CodecError."""
+    decoder = _EVENT_DECODERS.get(name)
+    try:
+        stored = decoder.decode(state) if decoder else _upcast(name, state)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CodecError(f"event {version} of run {run} ({name}) cannot be read: {error}") from error
+    return Recorded(
+        stored.id,
+        run,
+        version,
+        stored.time,
+        stored.actor,
+        stored.causation,
+        stored.correlation,
+        stored.trace,
+        stored.previous,
+        stored.hash,
+        name,
+        stored.data,
+        position,
+    )
+
+
+def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) -> str:
+    """The hash of a stored event that is unchanged and follows the event with the hash `previous`; else Tampered."""
+    where = f"event {version} of run {run} ({name})"
+    if not state.startswith(_HASHED):
+        raise Tampered(f"{where} does not begin with its hash")
+    fingerprint = _fingerprint(run, version, name, b"{" + state[_HASH_END + 2 :])
+    if state[len(_HASHED) : _HASH_END + 2] != f'{fingerprint}",'.encode():
+        raise Tampered(f"{where} is not what was recorded: its hash does not fit its content")
+    if decode_event(run, version, name, state).previous != previous:
+        raise Tampered(f"{where} does not follow the event before it: one was changed or taken out")
+    return fingerprint
+
+
+def encode_message(message: Message | Work) -> tuple[str, bytes]:
+    """The stable name and the bytes of a message."""
+    return _NAMES[type(message)], _ENCODER.encode(message)
+
+
+def decode_message(name: str, body: bytes) -> Message:
+    """A message for the coordinator; raises UnknownName or CodecError."""
+    return _decode(_MESSAGE_DECODERS, name, body)
+
+
+def decode_work(name: str, body: bytes) -> Work:
+    """A request for work; raises UnknownName or CodecError."""
+    return _decode(_WORK_DECODERS, name, body)
+
+
+def _decode(decoders: Mapping[str, msgspec.json.Decoder[T]], name: str, body: bytes) -> T:
+    decoder = decoders.get(name)
+    if decoder is None:
+        raise UnknownName(f"no message is named {name!r}")
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise CodecError(f"{name} cannot be read: {error}") from error
+
+
+def _fingerprint(run: str, version: int, name: str, plain: bytes) -> str:
+    return sha256(b"%b\n%d\n%b\n%b" % (run.encode(), version, name.encode(), plain)).hexdigest()
+
+
+def _upcast(name: str, state: bytes) -> _Stored[DomainEvent]:
+    """Reads an event of an older version by turning its data, step by step, into that of the current one."""
+    old = msgspec.json.decode(state, type=_Stored[msgspec.Raw])
+    data: Data = msgspec.json.decode(old.data, type=dict)
+    current = name
+    while current not in _EVENT_TYPES:
+        if current not in UPCASTS:
+            raise UnknownName(f"no event is named {current!r}; it may come from a later version of Redraft")
+        current, upcast = UPCASTS[current]
+        data = upcast(data)
+    event: DomainEvent = msgspec.convert(data, _EVENT_TYPES[current])
+    return _Stored(
+        old.id, old.time, old.previous, old.actor, event, old.causation, old.correlation, old.trace, old.hash
+    )

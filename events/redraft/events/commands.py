@@ -1,0 +1,182 @@
+"""What can be asked, and what a worker answers.
+
+Requests go from the relay to one actor's queue. Outcomes and people's commands go to the coordinator's inbox.
+A request carries all that the work needs; a worker holds no state and no database password.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt, Usage
+from redraft.events.domain_events import FailureKind
+from redraft.events.plan import Option, Plan
+
+
+class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """What every request for work says: which step, which try, how long (seconds), and the brief.
+
+    `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work.
+    `sent` counts how often this request was sent. One that may have been served already (`sent` above 1, or delivered
+    again) is confirmed with the coordinator before the work starts; `confirmed` says that this was done.
+    """
+
+    id: str
+    run: str
+    path: str
+    actor: str
+    attempt: int
+    timeout: float
+    brief: Brief
+    options: dict[str, Option] = {}
+    outputs: tuple[Draft, ...] = ()
+    sent: int = 1
+    confirmed: bool = False
+
+
+class Generate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    request: Request
+
+
+class CritiqueDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    request: Request
+    draft: Draft
+
+
+class Refine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    request: Request
+    draft: Draft
+    critique: Critique | None = None
+    history: History = History()
+
+
+class Publish(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    request: Request
+    draft: Draft
+
+
+class Generated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The outcome of Generate."""
+
+    run: str
+    path: str
+    attempt: int
+    text: str
+    media_type: str = "text/plain"
+    usage: Usage = Usage()
+
+
+class Critiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The outcome of CritiqueDraft: a critique, its score normalised to 0..1, of the draft of this version and hash."""
+
+    run: str
+    path: str
+    attempt: int
+    draft: DraftRef
+    critique: Critique
+    usage: Usage = Usage()
+
+
+class Refined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The outcome of Refine."""
+
+    run: str
+    path: str
+    attempt: int
+    text: str
+    changes: tuple[str, ...] = ()
+    exit: bool = False
+    usage: Usage = Usage()
+
+
+class Published(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The outcome of Publish."""
+
+    run: str
+    path: str
+    attempt: int
+    draft: DraftRef
+    receipt: Receipt
+    usage: Usage = Usage()
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A request could not be served. `retryable=False`: trying again would not help."""
+
+    run: str
+    path: str
+    attempt: int
+    kind: FailureKind
+    message: str
+    retryable: bool = True
+
+
+class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Begin a run. `key` is the caller's idempotency key, already part of how the run's id was made."""
+
+    run: str
+    plan: Plan
+    brief: Brief
+    key: str = ""
+
+
+class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    run: str
+    reason: str
+    by: str = ""
+
+
+class RetryStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The timekeeper's word that the wait after this failed attempt is over."""
+
+    run: str
+    path: str
+    attempt: int
+
+
+class ExpireStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The timekeeper's word that this attempt's answer is overdue."""
+
+    run: str
+    path: str
+    attempt: int
+
+
+class ConfirmStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A worker's question: is this attempt, sent so often by now, still without an answer? If so, it is sent again."""
+
+    run: str
+    path: str
+    attempt: int
+    sent: int
+
+
+Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
+OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
+Message: TypeAlias = OutcomeMessage | StartRun | CancelRun | RetryStep | ExpireStep | ConfirmStep
+
+WORK_NAMES: dict[type[Work], str] = {
+    Generate: "draft.generate.v1",
+    CritiqueDraft: "draft.critique.v1",
+    Refine: "draft.refine.v1",
+    Publish: "draft.publish.v1",
+}
+MESSAGE_NAMES: dict[type[Message], str] = {
+    Generated: "outcome.generated.v1",
+    Critiqued: "outcome.critiqued.v1",
+    Refined: "outcome.refined.v1",
+    Published: "outcome.published.v1",
+    Failed: "outcome.failed.v1",
+    StartRun: "run.start.v1",
+    CancelRun: "run.cancel.v1",
+    RetryStep: "step.retry.v1",
+    ExpireStep: "step.expire.v1",
+    ConfirmStep: "step.confirm.v1",
+}
+
+
+def request_id(run: str, path: str, attempt: int) -> str:
+    """The id of a request for work, the same however often it is sent."""
+    return f"{run}/{path}#{attempt}"

@@ -1,0 +1,145 @@
+"""Group commit: appends that wait are written together, in one transaction, by one thread.
+
+Appends of one turn of the event loop, and those that come while a commit is under way, make the next group. The end
+of each run that was written lately is remembered, so that an append is encoded, and chained to the event before it,
+without a read. What is remembered may be wrong, since other processes write too: then the writer's thread finds out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from typing import Final, TypeAlias
+
+import msgspec
+
+from redraft.events.appends import Append, Entry, Failure, Written, encode, recorded
+from redraft.events.codec import GENESIS
+from redraft.events.envelope import Recorded
+from redraft.events.errors import CodecError, StoreError
+from redraft.events.recorders import ApplicationRecorder
+from redraft.events.writer import commit
+
+GROUP_EVENTS: Final = 512
+"""Events in one transaction; one `append_all` is never split, whatever its size."""
+
+REMEMBERED_RUNS: Final = 16_384
+
+Result: TypeAlias = tuple[Recorded, ...] | Failure
+Landed: TypeAlias = Callable[[Sequence[tuple[Recorded, int]]], None]
+"""Told of what was recorded, in the order of the log: each event, and the size of its bytes."""
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """The end of a run as we know it. `hash` is not known while the entry is on its way that finds it out."""
+
+    version: int
+    hash: str | None
+    entry: Entry | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, eq=False):
+    """What was handed in at once, and the future that gets its results."""
+
+    entries: list[Entry]
+    size: int
+    done: asyncio.Future[list[Result]]
+
+
+class Committer:
+    def __init__(self, recorder: ApplicationRecorder, where: str, executor: Executor, landed: Landed) -> None:
+        self._recorder = recorder
+        self._where = where
+        self._executor = executor
+        self._landed = landed
+        self._tips: OrderedDict[str, Tip] = OrderedDict()
+        self._waiting: deque[Batch] = deque()
+        self._busy = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def submit(self, appends: Sequence[Append]) -> asyncio.Future[list[Result]]:
+        """One result for each append, in their order. What waits is bounded by those who wait for it."""
+        loop = asyncio.get_running_loop()
+        entries = [self._entry(append) for append in appends]
+        batch = Batch(entries, sum(len(append.events) for append in appends), loop.create_future())
+        if not self._waiting and not self._busy:
+            loop.call_soon(self._start, loop)
+        self._waiting.append(batch)
+        self._idle.clear()
+        return batch.done
+
+    async def drain(self) -> None:
+        """Returns when all that was handed in has its results."""
+        await self._idle.wait()
+
+    def _entry(self, append: Append) -> Entry:
+        """Chains an append to the end of its run, as far as that is known, and moves the end."""
+        tip = self._tips.get(append.run, Tip(0, GENESIS) if append.expected_version == 0 else None)
+        if tip is not None and tip.version != append.expected_version:
+            return Entry(append)
+        entry = Entry(append, after=tip.entry if tip else None)
+        if tip is not None and tip.hash is not None:
+            try:
+                entry.encoded = encode(append, tip.hash)
+            except CodecError as error:
+                entry.outcome = error
+                return entry
+        self._remember(append.run, Tip(append.end, entry.encoded.hashes[-1] if entry.encoded else None, entry))
+        return entry
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._busy:
+            return
+        group = [self._waiting.popleft()]
+        size = group[0].size
+        while self._waiting and size + self._waiting[0].size <= GROUP_EVENTS:
+            group.append(self._waiting.popleft())
+            size += group[-1].size
+        self._busy = True
+        entries = [entry for batch in group for entry in batch.entries]
+        written = self._executor.submit(commit, self._recorder, self._where, entries)
+        if written.done():
+            self._finish(loop, group, written)
+        else:
+            written.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish, loop, group, done))
+
+    def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], written: Future[None]) -> None:
+        fault = written.exception()
+        landed: list[tuple[Recorded, int]] = []
+        for batch in group:
+            results = [self._result(entry, landed) for entry in batch.entries]
+            if batch.done.done():
+                continue  # Who handed it in no longer waits.
+            if fault is None:
+                batch.done.set_result(results)
+            else:
+                batch.done.set_exception(fault)
+        landed.sort(key=lambda item: item[0].position)
+        self._landed(landed)
+        self._busy = False
+        if self._waiting:
+            loop.call_soon(self._start, loop)
+        else:
+            self._idle.set()
+
+    def _result(self, entry: Entry, landed: list[tuple[Recorded, int]]) -> Result:
+        append, outcome = entry.append, entry.outcome
+        tip = self._tips.get(append.run)
+        if not isinstance(outcome, Written):
+            if tip is not None and tip.entry is entry:
+                del self._tips[append.run]
+            return outcome or StoreError(f"store {self._where}: the append of run {append.run} got lost")
+        if tip is None or tip.entry is entry or tip.version < append.end:
+            self._remember(append.run, Tip(append.end, outcome.encoded.hashes[-1]))
+        events = recorded(append, outcome)
+        landed.extend((event, len(row.state)) for event, row in zip(events, outcome.encoded.rows, strict=True))
+        return events
+
+    def _remember(self, run: str, tip: Tip) -> None:
+        self._tips[run] = tip
+        self._tips.move_to_end(run)
+        if len(self._tips) > REMEMBERED_RUNS:
+            self._tips.popitem(last=False)

@@ -1,0 +1,172 @@
+"""What can have happened. These are the only things that are ever stored, and all that state is made of.
+
+A path names a step and keeps the hierarchy: `Chapters[2]/ChapterRefinement[1]/CritiqueChapter`. Where an event has
+`attempt`, it is the number (from 1) of the try of that step.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt, Usage
+from redraft.events.plan import Plan, Role
+
+Outcome: TypeAlias = Literal[
+    "accepted",
+    "exhausted",
+    "plateaued",
+    "oscillating",
+    "over_budget",
+    "timed_out",
+    "rejected",
+    "cancelled",
+    "failed",
+]
+FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost"]
+
+
+class RunStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A run of this plan began for this brief; `at` is the time (UTC) that `elapsed` counts from."""
+
+    plan: Plan
+    brief: Brief
+    at: datetime
+    key: str = ""
+
+
+class IterationStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A pass (from 1) of a loop's body began. `path` is the loop's, without this pass: `Chapters[2]/Refinement`."""
+
+    path: str
+    iteration: int
+
+
+class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Work was asked of an actor. The request for work is itself an event: the log is the outbox.
+
+    `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
+    to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. The answer is due by
+    `due` (UTC).
+    """
+
+    path: str
+    role: Role
+    actor: str
+    attempt: int
+    due: datetime
+    draft: DraftRef | None = None
+    critiques: tuple[int, ...] = ()
+    score: float | None = None
+    outputs: tuple[DraftRef, ...] = ()
+
+
+class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    path: str
+    attempt: int
+    draft: Draft
+    usage: Usage = Usage()
+
+
+class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A critic judged the draft of this version and hash."""
+
+    path: str
+    attempt: int
+    draft: DraftRef
+    critique: Critique
+    usage: Usage = Usage()
+
+
+class DraftRefined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A refiner made a new draft from `before`. `exit`: it has nothing more to change."""
+
+    path: str
+    attempt: int
+    before: DraftRef
+    draft: Draft
+    changes: tuple[str, ...] = ()
+    exit: bool = False
+    usage: Usage = Usage()
+
+
+class DraftPublished(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    path: str
+    attempt: int
+    draft: DraftRef
+    receipt: Receipt
+    usage: Usage = Usage()
+
+
+class StepFailed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """An attempt failed. It is tried again at `retry_at` (UTC); None means that the step failed for good."""
+
+    path: str
+    attempt: int
+    kind: FailureKind
+    message: str
+    retry_at: datetime | None = None
+
+
+class LoopClosing(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A loop's last draft was judged by nobody: its critics run once more.
+
+    The loop then ends with this outcome and reason, unless the draft meets the condition.
+    """
+
+    path: str
+    outcome: Outcome
+    reason: str
+
+
+class LoopEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A loop ended after `iterations` passes: how, why, and which draft leaves it with which score (0..1)."""
+
+    path: str
+    outcome: Outcome
+    reason: str
+    iterations: int
+    draft: DraftRef
+    score: float | None = None
+
+
+class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The one terminal event of a run. `iterations` counts the passes of the outermost loops."""
+
+    outcome: Outcome
+    reason: str
+    iterations: int
+    draft: DraftRef | None = None
+    score: float | None = None
+
+
+DomainEvent: TypeAlias = (
+    RunStarted
+    | IterationStarted
+    | StepRequested
+    | DraftGenerated
+    | DraftCritiqued
+    | DraftRefined
+    | DraftPublished
+    | StepFailed
+    | LoopClosing
+    | LoopEnded
+    | RunEnded
+)
+
+EVENT_NAMES: dict[type[DomainEvent], str] = {
+    RunStarted: "run.started.v1",
+    IterationStarted: "iteration.started.v1",
+    StepRequested: "step.requested.v1",
+    DraftGenerated: "draft.generated.v1",
+    DraftCritiqued: "draft.critiqued.v1",
+    DraftRefined: "draft.refined.v1",
+    DraftPublished: "draft.published.v1",
+    StepFailed: "step.failed.v1",
+    LoopClosing: "loop.closing.v1",
+    LoopEnded: "loop.ended.v1",
+    RunEnded: "run.ended.v1",
+}
+"""The stored name of each event: ours and stable, never a Python path."""

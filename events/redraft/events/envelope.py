@@ -1,0 +1,45 @@
+"""What travels around an event or a message: its id, its cause, its run, its place and its time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from redraft.events.domain_events import DomainEvent
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Where an event or a message comes from.
+
+    `id` is the message's own; `causation` the id of what caused it; `correlation` the id of what began it all;
+    `actor` who spoke; `trace` a W3C traceparent, when there is one.
+    """
+
+    id: str
+    actor: str
+    causation: str = ""
+    correlation: str = ""
+    trace: str = ""
+
+
+class Recorded(msgspec.Struct, frozen=True, gc=False):
+    """A recorded event with its place: `version` in its run and `position` in the log, both from 1.
+
+    `position` is 0 where it is not known. `hash` is the SHA-256, in hex, of all that was stored but itself; `previous`
+    is that of the event before it in its run.
+    """
+
+    id: str
+    run: str
+    version: int
+    time: datetime
+    actor: str
+    causation: str
+    correlation: str
+    trace: str
+    previous: str
+    hash: str
+    name: str
+    data: DomainEvent
+    position: int = 0

@@ -1,0 +1,88 @@
+"""A plan: what a workflow is, as data. All of it is stored in `RunStarted`, so a run keeps the plan it began with.
+
+Plans are built by `redraft.actors.Workflow` or read from YAML, and checked by `redraft.actors.plan_check` either way.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.conditions import Condition
+
+Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher"]
+Keep: TypeAlias = Literal["best", "last"]
+Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
+OnFailure: TypeAlias = Literal["fail", "publish_best"]
+Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str]
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How often a step is tried (`attempts`, at least 1, the first included) and how long apart, in seconds.
+
+    The wait after attempt n is `initial * factor ** (n - 1)`, at most `maximum`, times a jitter of 0.5..1 that comes
+    from the request's id and so is repeatable.
+    """
+
+    attempts: int = 3
+    initial: float = 1.0
+    factor: float = 2.0
+    maximum: float = 60.0
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
+    """One piece of work by one actor in one role. `timeout` is seconds for one attempt; `options` go to the actor."""
+
+    role: Role
+    actor: str
+    name: str
+    timeout: float = 300.0
+    retry: Retry = Retry()
+    options: dict[str, Option] = {}
+
+
+class Parallel(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="parallel"
+):
+    """Steps of one role at the same time; done when all, the first, or `wait` of them have answered.
+
+    Critics' scores are joined by `combine` (`weights` are in the order of the steps; `veto`: one `approved=False` makes
+    the score 0, otherwise the mean). Generators and refiners need a `judge`, a critic that scores each draft; the best
+    goes on.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    wait: int | Literal["all", "first"] = "all"
+    combine: Combine = "min"
+    weights: tuple[float, ...] = ()
+    judge: Step | None = None
+
+
+class Repeat(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="repeat"
+):
+    """A body that is passed through until the condition holds, `max_iterations` times at most (at least 1).
+
+    `keep` says which draft leaves when no draft met the condition: the best judged or the last. When a refinement
+    scores lower than the best by more than `rollback_margin` (0..1), the next one starts from the best draft again.
+    """
+
+    name: str
+    until: Condition
+    max_iterations: int
+    body: tuple[Node, ...]
+    keep: Keep = "best"
+    rollback_margin: float = 0.1
+
+
+Node: TypeAlias = Step | Parallel | Repeat
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft."""
+
+    name: str
+    steps: tuple[Node, ...]
+    on_failure: OnFailure = "fail"

@@ -1,0 +1,191 @@
+"""The recorders of `eventsourcing` that keep our events: which one a URL names, and what we add to it.
+
+SQLite: the library's table, so that any program built on the library can read it, with a faster insert. In memory: the
+library's, with positions. PostgreSQL joins by a branch in `open_recorder`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from eventsourcing.persistence import (
+    ApplicationRecorder,
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    Notification,
+    OperationalError,
+    PersistenceError,
+    StoredEvent,
+)
+from eventsourcing.popo import POPOApplicationRecorder
+from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQLiteConnectionPool, SQLiteDatastore
+
+from redraft.events.errors import InputError
+from redraft.events.sqlite_file import connect, explain, prepare
+
+__all__ = [
+    "ApplicationRecorder",
+    "DataError",
+    "IntegrityError",
+    "MemoryRecorder",
+    "Notification",
+    "Opened",
+    "OperationalError",
+    "PersistenceError",
+    "SQLiteRecorder",
+    "StoredEvent",
+    "explain",
+    "open_recorder",
+]
+
+FORMS: Final = "sqlite:///runs.db (relative), sqlite:////var/lib/redraft/runs.db (absolute), or memory:"
+_MOST_ROWS: Final = 4096
+"""Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """A recorder, what it is called in error messages, whether its calls may wait for a disk, and how it is let go."""
+
+    recorder: ApplicationRecorder
+    where: str
+    waits: bool
+    release: Callable[[], None]
+
+
+def open_recorder(url: str) -> Opened:
+    """The recorder that a store's URL names; raises InputError naming the forms, StoreUnusable, StoreError."""
+    scheme, colon, rest = url.partition(":")
+    match scheme + colon, rest:
+        case "memory:", "":
+            return Opened(MemoryRecorder(), "memory:", False, lambda: None)
+        case "sqlite:", path if path.startswith("///") and path[3:].strip("/") and "\0" not in path:
+            return _open_sqlite(_plain_path(path[3:]))
+        case _:
+            raise InputError(f"store {scheme}{colon}… is not understood; give {FORMS}")
+
+
+def _plain_path(text: str) -> Path:
+    if ":memory:" in text:
+        raise InputError("store sqlite:///:memory: is not understood; give memory: for a store without a file")
+    return Path(text)
+
+
+def _open_sqlite(path: Path) -> Opened:
+    datastore = _Datastore(path)
+    recorder = SQLiteRecorder(datastore)
+    prepare(path, recorder.events_table_name, recorder.create_table_statements)
+    return Opened(recorder, str(path), True, datastore.close)
+
+
+class _Pool(SQLiteConnectionPool):
+    """Connections that sync every commit and keep prepared statements; the library's keep one statement."""
+
+    @staticmethod
+    def detect_memory_mode(db_name: str) -> bool:
+        return False
+
+    def _create_connection(self) -> SQLiteConnection:
+        with _errors_of_the_library():
+            connection = connect(Path(self.db_name))
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        return SQLiteConnection(connection, self.max_age)
+
+
+class _Datastore(SQLiteDatastore):
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), originator_id_type="text")
+        self.pool = _Pool(db_name=str(path))
+
+
+class SQLiteRecorder(SQLiteApplicationRecorder):
+    """The library's recorder and its table, with each group of events in one statement, and positions with every read.
+
+    sqlite3 gives up the interpreter's lock at every statement and has to get it back from a busy event loop: one
+    statement that is its own transaction does so once, where the library does n + 2 times.
+    """
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
+        """Records all of the events or none, and gives their positions. Raises IntegrityError when one is there."""
+        if not 0 < len(stored_events) <= _MOST_ROWS:
+            return super().insert_events(stored_events, **kwargs)
+        values = [v for s in stored_events for v in (str(s.originator_id), s.originator_version, s.topic, s.state)]
+        statement = _insert(self.events_table_name, len(stored_events))
+        with self.datastore.get_connection(commit=True) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, values)
+            last: int = cursor.lastrowid
+        return range(last - len(stored_events) + 1, last + 1)
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Notification]:
+        """The events of a run, each with its position."""
+        run = str(originator_id)
+        statement = (
+            "SELECT rowid, originator_version, CAST(COALESCE(topic, '') AS TEXT), CAST(COALESCE(state, '') AS BLOB) "  # noqa: S608
+            f"FROM {self.events_table_name} WHERE originator_id=? AND originator_version>? AND originator_version<=? "
+            f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
+        )
+        most = 2**63 - 1
+        values = (run, -1 if gt is None else gt, most if lte is None else lte, -1 if limit is None else limit)
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, values)
+            return [Notification(run, version, topic, state, at) for at, version, topic, state in cursor.fetchall()]
+
+
+class MemoryRecorder(POPOApplicationRecorder):
+    """The library's recorder in memory, with positions with every read."""
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Notification]:
+        """The events of a run, each with its position."""
+        run = str(originator_id)
+        with self._database_lock:
+            found = super().select_events(originator_id, gt=gt, lte=lte, desc=desc, limit=limit)
+            at = self._stored_events_index[run]
+            return [
+                Notification(run, s.originator_version, s.topic, s.state, at[s.originator_version] + 1) for s in found
+            ]
+
+
+@lru_cache(maxsize=512)
+def _insert(table: str, rows: int) -> str:
+    return f"INSERT INTO {table} VALUES " + ",".join(["(?,?,?,?)"] * rows)  # noqa: S608
+
+
+@contextmanager
+def _errors_of_the_library() -> Iterator[None]:
+    """Turns SQLite's errors into the library's, as its own transactions do."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise IntegrityError(error) from error
+    except sqlite3.DataError as error:
+        raise DataError(error) from error
+    except sqlite3.OperationalError as error:
+        raise OperationalError(error) from error
+    except sqlite3.Error as error:
+        raise DatabaseError(error) from error

@@ -1,0 +1,204 @@
+"""The event store: an asynchronous front of a recorder. It alone keeps what happened; rows are only ever added.
+
+Calls never block the event loop: one thread writes, one reads. See `committer` for how appends are grouped, `writer`
+for conflicts and lost answers, `tail` for how the log is followed, `recorders` for where the events are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import ParamSpec, Self, TypeVar
+
+from redraft.events.appends import Append, NewEvent
+from redraft.events.codec import GENESIS, decode_event, verify_hash
+from redraft.events.committer import Committer
+from redraft.events.envelope import Recorded
+from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
+from redraft.events.recorders import ApplicationRecorder, Opened, PersistenceError, StoredEvent, explain, open_recorder
+from redraft.events.tail import Tail
+
+__all__ = ["Append", "EventStore", "NewEvent", "open_store"]
+
+_VERIFIED_AT_ONCE = 500
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def open_store(url: str, *, poll: float = 0.25) -> EventStore:
+    """The store that a URL names: `sqlite:///path` (a fourth slash makes the path absolute) or `memory:`.
+
+    A missing file is made, with its folder. `poll` is how often, in seconds, the log is looked at for what other
+    processes wrote. Raises InputError for any other URL, StoreUnusable when the file is not ours, StoreError when it
+    cannot be opened. Waits up to 10 seconds for another process that holds the file.
+    """
+    return EventStore(open_recorder(url), poll=poll)
+
+
+class EventStore:
+    """Events by run, each run a chain of hashes, and all of them in one log.
+
+    Every method raises StoreError when the store is closed or cannot be read or written. A StoreError of an append may
+    hide a success: the same append (the same ids and times) may be handed in again, and is recorded once.
+    """
+
+    def __init__(self, opened: Opened, *, poll: float = 0.25, inline: bool = False) -> None:
+        """`inline` writes on the event loop's own thread: quicker where a commit is, but it stalls where it is not."""
+        self._recorder = opened.recorder
+        self._where = opened.where
+        self._release = opened.release
+        self._reads: Executor = _thread("redraft-read") if opened.waits else Inline()
+        self._writes: Executor = _thread("redraft-write") if opened.waits and not inline else Inline()
+        self._tail = Tail(self._read_log, self.head, poll)
+        self._committer = Committer(self._recorder, self._where, self._writes, self._tail.landed)
+        self._closed = False
+
+    async def append(self, run: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[Recorded, ...]:
+        """Records events after the event `expected_version` of a run (0: a new run), all or none, and returns them.
+
+        They are on disk when it returns. Raises Conflict when the run does not end at `expected_version`, CodecError
+        when an event cannot be encoded. Cancelling stops the waiting; the events may be recorded all the same.
+        """
+        (result,) = await self.append_all([Append(run, expected_version, tuple(events))])
+        if isinstance(result, Conflict):
+            raise result
+        return result
+
+    async def append_all(self, appends: Sequence[Append]) -> Sequence[tuple[Recorded, ...] | Conflict]:
+        """Several appends at once, each all or none, with a result for each. A conflict of one is its result, no error.
+
+        Appends for one run may build on each other, in order; if one conflicts, so do those that build on it.
+        Raises the first StoreError or CodecError that one of them meets, when all have been tried.
+        """
+        self._check_open()
+        for append in appends:
+            if append.expected_version < 0 or not append.events or not append.run:
+                raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
+        results: list[tuple[Recorded, ...] | Conflict] = []
+        for result in await self._committer.submit(appends):
+            if not isinstance(result, tuple | Conflict):
+                raise result
+            results.append(result)
+        return results
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> tuple[Recorded, ...]:
+        """The events of a run with versions above `after`, up to and with `upto`; () for a run that is not known.
+
+        Raises CodecError for an event that cannot be read, UnknownName for one of a later version of Redraft.
+        """
+        return await self._in_reader(_read, self._recorder, run, after, upto)
+
+    async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
+        """The events of a run as they are kept: version, name, bytes, and position (0: not known). Raises NoSuchRun."""
+        rows = await self._in_reader(self._recorder.select_events, run)
+        if not rows:
+            raise NoSuchRun(run)
+        return [(row.originator_version, row.topic, row.state, getattr(row, "id", 0)) for row in rows]
+
+    def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncGenerator[Sequence[Recorded], None]:
+        """The log after a position, in order, in batches of at most `limit` events (at least 1).
+
+        `follow` waits for more when the end is reached. Raises CodecError as `read` does; after any error, tail again
+        from the last position that was seen.
+        """
+        if limit < 1:
+            raise ValueError("limit must be at least 1")
+        self._check_open()
+        return self._tail.follow(after, limit) if follow else self._tail.after(after, limit)
+
+    async def head(self) -> int:
+        """The position of the last event of the log, 0 when there is none."""
+        return await self._in_reader(self._recorder.max_notification_id) or 0
+
+    async def verify(self, run: str) -> int:
+        """How many events a run has, when each is as it was recorded, and follows the one before it.
+
+        Raises Tampered, naming the event, and NoSuchRun. Events taken from the end of a run leave no trace in it.
+        """
+        version, previous = 0, GENESIS
+        while step := await self._in_reader(_verify, self._recorder, run, version, previous):
+            version, previous = step
+        if version == 0:
+            raise NoSuchRun(run)
+        return version
+
+    async def close(self) -> None:
+        """Lets what was handed in be written, ends every tail with a StoreError, and lets go of the files."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._committer.drain()
+        await self._tail.close(self._closed_line())
+        await asyncio.to_thread(self._let_go)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def _read_log(self, position: int, most: int) -> Sequence[Recorded]:
+        return await self._in_reader(_read_log, self._recorder, position, most)
+
+    async def _in_reader(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        self._check_open()
+        try:
+            return await asyncio.wrap_future(self._reads.submit(call, *args, **kwargs))
+        except PersistenceError as error:
+            raise StoreError(f"store {self._where}: {explain(error)}") from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(self._closed_line())
+
+    def _closed_line(self) -> str:
+        return f"store {self._where} is closed"
+
+    def _let_go(self) -> None:
+        self._writes.shutdown()
+        self._reads.shutdown()
+        self._release()
+
+
+class Inline(Executor):
+    """Does what is submitted at once, on the caller's thread."""
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        done: Future[_T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  what an executor does: the caller gets it from the future
+            done.set_exception(error)
+        return done
+
+
+def _thread(name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix=name)
+
+
+def _read(recorder: ApplicationRecorder, run: str, after: int, upto: int | None) -> tuple[Recorded, ...]:
+    return tuple(_decode(row) for row in recorder.select_events(run, gt=after, lte=upto))
+
+
+def _read_log(recorder: ApplicationRecorder, position: int, most: int) -> Sequence[Recorded]:
+    return [_decode(row) for row in recorder.select_notifications(position, most, inclusive_of_start=False)]
+
+
+def _decode(row: StoredEvent) -> Recorded:
+    run, version, position = str(row.originator_id), row.originator_version, getattr(row, "id", 0)
+    try:
+        return decode_event(run, version, row.topic, row.state, position)
+    except TypeError as error:
+        raise CodecError(f"event {version} of run {run} cannot be read: it holds no text") from error
+
+
+def _verify(recorder: ApplicationRecorder, run: str, version: int, previous: str) -> tuple[int, str] | None:
+    """Verifies the next events of a run; gives the last version and its hash, or None when there are no more."""
+    rows = recorder.select_events(run, gt=version, limit=_VERIFIED_AT_ONCE)
+    for row in rows:
+        if row.originator_version != version + 1:
+            raise Tampered(f"event {version + 1} of run {run} is missing: it was taken out")
+        version += 1
+        previous = verify_hash(run, version, row.topic, row.state, previous)
+    return (version, previous) if rows else None

@@ -1,0 +1,171 @@
+"""Following the log: from memory for readers that keep up, from the recorder for those that fall behind.
+
+Readers are woken by commits of this process. Commits of other processes are found by asking for the end of the log now
+and then, once for all readers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from redraft.events.envelope import Recorded
+from redraft.events.errors import StoreError
+
+RING_EVENTS: Final = 4096
+RING_BYTES: Final = 64 * 1024 * 1024
+
+ReadLog: TypeAlias = Callable[[int, int], Awaitable[Sequence[Recorded]]]
+"""The events after a position, at most so many."""
+
+
+class Ring:
+    """The newest events of the log, without a gap, as far as this process wrote them; bounded in number and bytes."""
+
+    def __init__(self, most_events: int = RING_EVENTS, most_bytes: int = RING_BYTES) -> None:
+        self._most_events = most_events
+        self._most_bytes = most_bytes
+        self._held: dict[int, tuple[Recorded, int]] = {}
+        self._bytes = 0
+        self._first = 1
+        self._last = 0
+
+    def add(self, event: Recorded, size: int) -> None:
+        """Takes the event that follows; one that leaves a gap starts the ring anew, an older one is passed over."""
+        if event.position <= self._last:
+            return
+        if event.position != self._last + 1:
+            self._held.clear()
+            self._bytes = 0
+            self._first = event.position
+        self._last = event.position
+        self._held[event.position] = (event, size)
+        self._bytes += size
+        while len(self._held) > self._most_events or self._bytes > self._most_bytes:
+            self._bytes -= self._held.pop(self._first)[1]
+            self._first += 1
+
+    def after(self, position: int, most: int) -> tuple[Recorded, ...]:
+        """The events that follow a position, or nothing when the first of them is not held."""
+        if position + 1 not in self._held:
+            return ()
+        end = min(position + most, self._last)
+        return tuple(self._held[at][0] for at in range(position + 1, end + 1))
+
+
+class Bell:
+    """Wakes all who wait. Each ring counts, so that one who looked away does not miss it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._broken = ""
+        self._waiting: set[asyncio.Future[str]] = set()
+
+    def ring(self, fault: str = "") -> None:
+        """Wakes everyone; with a fault, by a StoreError."""
+        self.count += 1
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(fault)
+        self._waiting.clear()
+
+    def take_down(self, fault: str) -> None:
+        """From now on whoever waits gets a StoreError."""
+        self._broken = fault
+        self.ring(fault)
+
+    async def wait(self, seen: int) -> None:
+        """Returns when the bell has rung more often than `seen`; raises StoreError if it rings with a fault."""
+        if self._broken:
+            raise StoreError(self._broken)
+        if self.count != seen:
+            return
+        waiter: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._waiting.add(waiter)
+        try:
+            fault = await waiter
+        finally:
+            self._waiting.discard(waiter)
+        if fault:
+            raise StoreError(fault)
+
+
+class Tail:
+    """`read` and `end` ask the recorder for events and for the end of the log; `poll` is in seconds."""
+
+    def __init__(self, read: ReadLog, end: Callable[[], Awaitable[int]], poll: float) -> None:
+        self._read = read
+        self._ask_end = end
+        self._poll = poll
+        self._ring = Ring()
+        self._bell = Bell()
+        self._end: int | None = None
+        self._readers = 0
+        self._watch: asyncio.Task[None] | None = None
+
+    def landed(self, events: Sequence[tuple[Recorded, int]]) -> None:
+        """Takes what this process has recorded, in the order of the log, and the size of each event in bytes."""
+        for event, size in events:
+            self._ring.add(event, size)
+        if events:
+            self._moved(events[-1][0].position)
+
+    async def after(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
+        """Batches of what follows a position, up to the end of the log."""
+        while batch := self._ring.after(position, most) or await self._read(position, most):
+            yield batch
+            position = batch[-1].position
+
+    async def follow(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
+        """Batches of what follows a position, and of what will; never ends by itself."""
+        self._enter()
+        try:
+            while True:
+                seen = self._bell.count
+                batch: Sequence[Recorded] = self._ring.after(position, most)
+                if not batch and (self._end is None or position < self._end):
+                    batch = await self._read(position, most)
+                if batch:
+                    position = batch[-1].position
+                    yield batch
+                else:
+                    await self._bell.wait(seen)
+        finally:
+            self._leave()
+
+    async def close(self, fault: str) -> None:
+        """Ends every reader with a StoreError."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+        self._bell.take_down(fault)
+
+    def _enter(self) -> None:
+        self._readers += 1
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_end(), name="redraft-tail")
+
+    def _leave(self) -> None:
+        self._readers -= 1
+        if self._readers == 0 and self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    async def _watch_end(self) -> None:
+        while True:
+            await asyncio.sleep(self._poll)
+            try:
+                end = await self._ask_end()
+            except StoreError as error:
+                self._bell.ring(str(error))
+            else:
+                self._moved(end)
+
+    def _moved(self, end: int) -> None:
+        if self._end is None or end > self._end:
+            self._end = end
+            self._bell.ring()

@@ -1,0 +1,110 @@
+"""What the writer's thread does: one transaction for a whole group of appends, and one by one where that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from redraft.events.appends import Append, Encoded, Entry, Outcome, Written, encode
+from redraft.events.codec import GENESIS, decode_event
+from redraft.events.errors import CodecError, Conflict, StoreError
+from redraft.events.recorders import (
+    ApplicationRecorder,
+    DataError,
+    IntegrityError,
+    Notification,
+    PersistenceError,
+    StoredEvent,
+    explain,
+)
+
+
+def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry]) -> None:
+    """Gives every entry its outcome. `where` names the store in errors.
+
+    All that are encoded go into one transaction. If one of them cannot be recorded, each is tried by itself, so that
+    none fails for its neighbour's sake; if the store fails, each is looked up, for it may be recorded all the same.
+    """
+    together = [
+        (entry, entry.encoded) for entry in entries if entry.encoded and not (entry.after and entry.after.failed)
+    ]
+    fault: PersistenceError | None = None
+    try:
+        positions = iter(_insert(recorder, [row for _, encoded in together for row in encoded.rows]))
+        for entry, encoded in together:
+            entry.outcome = Written(encoded, tuple(islice(positions, len(encoded.rows))))
+    except (IntegrityError, DataError):
+        pass
+    except PersistenceError as error:
+        fault = error
+    for entry in entries:
+        if entry.outcome is None:
+            entry.outcome = _by_itself(recorder, where, entry, fault)
+        entry.after = None
+
+
+def _by_itself(recorder: ApplicationRecorder, where: str, entry: Entry, fault: PersistenceError | None) -> Outcome:
+    if entry.after is not None and entry.after.failed:
+        before = entry.after.outcome
+        return before if type(before) is StoreError else _conflict(entry.append)
+    try:
+        return _recorded(recorder, entry.append) if fault is None else _looked_up(recorder, entry.append, fault)
+    except PersistenceError as error:
+        return StoreError(f"store {where}: {explain(fault or error)}")
+    except CodecError as error:
+        return error
+
+
+def _recorded(recorder: ApplicationRecorder, append: Append) -> Written | Conflict:
+    """Records one append, unless it is there already."""
+    found = _find(recorder, append)
+    if not isinstance(found, Encoded):
+        return found
+    try:
+        return Written(found, tuple(_insert(recorder, found.rows)))
+    except IntegrityError:
+        again = _find(recorder, append)
+        return _conflict(append) if isinstance(again, Encoded) else again
+
+
+def _looked_up(recorder: ApplicationRecorder, append: Append, fault: PersistenceError) -> Written | Conflict:
+    """What became of an append whose answer was lost; raises the fault when it is not recorded."""
+    found = _find(recorder, append)
+    if isinstance(found, Encoded):
+        raise fault
+    return found
+
+
+def _find(recorder: ApplicationRecorder, append: Append) -> Encoded | Written | Conflict:
+    """What to write if the run ends at the expected version; Written if these very events follow it; else Conflict."""
+    expected = append.expected_version
+    stored = list(recorder.select_events(append.run, gt=expected - 1, lte=append.end))
+    previous = GENESIS
+    if expected:
+        if not stored or stored[0].originator_version != expected:
+            return _conflict(append)
+        previous = _hash(stored.pop(0))
+    encoded = encode(append, previous)
+    if not stored:
+        return encoded
+    # The state holds the event's id and its hash: equal states are the same events, recorded by us.
+    if [(row.topic, row.state) for row in stored] != [(row.topic, row.state) for row in encoded.rows]:
+        return _conflict(append)
+    return Written(encoded, tuple(row.id if isinstance(row, Notification) else 0 for row in stored))
+
+
+def _insert(recorder: ApplicationRecorder, rows: Sequence[StoredEvent]) -> Sequence[int]:
+    if not rows:
+        return ()
+    positions = recorder.insert_events(rows)
+    if positions is None:
+        raise PersistenceError(f"{type(recorder).__name__} gives no positions")
+    return positions
+
+
+def _hash(row: StoredEvent) -> str:
+    return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state).hash
+
+
+def _conflict(append: Append) -> Conflict:
+    return Conflict(append.run, append.expected_version)

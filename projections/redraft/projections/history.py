@@ -1,0 +1,190 @@
+"""The story of one run in the order it happened: a plain sentence for each recorded event.
+
+A pure fold over the run's stream; a prefix of the stream gives the story so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, assert_never
+
+import msgspec
+
+from redraft.events.content import Brief, Critique, DraftRef
+from redraft.events.domain_events import (
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Recorded
+from redraft.projections.plain import NAME_LENGTH, counted, outcome_text, plain, score_text
+
+CHANGES_SHOWN: Final = 5
+"""The changes of one refinement that its sentence names."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One event of a run, told. `version` is its place in the run (from 1), `position` in the log (0: not yet known).
+
+    `time` is UTC; `actor` who spoke; `name` the event's stored name; `path` the step or loop, empty for the run itself;
+    `causation` the id of what caused it. All texts are one line each, without control characters.
+    """
+
+    version: int
+    position: int
+    time: datetime
+    actor: str
+    name: str
+    path: str
+    sentence: str
+    causation: str
+
+
+def history(events: Sequence[Recorded]) -> tuple[Line, ...]:
+    """What happened, event by event: who asked, who answered, what changed, why it went on or ended."""
+    return tuple(told(events))
+
+
+def told(events: Iterable[Recorded]) -> Iterator[Line]:
+    """The same, as it comes: for a run that is being followed from its first event."""
+    asked: dict[str, str] = {}
+    for event in events:
+        path = path_of(event.data)
+        actor = plain(event.actor, NAME_LENGTH)
+        if isinstance(event.data, StepRequested):
+            asked[path] = f"{event.data.role} {plain(event.data.actor, NAME_LENGTH)}"
+        yield Line(
+            event.version,
+            event.position,
+            event.time,
+            actor,
+            event.name,
+            plain(path),
+            _sentence(event.data, asked.get(path, actor)),
+            plain(event.causation),
+        )
+
+
+def path_of(event: DomainEvent) -> str:
+    """The step or the loop that an event is about; empty for the run itself."""
+    match event:
+        case RunStarted() | RunEnded():
+            return ""
+        case IterationStarted(path, iteration):
+            return f"{path}[{iteration}]"
+        case LoopClosing(path=path):
+            return f"{path}[closing]"
+        case (
+            StepRequested(path=path)
+            | DraftGenerated(path=path)
+            | DraftCritiqued(path=path)
+            | DraftRefined(path=path)
+            | DraftPublished(path=path)
+            | StepFailed(path=path)
+            | LoopEnded(path=path)
+        ):
+            return path
+        case _:
+            assert_never(event)
+
+
+def _sentence(event: DomainEvent, who: str) -> str:
+    match event:
+        case RunStarted(plan, brief):
+            return f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_brief(brief)}"
+        case IterationStarted(path, iteration):
+            return f"{plain(path)}: pass {iteration} began"
+        case StepRequested():
+            again = f", try {event.attempt}" if event.attempt > 1 else ""
+            return f"{who} was asked to {_task(event)}{again}"
+        case DraftGenerated(draft=draft):
+            return f"{who} wrote draft {draft.version}: {counted(len(draft.text.split()), 'word')}"
+        case DraftCritiqued():
+            return _critiqued(event.critique, event.draft, who)
+        case DraftRefined():
+            return _refined(event, who)
+        case DraftPublished(draft=draft, receipt=receipt):
+            note = f" ({plain(receipt.note)})" if receipt.note.strip() else ""
+            return f"{who} published draft {draft.version} to {plain(receipt.location)}{note}"
+        case StepFailed():
+            return _failed(event, who)
+        case LoopClosing(path=path, reason=reason):
+            return f"{plain(path)}: the critics look at the last draft once more before it ends: {plain(reason)}"
+        case LoopEnded():
+            passes = counted(event.iterations, "pass")
+            ended = f"{plain(event.path)} ended as {outcome_text(event.outcome)} after {passes}: {plain(event.reason)}"
+            return f"{ended}; draft {event.draft.version} leaves it{_with(event.score)}"
+        case RunEnded():
+            kept = (
+                f"; it ends with draft {event.draft.version}{_with(event.score)}"
+                if event.draft
+                else "; it has no draft"
+            )
+            return f"the run ended as {outcome_text(event.outcome)}: {plain(event.reason)}{kept}"
+        case _:
+            assert_never(event)
+
+
+def _brief(brief: Brief) -> str:
+    source = f" from {plain(brief.source, NAME_LENGTH)}" if brief.source.strip() else ""
+    return f" for a brief of {counted(len(brief.text), 'character')}{source}"
+
+
+def _task(event: StepRequested) -> str:
+    draft = f"draft {event.draft.version}" if event.draft else "the draft"
+    match event.role:
+        case "generator":
+            return "write a draft"
+        case "critic":
+            return f"judge {draft}"
+        case "refiner":
+            told = f", which was scored at {score_text(event.score)}" if event.score is not None else ""
+            return f"improve {draft}{told}"
+        case "publisher":
+            return f"publish {draft}"
+        case _:
+            assert_never(event.role)
+
+
+def _critiqued(critique: Critique, draft: DraftRef, who: str) -> str:
+    found = [
+        counted(len(lines), noun)
+        for lines, noun in ((critique.errors, "error"), (critique.suggestions, "suggestion"))
+        if lines
+    ]
+    verdict = {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
+    tail = f" ({', '.join(found)})" if found else ""
+    said = f" and {verdict}" if verdict else ""
+    return f"{who} scored draft {draft.version} at {score_text(critique.score)}{tail}{said}"
+
+
+def _refined(event: DraftRefined, who: str) -> str:
+    made = f"{who} made draft {event.draft.version} from draft {event.before.version}"
+    if event.draft.sha256 == event.before.sha256:
+        return f"{made}, with the same text"
+    shown = "; ".join(filter(None, (plain(change) for change in event.changes[:CHANGES_SHOWN])))
+    more = (
+        f"; {counted(len(event.changes) - CHANGES_SHOWN, 'more change')}" if len(event.changes) > CHANGES_SHOWN else ""
+    )
+    done = "; it has nothing more to change" if event.exit else ""
+    return f"{made}{': ' if shown else ''}{shown}{more}{done}"
+
+
+def _failed(event: StepFailed, who: str) -> str:
+    kinds = {"error": "failed", "invalid": "gave an answer that is no use", "timeout": "was late", "lost": "was lost"}
+    then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
+    return f"{who} {kinds[event.kind]} (try {event.attempt}): {plain(event.message)}; {then}"
+
+
+def _with(score: float | None) -> str:
+    return f", scored at {score_text(score)}" if score is not None else ""

@@ -1,0 +1,44 @@
+"""Words for people: untrusted text made fit for one line, scores that do not look better than they are, plurals."""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_FLOOR, Decimal
+from typing import Final
+
+from redraft.events.domain_events import Outcome
+
+NAME_LENGTH: Final = 60
+"""The characters of a name (actor, workflow, file) that are shown."""
+MESSAGE_LENGTH: Final = 300
+"""The characters of a worker's message that are shown."""
+
+_UNSEEN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e007f]+"
+)
+
+
+def plain(text: str, most: int = MESSAGE_LENGTH) -> str:
+    """Untrusted text as one line for a terminal or a table: no control or direction characters, at most `most` long."""
+    seen = " ".join(_UNSEEN.sub(" ", text[: most * 8]).split())
+    return seen if len(seen) <= most else seen[: most - 1].rstrip() + "…"
+
+
+def score_text(score: float) -> str:
+    """A score with two or three decimals, never rounded up: 0.8999 is `0.899`, so that it does not look like 0.9."""
+    if not 0 <= score <= 1:
+        return f"{score:.3g}"
+    floored = str(Decimal(f"{score:.9f}").quantize(Decimal("0.001"), ROUND_FLOOR))
+    return floored.removesuffix("0")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 error`, `3 errors`, `2 passes`."""
+    ending = "es" if noun.endswith(("s", "sh", "ch")) else "s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """An outcome as a word for people: `over_budget` is `over budget`."""
+    return outcome.replace("_", " ")

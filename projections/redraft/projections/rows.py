@@ -1,0 +1,232 @@
+"""The rows of one table while they change: kept in memory across batches, written in few statements.
+
+At every SQL statement sqlite3 gives up the interpreter's lock and has to win it back from a busy event loop, so a batch
+is written with one statement for up to `BLOCK` rows, and what was written lately need not be read again.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, zip_longest
+from operator import itemgetter
+from typing import Final, TypeAlias, assert_never, cast
+
+from redraft.projections.projection import Change, Delete, Key, Put, Row, Set, SetAll, Table, Value
+
+BLOCK: Final = 256
+"""How many rows one statement writes at most."""
+
+_MOST_PARAMETERS: Final = 32_000
+_Group: TypeAlias = dict[Key, Row | None]
+
+
+class Rows:
+    """One table's rows as its writer knows them; `kept` is how many it holds between batches at most.
+
+    Rows with the same first key column are held, and let go, together. What is held is true only as long as nobody else
+    writes the table: `forget` when somebody did.
+    """
+
+    def __init__(self, table: Table, kept: int = 2_000) -> None:
+        self._table = table
+        self._width = len(table.columns)
+        self._kept = kept
+        self._key_of = _getter(table.keys)
+        self._values_of = _getter(tuple(table.columns))
+        self._groups: dict[str | int, _Group] = {}
+        self._whole: set[str | int] = set()
+        self._count = 0
+        self._settled()
+
+    def _settled(self) -> None:
+        self._changed: dict[Key, Row] = {}
+        self._deleted: dict[Key, None] = {}
+        self._broad: dict[str | int, list[SetAll]] = {}
+
+    def forget(self) -> None:
+        """Drops all that is held, and what was changed but not written."""
+        self._groups.clear()
+        self._whole.clear()
+        self._count = 0
+        self._settled()
+
+    def change(self, change: Change, cursor: sqlite3.Cursor) -> None:
+        """Takes in one change; the cursor serves to look up a row that is not held."""
+        match change:
+            case Set():
+                row = self._find(change.key, cursor)
+                if row is not None:
+                    _set(row, change)
+                    if len(row) != self._width:
+                        self._check(row)
+                    self._changed[change.key] = row
+            case Put():
+                self._check(change.row)
+                row = change.row.copy()
+                key = self._key_of(row)
+                self._hold(key, row)
+                self._changed[key] = row
+            case SetAll():
+                self._set_all(change)
+            case Delete():
+                self._delete(change.key)
+            case _ as never:
+                assert_never(never)
+
+    def write(self, cursor: sqlite3.Cursor) -> None:
+        """Writes what was changed since the last time.
+
+        Broad changes go first, then deletions: the rows that are held already know of both.
+        """
+        for layer in _layers(self._broad.values()):
+            self._write_broad(cursor, layer)
+        for depth in {1, self._table.key}:
+            for count, block in _blocks((key for key in self._deleted if len(key) == depth), depth):
+                cursor.execute(self._delete_sql(depth, count), block)
+        for count, block in _blocks(map(self._values_of, self._changed.values()), self._width):
+            cursor.execute(self._upsert_sql(count), block)
+        self._settled()
+        self._trim()
+
+    def _check(self, row: Row) -> None:
+        if row.keys() != self._table.columns.keys():
+            wrong = ", ".join(sorted(row.keys() ^ self._table.columns.keys()))
+            raise ValueError(f"table {self._table.name}: a row holds its columns and no others; see to {wrong}")
+
+    def _hold(self, key: Key, row: Row | None) -> None:
+        group = self._groups.get(key[0])
+        if group is None:
+            group = self._groups[key[0]] = {}
+        if key not in group:
+            self._count += 1
+        group[key] = row
+
+    def _find(self, key: Key, cursor: sqlite3.Cursor) -> Row | None:
+        group = self._groups.get(key[0])
+        if group is not None and key in group:
+            return group[key]
+        row = None if key[0] in self._whole else self._load(key, cursor)
+        self._hold(key, row)
+        return row
+
+    def _load(self, key: Key, cursor: sqlite3.Cursor) -> Row | None:
+        where = " AND ".join(f"{name} = ?" for name in self._table.keys)
+        found = cursor.execute(f"SELECT * FROM {self._table.name} WHERE {where}", key).fetchone()  # noqa: S608
+        if found is None:
+            return None
+        row: Row = dict(zip(self._table.columns, found, strict=True))
+        for change in self._broad.get(key[0], ()):
+            if _covers(change, row):
+                row.update(change.values)
+        return row
+
+    def _set_all(self, change: SetAll) -> None:
+        for key, row in self._groups.get(change.group, {}).items():
+            if row is not None and _covers(change, row):
+                row.update(change.values)
+                self._changed[key] = row
+        if change.group not in self._whole:
+            self._broad.setdefault(change.group, []).append(change)
+
+    def _delete(self, key: Key) -> None:
+        self._deleted[key] = None
+        if len(key) == self._table.key:
+            self._hold(key, None)
+            self._changed.pop(key, None)
+            return
+        for gone in (group := self._groups.get(key[0], {})):
+            self._changed.pop(gone, None)
+        self._count -= len(group)
+        self._groups[key[0]] = {}
+        self._whole.add(key[0])
+
+    def _trim(self) -> None:
+        """Lets go of the groups that have been held longest, until no more than `kept` rows are left."""
+        while self._count > self._kept:
+            oldest = next(iter(self._groups))
+            self._count -= len(self._groups.pop(oldest))
+            self._whole.discard(oldest)
+
+    def _write_broad(self, cursor: sqlite3.Cursor, layer: Iterable[SetAll]) -> None:
+        """One statement for all broad changes of the same shape; no two of a layer concern the same group."""
+        shapes: dict[tuple[object, ...], list[SetAll]] = {}
+        for change in layer:
+            shapes.setdefault((*change.values, *change.where.items()), []).append(change)
+        for alike in shapes.values():
+            allowed = list(chain.from_iterable(alike[0].where.values()))
+            parameters = ((change.group, *change.values.values()) for change in alike)
+            for count, block in _blocks(parameters, 1 + len(alike[0].values)):
+                cursor.execute(self._update_sql(alike[0], count), [*block, *allowed])
+
+    def _update_sql(self, change: SetAll, count: int) -> str:
+        name = self._table.name
+        news = ", ".join(f"{column} = of.column{number}" for number, column in enumerate(change.values, 2))
+        tests = [f"{name}.{self._table.keys[0]} = of.column1"]
+        tests += [f"{name}.{column} IN {_places(len(values))}" for column, values in change.where.items()]
+        places = _places(1 + len(change.values), count)
+        return f"UPDATE {name} SET {news} FROM (VALUES {places}) AS of WHERE {' AND '.join(tests)}"  # noqa: S608
+
+    def _delete_sql(self, depth: int, count: int) -> str:
+        keys = ", ".join(self._table.keys[:depth])
+        return f"DELETE FROM {self._table.name} WHERE ({keys}) IN (VALUES {_places(depth, count)})"  # noqa: S608
+
+    def _upsert_sql(self, count: int) -> str:
+        """Rows that only fill up the block have no key and are left out."""
+        rest = ", ".join(f"{column} = excluded.{column}" for column in tuple(self._table.columns)[self._table.key :])
+        return (
+            f"INSERT INTO {self._table.name} SELECT * FROM (VALUES {_places(self._width, count)}) "  # noqa: S608
+            f"WHERE column1 IS NOT NULL ON CONFLICT ({', '.join(self._table.keys)}) "
+            + (f"DO UPDATE SET {rest}" if rest else "DO NOTHING")
+        )
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Row], Key]:
+    """What takes the values of these columns out of a row."""
+    if len(names) > 1:
+        return cast("Callable[[Row], Key]", itemgetter(*names))
+    (name,) = names
+    return lambda row: (cast("str", row[name]),)
+
+
+def _set(row: Row, change: Set) -> None:
+    row.update(change.values)
+    if change.add:
+        for name, more in change.add.items():
+            row[name] = cast("float", row[name] or 0) + more
+    if change.most:
+        for name, value in change.most.items():
+            before = cast("float | None", row[name])
+            row[name] = value if before is None or value > before else before
+
+
+def _covers(change: SetAll, row: Row) -> bool:
+    for name, allowed in change.where.items():  # noqa: SIM110  a generator takes twice as long
+        if row[name] not in allowed:
+            return False
+    return True
+
+
+def _layers(broad: Iterable[list[SetAll]]) -> Iterator[list[SetAll]]:
+    """The first change of every group, then the second of every group, and so on: in a group their order matters."""
+    for layer in zip_longest(*broad):
+        yield [change for change in layer if change is not None]
+
+
+def _blocks(rows: Iterable[Iterable[Value]], width: int) -> Iterator[tuple[int, list[Value]]]:
+    """The values of rows cut into blocks whose number of rows is a power of two, the last filled up with NULL.
+
+    Few sizes are few statements to prepare.
+    """
+    values = list(chain.from_iterable(rows))
+    most = min(BLOCK, 1 << ((_MOST_PARAMETERS // width).bit_length() - 1)) * width
+    for start in range(0, len(values), most):
+        block = values[start : start + most]
+        count = 1 << (len(block) // width - 1).bit_length()
+        block.extend([None] * (count * width - len(block)))
+        yield count, block
+
+
+def _places(width: int, count: int = 1) -> str:
+    """`(?,?)` for a row of two values, as often as there are rows."""
+    return ",".join(["(" + ",".join("?" * width) + ")"] * count)

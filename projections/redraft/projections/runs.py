@@ -1,0 +1,140 @@
+"""The list of runs: one row a run, kept from its start to its end. `run_list` asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from redraft.events.content import DraftRef
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Recorded
+from redraft.projections.plain import plain
+from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, seconds
+
+BRIEF_LENGTH: Final = 120
+"""How many characters of a brief's first line the list shows."""
+
+TABLE: Final = Table(
+    "runs",
+    {
+        "run": "TEXT NOT NULL",
+        "workflow": "TEXT NOT NULL",
+        "status": "TEXT NOT NULL",
+        "outcome": "TEXT",
+        "reason": "TEXT NOT NULL",
+        "brief": "TEXT NOT NULL",
+        "source": "TEXT NOT NULL",
+        "started": "REAL NOT NULL",
+        "updated": "REAL NOT NULL",
+        "ended": "REAL",
+        "iterations": "INTEGER NOT NULL",
+        "score": "REAL",
+        "best": "REAL",
+        "draft": "INTEGER",
+        "sha256": "TEXT",
+        "steps": "INTEGER NOT NULL",
+        "failures": "INTEGER NOT NULL",
+        "position": "INTEGER NOT NULL",
+        "version": "INTEGER NOT NULL",
+    },
+    indexes={"runs_started": "(started, position)"},
+)
+
+
+def project_run(recorded: Recorded) -> Sequence[Change]:
+    """What an event changes of its run's row."""
+    event, now = recorded.data, seconds(recorded.time)
+    values: Row = {"updated": now, "position": recorded.position, "version": recorded.version}
+    match event:
+        case StepRequested():
+            return _requested(recorded.run, event, values)
+        case DraftCritiqued():
+            if _is_alone(event.path):
+                values["score"] = event.critique.score
+            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+        case DraftGenerated() | DraftRefined():
+            values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
+            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+        case DraftPublished():
+            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+        case StepFailed():
+            return (Set("runs", (recorded.run,), values, {"failures": 1}),)
+        case IterationStarted():
+            return (Set("runs", (recorded.run,), values, {"iterations": int("/" not in event.path)}),)
+        case LoopClosing():
+            return (Set("runs", (recorded.run,), values),)
+        case LoopEnded():
+            return (_scored(recorded.run, event.draft, event.score, values),)
+        case RunEnded():
+            values |= {"status": "ended", "outcome": event.outcome, "reason": event.reason, "ended": now}
+            values["iterations"] = event.iterations
+            return (_scored(recorded.run, event.draft, event.score, values),)
+        case RunStarted():
+            return (Put("runs", _begun(recorded, event, values)),)
+        case _ as never:
+            assert_never(never)
+
+
+RUNS: Final = Projection("runs", 1, (TABLE,), project_run)
+"""The projection that keeps the list."""
+
+
+def _requested(run: str, event: StepRequested, values: Row) -> Sequence[Change]:
+    """A refiner is told the score that a draft's critics gave together; that of a critic alone is known already."""
+    if event.role != "refiner" or event.score is None:
+        return (Set("runs", (run,), values),)
+    if len(event.critiques) > 1:
+        values["score"] = event.score
+    return (Set("runs", (run,), values, None, {"best": event.score}),)
+
+
+def _scored(run: str, draft: DraftRef | None, score: float | None, values: Row) -> Set:
+    if draft is not None:
+        values |= {"draft": draft.version, "sha256": draft.sha256}
+    if score is None:
+        return Set("runs", (run,), values)
+    return Set("runs", (run,), values | {"score": score}, None, {"best": score})
+
+
+def _is_alone(path: str) -> bool:
+    """Whether a critic's score is the draft's: not so for critics side by side, whose path names their Parallel."""
+    inside = path.rpartition("/")[0]
+    return not inside or inside.endswith("]")
+
+
+def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
+    return {
+        "run": recorded.run,
+        "workflow": event.plan.name,
+        "status": "running",
+        "outcome": None,
+        "reason": "",
+        "brief": plain(_first_line(event.brief.text), BRIEF_LENGTH),
+        "source": event.brief.source,
+        "started": values["updated"],
+        "ended": None,
+        "iterations": 0,
+        "score": None,
+        "best": None,
+        "draft": None,
+        "sha256": None,
+        "steps": 0,
+        "failures": 0,
+        **values,
+    }
+
+
+def _first_line(text: str) -> str:
+    return text.lstrip().partition("\n")[0]

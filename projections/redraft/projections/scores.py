@@ -1,0 +1,84 @@
+"""The scores of one run by draft, and the goal that its plan sets them: what the chart shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
+
+import msgspec
+
+from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
+from redraft.events.domain_events import DraftCritiqued, LoopEnded, RunEnded, RunStarted, StepRequested
+from redraft.events.envelope import Recorded
+from redraft.events.plan import Node, Parallel, Repeat, Step
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A judged draft by its version, and its score, 0..1."""
+
+    draft: int
+    score: float
+
+
+def scores(events: Iterable[Recorded]) -> tuple[Point, ...]:
+    """The last joined score of each judged draft, by version.
+
+    Where several critics judged a draft, it is the score that the run went on with; while that is not yet recorded, the
+    lowest of theirs. A draft that was judged in several loops has the score of the last.
+    """
+    heard: dict[int, tuple[str, float]] = {}
+    for event in events:
+        match event.data:
+            case DraftCritiqued(path=path, draft=ref, critique=critique):
+                place, lowest = heard.get(ref.version, ("", 1.0))
+                within = _pass_of(path)
+                heard[ref.version] = within, min(lowest, critique.score) if place == within else critique.score
+            case StepRequested(draft=ref, score=score) | LoopEnded(draft=ref, score=score):
+                if ref and score is not None and ref.version in heard:
+                    heard[ref.version] = heard[ref.version][0], score
+            case _:
+                pass
+    return tuple(Point(draft, score) for draft, (_, score) in sorted(heard.items()))
+
+
+def goals(events: Iterable[Recorded]) -> tuple[float, ...]:
+    """The scores (0..1) at which loops of the run's plan may end, lowest first; empty when none speaks of a score."""
+    plan = next((event.data.plan for event in events if isinstance(event.data, RunStarted)), None)
+    found = {value for loop in _loops(plan.steps if plan else ()) for value in _score_limits(loop.until)}
+    return tuple(sorted(found))
+
+
+def kept(events: Sequence[Recorded]) -> int | None:
+    """The version of the draft that a run ended with; None while it runs, or without a draft."""
+    last = events[-1].data if events else None
+    return last.draft.version if isinstance(last, RunEnded) and last.draft else None
+
+
+def _pass_of(path: str) -> str:
+    """The pass of the innermost loop around a step: `A[2]/B[1]` of `A[2]/B[1]/critics/one`."""
+    return path[: path.rfind("]/") + 1]
+
+
+def _loops(nodes: Iterable[Node]) -> Iterator[Repeat]:
+    for node in nodes:
+        match node:
+            case Repeat(body=body):
+                yield node
+                yield from _loops(body)
+            case Step() | Parallel():
+                pass
+            case _:
+                assert_never(node)
+
+
+def _score_limits(condition: Condition) -> Iterator[float]:
+    match condition:
+        case Compare(quantity="score", operator=">=" | ">", value=value):
+            yield value
+        case AnyOf(conditions) | AllOf(conditions):
+            for each in conditions:
+                yield from _score_limits(each)
+        case Compare() | Approved() | Plateau() | Oscillating() | Not():
+            pass
+        case _:
+            assert_never(condition)

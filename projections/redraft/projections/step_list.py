@@ -1,0 +1,88 @@
+"""Asking for steps: those of a run, and those that time has caught up with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, cast
+
+import msgspec
+
+from redraft.events.plan import Role
+from redraft.projections.projection import moment, seconds, times
+from redraft.projections.steps import TABLE
+from redraft.projections.views import Cells, Views
+
+StepStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "abandoned"]
+
+_COLUMNS: Final = ", ".join(TABLE.columns)
+_RUNS: Final = "(:runs IS NULL OR run IN (SELECT value FROM json_each(:runs)))"
+
+
+class StepLine(msgspec.Struct, frozen=True):
+    """A step as its last attempt left it.
+
+    `open`: asked, not answered; `waiting`: failed, to be tried again at `retry_at`; `failed`: for good; `abandoned`:
+    its loop or run ended without its answer. `requested` and `finished` are the times of events. `score` (0..1) is a
+    critic's, `draft` the version that was worked on or, once done, that came of it. `message` says why it failed.
+    `position` is that of the request.
+    """
+
+    run: str
+    path: str
+    role: Role
+    actor: str
+    attempt: int
+    status: StepStatus
+    requested: datetime
+    due: datetime
+    retry_at: datetime | None
+    finished: datetime | None
+    score: float | None
+    draft: int | None
+    message: str
+    position: int
+
+
+async def steps_of(views: Views, run: str) -> list[StepLine]:
+    """The steps of a run, in the order in which they were last asked for."""
+    sql = f"SELECT {_COLUMNS} FROM steps WHERE run = ? ORDER BY position"  # noqa: S608
+    return await views.read(_line, sql, (run,))
+
+
+async def due(views: Views, now: datetime, limit: int = 100, runs: Collection[str] | None = None) -> list[StepLine]:
+    """At most `limit` steps, the longest due first: open ones past `due`, waiting ones past `retry_at`.
+
+    `runs` restricts it to these runs. Those of runs that have ended are never among them.
+    """
+    sql = f"SELECT {_COLUMNS} FROM steps WHERE timer <= :now AND {_RUNS} ORDER BY timer LIMIT :limit"  # noqa: S608
+    return await views.read(_line, sql, {"now": seconds(now), "runs": _listed(runs), "limit": limit})
+
+
+async def next_due(
+    views: Views, runs: Collection[str] | None = None, *, after: datetime | None = None
+) -> datetime | None:
+    """When the next step falls due, or fell due if it is one already; None when no step is unanswered.
+
+    `after` passes over what fell due by then.
+    """
+    sql = f"SELECT timer FROM steps WHERE timer IS NOT NULL AND timer > :after AND {_RUNS} ORDER BY timer LIMIT 1"  # noqa: S608
+    parameters = {"after": seconds(after) if after else float("-inf"), "runs": _listed(runs)}
+    found = await views.read(lambda cells: moment(cells[0]), sql, parameters)
+    return found[0] if found else None
+
+
+async def count_overdue(views: Views, now: datetime, runs: Collection[str] | None = None) -> int:
+    """How many steps are open past `due`."""
+    sql = f"SELECT count(*) FROM steps WHERE timer <= :now AND status = 'open' AND {_RUNS}"  # noqa: S608
+    found = await views.query(sql, {"now": seconds(now), "runs": _listed(runs)})
+    return cast("int", found[0][0])
+
+
+def _listed(runs: Collection[str] | None) -> str | None:
+    return None if runs is None else msgspec.json.encode(list(runs)).decode()
+
+
+def _line(cells: Cells) -> StepLine:
+    row = dict(zip(TABLE.columns, cells, strict=True))
+    return msgspec.convert({**row, **times(row, "requested", "due", "retry_at", "finished")}, StepLine)

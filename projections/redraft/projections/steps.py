@@ -1,0 +1,116 @@
+"""The steps of all runs: one row a path, and when the timekeeper has to look at it. `step_list` asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Recorded
+from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
+
+TABLE: Final = Table(
+    "steps",
+    {
+        "run": "TEXT NOT NULL",
+        "path": "TEXT NOT NULL",
+        "role": "TEXT NOT NULL",
+        "actor": "TEXT NOT NULL",
+        "attempt": "INTEGER NOT NULL",
+        "status": "TEXT NOT NULL",
+        "requested": "REAL NOT NULL",
+        "due": "REAL NOT NULL",
+        "retry_at": "REAL",
+        "finished": "REAL",
+        "score": "REAL",
+        "draft": "INTEGER",
+        "message": "TEXT NOT NULL",
+        "position": "INTEGER NOT NULL",
+        "timer": "REAL",
+    },
+    key=2,
+    indexes={"steps_timer": "(timer) WHERE timer IS NOT NULL"},
+)
+"""`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's."""
+
+UNANSWERED: Final = ("open", "waiting")
+
+
+def project_step(recorded: Recorded) -> Sequence[Change]:
+    """What an event changes of its run's steps."""
+    event, run = recorded.data, recorded.run
+    match event:
+        case StepRequested():
+            return (Put("steps", _requested(recorded, event)),)
+        case DraftCritiqued():
+            return (_done(recorded, event.path, event.draft.version, event.critique.score),)
+        case DraftGenerated() | DraftRefined() | DraftPublished():
+            return (_done(recorded, event.path, event.draft.version),)
+        case StepFailed():
+            return (_failed(recorded, event),)
+        case LoopEnded() | RunEnded():
+            left: Row = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
+            return (SetAll("steps", run, left, {"status": UNANSWERED}),)
+        case RunStarted():
+            return (Delete("steps", (run,)),)  # there are none: said, it need not be looked up
+        case IterationStarted() | LoopClosing():
+            return ()
+        case _ as never:
+            assert_never(never)
+
+
+STEPS: Final = Projection("steps", 1, (TABLE,), project_step)
+"""The projection that keeps the steps."""
+
+
+def _requested(recorded: Recorded, event: StepRequested) -> Row:
+    due = seconds(event.due)
+    return {
+        "run": recorded.run,
+        "path": event.path,
+        "role": event.role,
+        "actor": event.actor,
+        "attempt": event.attempt,
+        "status": "open",
+        "requested": seconds(recorded.time),
+        "due": due,
+        "retry_at": None,
+        "finished": None,
+        "score": None,
+        "draft": event.draft.version if event.draft else None,
+        "message": "",
+        "position": recorded.position,
+        "timer": due,
+    }
+
+
+def _done(recorded: Recorded, path: str, draft: int, score: float | None = None) -> Set:
+    values: Row = {
+        "status": "done",
+        "finished": seconds(recorded.time),
+        "score": score,
+        "draft": draft,
+        "timer": None,
+    }
+    return Set("steps", (recorded.run, path), values)
+
+
+def _failed(recorded: Recorded, event: StepFailed) -> Set:
+    key = (recorded.run, event.path)
+    if event.retry_at is None:
+        values: Row = {"status": "failed", "finished": seconds(recorded.time), "message": event.message, "timer": None}
+        return Set("steps", key, values)
+    retry_at = seconds(event.retry_at)
+    return Set("steps", key, {"status": "waiting", "retry_at": retry_at, "message": event.message, "timer": retry_at})

@@ -1,0 +1,228 @@
+"""The read models: rows that projections make of the log, and how far each has come.
+
+Rows and positions change in one transaction, so each event counts exactly once, whichever process projects it, and
+however often one is killed. Nothing here blocks the event loop: writing and reading have a thread each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Self, TypeAlias, TypeVar
+
+import msgspec
+
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError, StoreError
+from redraft.projections.positions import Mark, Positions
+from redraft.projections.progress import Progress
+from redraft.projections.projection import Projection, Value
+from redraft.projections.view_file import (
+    clear_errors,
+    damaged,
+    is_damage,
+    is_ours,
+    open_file,
+    open_memory,
+    open_reader,
+    remove,
+)
+from redraft.projections.writer import Writer, check_names, lowest
+
+T = TypeVar("T")
+Cells: TypeAlias = tuple[Value, ...]
+Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
+
+
+async def open_views(path: Path | None, projections: Sequence[Projection]) -> Views:
+    """The read models of these projections in the file `path`, or in memory without one.
+
+    A projection that the file does not have, or has in an earlier version, starts from the beginning of the log.
+    Raises StoreUnusable when the file is not ours or of a later version, StoreError when it cannot be opened.
+    """
+    check_names(projections)
+    views = Views(path, projections)
+    try:
+        await views.open()
+    except BaseException:
+        await views.close()
+        raise
+    return views
+
+
+class Views:
+    """Open read models; made by `open_views`, closed by leaving its context."""
+
+    def __init__(self, path: Path | None, projections: Sequence[Projection]) -> None:
+        self._path = path
+        self._projections = {projection.name: projection for projection in projections}
+        self._writing = ThreadPoolExecutor(1, "redraft-project")
+        self._reading = ThreadPoolExecutor(1, "redraft-query") if path else self._writing
+        self._writer: Writer | None = None
+        self._reader: sqlite3.Connection | None = None
+        self._positions = Positions()
+        self.progress = Progress(self.look)
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    @property
+    def position(self) -> int:
+        """The position in the log that every projection has reached, as far as this process knows."""
+        return self.progress.position
+
+    async def open(self) -> None:
+        """Opens the file; `open_views` has done it."""
+        await self._on(self._writing, self._open)
+        await self.look()
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._reading, self._close_reader)
+        await loop.run_in_executor(self._writing, self._close_writer)
+        self._reading.shutdown(wait=False)
+        self._writing.shutdown(wait=False)
+
+    async def query(self, sql: str, parameters: Parameters = ()) -> list[Cells]:
+        """The rows that a SELECT gives. It sees whole batches only, and does not wait for one that is being written."""
+        return await self.read(_as_it_is, sql, parameters)
+
+    async def read(self, line: Callable[[Cells], T], sql: str, parameters: Parameters = ()) -> list[T]:
+        """The same, each row turned into something better by `line`, for which it can only fail on a damaged file."""
+        return await self._on(self._reading, lambda: self._read(line, sql, parameters))
+
+    async def look(self) -> int:
+        """Reads the position from the file, where another process may have moved it."""
+        before = self.progress.reports
+        marks = await self.marks()
+        if before != self.progress.reports:
+            return self.position  # a batch was written meanwhile, and these marks may be older
+        return self.progress.report(lowest(marks, self._projections.values()))
+
+    async def marks(self) -> dict[str, Mark]:
+        """The version and position of each projection, by name, as they are in the file."""
+        found = await self._on(self._reading, lambda: self._positions.marks(self._connection.cursor()))
+        return {name: found[name] for name in self._projections}
+
+    async def wait_for(self, position: int) -> int:
+        """Returns, with the position reached, once all projections have reached this one, here or in another process.
+
+        It waits for ever if nobody projects: put a deadline around it.
+        """
+        with self.progress.hurried():
+            return await self.progress.beyond(position - 1)
+
+    async def changed(self, seen: int) -> int:
+        """Returns, with the position reached, once it is above `seen`. Unlike `wait_for` it hurries nobody."""
+        return await self.progress.beyond(seen)
+
+    async def write(self, batch: Sequence[Recorded], after: int) -> int:
+        """Projects the events that follow the position `after`, in one transaction; returns the position reached.
+
+        What a projection has already counted is passed over. A result below `after` means that a projection was begun
+        anew meanwhile: then nothing was written, and the log is to be read again from there.
+        """
+        return self.progress.report(await self._on(self._writing, lambda: self._open_writer.write(batch, after)))
+
+    async def begin_anew(self, names: Iterable[str] | None = None) -> None:
+        """Drops the rows of these projections, or of all, and sets them to the beginning of the log.
+
+        A damaged file is made anew as a whole. Raises InputError for a name that no projection has.
+        """
+        chosen = tuple(self._projections if names is None else names)
+        for name in chosen:
+            if name not in self._projections:
+                known = ", ".join(sorted(self._projections))
+                raise InputError(f"no projection is named {name!r}; there are {known}")
+        reached = await self._on(self._writing, lambda: self._begin_anew(chosen))
+        if reached is None:
+            await self._on(self._reading, self._close_reader)
+            await self._on(self._writing, self._replace)
+        self.progress.report(reached or 0)
+
+    async def belong_to(self, first: str | None) -> None:
+        """Begins all anew if the rows came from another log than the one with this first event's hash (None: none)."""
+        self.progress.report(await self._on(self._writing, lambda: self._open_writer.belong_to(first)))
+
+    async def _on(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise StoreError("the read models are closed")
+        with clear_errors(self._path):
+            return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+    @property
+    def _open_writer(self) -> Writer:
+        if self._writer is None:
+            raise StoreError("the read models are not open")
+        return self._writer
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        if self._reader is None:
+            raise StoreError("the read models are not open")
+        return self._reader
+
+    def _open(self) -> None:
+        """Opens the file, once more without it if it is ours and damaged."""
+        try:
+            self._connect()
+        except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError) as error:
+            if self._path is None or not (is_damage(error, opening=True) and is_ours(self._path)):
+                raise
+            remove(self._path)
+            self._connect()
+
+    def _connect(self) -> None:
+        connection = open_memory() if self._path is None else open_file(self._path)
+        try:
+            self._writer = Writer(connection, self._projections.values())
+            self._reader = connection if self._path is None else open_reader(self._path)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _read(self, line: Callable[[Cells], T], sql: str, parameters: Parameters) -> list[T]:
+        found: list[Cells] = self._connection.execute(sql, parameters).fetchall()
+        try:
+            return [line(cells) for cells in found]
+        except (msgspec.MsgspecError, OverflowError, ValueError) as error:
+            raise damaged(self._path) from error
+
+    def _begin_anew(self, names: Sequence[str]) -> int | None:
+        """The position reached; None when the file is damaged."""
+        try:
+            return self._open_writer.begin_anew(names)
+        except (sqlite3.DatabaseError, msgspec.MsgspecError) as error:
+            if self._path is None or not is_damage(error):
+                raise
+            return None
+
+    def _replace(self) -> None:
+        self._close_writer()
+        if self._path is not None:
+            remove(self._path)
+        self._open()
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _as_it_is(cells: Cells) -> Cells:
+    return cells

@@ -1,0 +1,177 @@
+"""Whatever a worker's function does becomes an outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+
+import pytest
+
+from redraft.actors.perform import perform
+from redraft.actors.roles import Actor, critic, generator, publisher, refiner
+from redraft.events.commands import (
+    Critiqued,
+    CritiqueDraft,
+    Failed,
+    Generate,
+    Generated,
+    OutcomeMessage,
+    Publish,
+    Published,
+    Refine,
+    Refined,
+    Request,
+)
+from redraft.events.content import Brief, Critique, History, Receipt, Revision, Usage, new_draft
+from redraft.events.errors import PermanentError, StepError
+
+DRAFT = new_draft(1, "the draft")
+
+
+def request(timeout: float = 5.0) -> Request:
+    return Request("r/p#1", "r", "p", "a", 1, timeout, Brief("the brief"), {"k": 1})
+
+
+async def judged(function, scale=(0.0, 1.0), timeout: float = 5.0) -> OutcomeMessage:
+    return await perform(critic(name="judge", scale=scale)(function), CritiqueDraft(request(timeout), DRAFT))
+
+
+def failed(outcome: OutcomeMessage, kind: str) -> str:
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == kind
+    return outcome.message
+
+
+async def test_each_role_gives_its_outcome():
+    @generator
+    def write(brief, context):
+        context.spent(tokens=7)
+        return brief.text.upper()
+
+    @refiner
+    async def improve(draft, critique, history):
+        return Revision(draft.text + "!", ["louder"], exit=True)
+
+    @publisher
+    def save(draft):
+        return Receipt("/there")
+
+    written = await perform(write, Generate(request()))
+    assert written == Generated("r", "p", 1, "THE BRIEF", usage=Usage(7))
+    refined = await perform(improve, Refine(request(), DRAFT, None, History()))
+    assert refined == Refined("r", "p", 1, "the draft!", ("louder",), exit=True)
+    saved = await perform(save, Publish(request(), DRAFT))
+    assert saved == Published("r", "p", 1, DRAFT.ref, Receipt("/there"))
+
+
+async def test_a_score_is_normalised_from_the_critics_scale():
+    outcome = await judged(lambda draft: Critique(7.75, ["good"]), scale=(1, 10))
+    assert isinstance(outcome, Critiqued)
+    assert outcome.critique == Critique(0.75, ("good",), critic="judge")
+    assert outcome.draft == DRAFT.ref
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), 11, 0.5, -1])
+async def test_a_score_outside_the_scale_is_invalid(score: float):
+    assert "scale of 1 to 10" in failed(await judged(lambda draft: Critique(score), scale=(1, 10)), "invalid")
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        None,
+        "approved",
+        0.9,
+        {"score": 1},
+        Critique("high"),
+        Critique(1.0, approved="Not approved"),
+        Critique(1.0, errors=[3]),
+        Critique(1.0, errors="one word"),
+        Critique(True),
+    ],
+)
+async def test_nonsense_is_invalid_and_never_good(nonsense: object):
+    assert "judge returned" in failed(await judged(lambda draft: nonsense), "invalid")
+
+
+@pytest.mark.parametrize("text", [None, 5, b"bytes", "", "  \n", "x" * 101, "\ud800"])
+async def test_a_text_that_cannot_be_a_draft_is_invalid(text: object):
+    @generator
+    def write():
+        return text
+
+    failed(await perform(write, Generate(request()), limit=100), "invalid")
+
+
+async def test_what_a_function_raises_is_told():
+    def broken(draft):
+        raise ZeroDivisionError("by nothing")
+
+    def final(draft):
+        raise PermanentError("no such dictionary")
+
+    def passing(draft):
+        raise StepError("the line is busy")
+
+    async def stopped(draft):
+        raise asyncio.CancelledError
+
+    assert failed(await judged(broken), "error") == "judge raised ZeroDivisionError: by nothing"
+    outcome = await judged(final)
+    assert failed(outcome, "error") == "no such dictionary"
+    assert isinstance(outcome, Failed)
+    assert not outcome.retryable
+    assert failed(await judged(passing), "error") == "the line is busy"
+    assert "cancelled" in failed(await judged(stopped), "error")
+    assert "SystemExit" in failed(await judged(lambda draft: sys.exit(3)), "error")
+    assert "StopIteration" in failed(await judged(lambda draft: next(iter(()))), "error")
+
+
+async def test_a_timeout_of_the_functions_own_is_its_error_not_the_deadline():
+    async def impatient(draft):
+        raise TimeoutError("the model did not answer")
+
+    assert "model did not answer" in failed(await judged(impatient), "error")
+
+
+async def test_a_function_that_hangs_ends_at_its_deadline():
+    async def hangs(draft):
+        await asyncio.Event().wait()
+
+    assert "longer than 0.01 s" in failed(await judged(hangs, timeout=0.01), "timeout")
+
+
+async def test_a_blocking_function_that_hangs_ends_at_its_deadline_and_blocks_nobody():
+    release = threading.Event()
+    assert "longer" in failed(await judged(lambda draft: release.wait(60), timeout=0.01), "timeout")
+    release.set()
+
+
+async def test_our_own_cancellation_goes_through():
+    started = asyncio.Event()
+
+    async def slow(draft):
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(judged(slow))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_request_that_reached_the_wrong_actor_fails_for_good():
+    outcome = await perform(Actor("a", "refiner", lambda history: "", ("history",), False), Generate(request()))
+    assert isinstance(outcome, Failed)
+    assert not outcome.retryable
+
+
+async def test_a_long_message_is_cut_and_odd_characters_do_no_harm():
+    def broken(draft):
+        raise ValueError("\ud800" + "x" * 5000)
+
+    message = failed(await judged(broken), "error")
+    assert len(message) == 2001
+    message.encode()

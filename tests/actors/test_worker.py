@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import pytest
+
+from redraft.actors.roles import Actor, critic, generator
+from redraft.actors.worker import Worker
+from redraft.events.bus import INBOX, Letter, work_queue
+from redraft.events.codec import decode_message, encode_message
+from redraft.events.commands import ConfirmStep, Generate, Generated, Message, Request
+from redraft.events.content import Brief, Critique
+from redraft.events.envelope import Origin
+from redraft.events.local_bus import LocalBus
+
+
+@asynccontextmanager
+async def working(*actors: Actor, concurrency: int = 4) -> AsyncIterator[tuple[LocalBus, Worker, asyncio.Task[None]]]:
+    ids = count()
+    async with LocalBus() as bus:
+        worker = Worker(actors, bus, lambda: f"id{next(ids)}", concurrency)
+        task = asyncio.create_task(worker.run())
+        try:
+            yield bus, worker, task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def ask(bus: LocalBus, actor: str, number: int = 1) -> None:
+    work = Generate(Request(f"r/p{number}#1", "r", f"p{number}", actor, 1, 5.0, Brief("b")))
+    name, body = encode_message(work)
+    await bus.publish(work_queue("generator", actor), [Letter(name, body, Origin(f"request{number}", "relay"), "r")])
+
+
+async def answers(bus: LocalBus, most: int) -> list[tuple[Origin, Message]]:
+    found: list[tuple[Origin, Message]] = []
+    async with asyncio.timeout(5), bus.consume(INBOX, 100) as inbox:
+        while len(found) < most:
+            deliveries = await inbox.take(100)
+            found += [(each.letter.origin, decode_message(each.letter.name, each.letter.body)) for each in deliveries]
+            await inbox.ack(deliveries)
+    return found
+
+
+async def test_an_outcome_names_its_cause_and_has_an_id_of_its_own():
+    @generator
+    def write(brief):
+        return "text"
+
+    async with working(write) as (bus, _, _):
+        await ask(bus, "write")
+        ((origin, message),) = await answers(bus, 1)
+    assert (origin.id, origin.actor, origin.causation) == ("id0", "generator write", "request1")
+    assert message.run == "r"
+
+
+async def test_work_goes_on_at_once_up_to_the_concurrency():
+    under_way, most = 0, 0
+    full = asyncio.Event()
+
+    @generator
+    async def write(brief):
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        if under_way == 3:
+            full.set()
+        await full.wait()
+        under_way -= 1
+        return "text"
+
+    async with working(write, concurrency=3) as (bus, _, _):
+        for number in range(9):
+            await ask(bus, "write", number)
+        await answers(bus, 9)
+    assert most == 3
+
+
+async def test_draining_finishes_what_is_under_way_and_takes_nothing_new():
+    started, release = asyncio.Event(), asyncio.Event()
+
+    @generator
+    async def write(brief):
+        started.set()
+        await release.wait()
+        return "text"
+
+    async with working(write, concurrency=1) as (bus, worker, task):
+        await ask(bus, "write", 1)
+        await ask(bus, "write", 2)
+        await started.wait()
+        worker.drain()
+        release.set()
+        await asyncio.wait_for(task, 5)
+        ((origin, _),) = await answers(bus, 1)
+        assert origin.causation == "request1"
+        async with bus.consume(work_queue("generator", "write"), 1) as left:
+            (waiting,) = await left.take(1)
+    assert waiting.letter.origin.id == "request2"
+    assert waiting.count == 1
+
+
+async def test_work_of_a_worker_that_is_stopped_is_delivered_again():
+    started = asyncio.Event()
+
+    @generator
+    async def write(brief):
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with working(write) as (bus, _, task):
+        await ask(bus, "write")
+        await started.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with bus.consume(work_queue("generator", "write"), 1) as left:
+            (again,) = await left.take(1)
+    assert (again.letter.origin.id, again.count) == ("request1", 2)
+
+
+async def test_a_request_that_may_have_been_served_is_confirmed_before_the_work_starts():
+    calls = 0
+
+    @generator
+    def write(brief):
+        nonlocal calls
+        calls += 1
+        return "text"
+
+    async with working(write) as (bus, _, _):
+        for sent, confirmed in ((2, False), (3, True)):
+            request = Request("r/p#1", "r", "p", "write", 1, 5.0, Brief("b"), sent=sent, confirmed=confirmed)
+            name, body = encode_message(Generate(request))
+            await bus.publish(work_queue("generator", "write"), [Letter(name, body, Origin("again", "relay"), "r")])
+        doubted, done = sorted((message for _, message in await answers(bus, 2)), key=lambda each: type(each).__name__)
+    assert doubted == ConfirmStep("r", "p", 1, 2)
+    assert done == Generated("r", "p", 1, "text")
+    assert calls == 1
+
+
+async def test_a_request_that_another_worker_had_is_confirmed_first():
+    @generator
+    def write(brief):
+        return "text"
+
+    async with LocalBus() as bus:
+        await ask(bus, "write")
+        async with bus.consume(work_queue("generator", "write"), 1) as crashed:
+            await crashed.take(1)
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        ((_, message),) = await answers(bus, 1)
+        task.cancel()
+        await asyncio.wait([task])
+    assert message == ConfirmStep("r", "p1", 1, 2)
+
+
+async def test_what_cannot_be_read_is_parked_and_the_rest_goes_on():
+    @generator
+    def write(brief):
+        return "text"
+
+    @critic
+    def judge(draft):
+        return Critique(1.0)
+
+    async with working(write, judge) as (bus, _, _):
+        queue = work_queue("generator", "write")
+        await bus.publish(queue, [Letter("draft.generate.v1", b"not JSON", Origin("x", "somebody"))])
+        await bus.publish(queue, [Letter("draft.imagine.v7", b"{}", Origin("y", "somebody"))])
+        await ask(bus, "write")
+        await answers(bus, 1)
+        parked = await bus.parked()
+    assert [each.letter.origin.id for each in parked] == ["x", "y"]
+    assert "cannot be read" in parked[0].reason
+    assert "no message is named" in parked[1].reason

@@ -1,0 +1,69 @@
+"""Calling the command line in this process, or as a process of its own, and what it said."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
+
+from redraft.app.cli import main
+
+
+class Said(NamedTuple):
+    """What a call ended with, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def call(*arguments: str, stdin: bytes = b"") -> Said:
+    """The command line, called in this process."""
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2)]
+    given = io.TextIOWrapper(io.BytesIO(stdin))
+    with redirect_stdout(streams[0]), redirect_stderr(streams[1]), patch.object(sys, "stdin", given):
+        code = main(arguments)
+    for stream in streams:
+        stream.flush()
+    out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
+    return Said(code, out, err)
+
+
+def start(*arguments: str, folder: Path, **settings: str) -> subprocess.Popen[str]:
+    """The command line as a process of its own, with pipes, working in `folder`; `settings` are its environment."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "redraft", *arguments],
+        cwd=folder,
+        env=environment(folder, settings),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def spawn(*arguments: str, folder: Path, stdin: str = "", **settings: str) -> Said:
+    """The same, waited for."""
+    with start(*arguments, folder=folder, **settings) as process:
+        out, err = process.communicate(stdin, timeout=60)
+        return Said(process.returncode, out, err)
+
+
+def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment with a store in `folder`, and no colours."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
+    return kept | {"REDRAFT_STORE": f"sqlite:///{folder / 'store.db'}", "PYTHONWARNINGS": "error"} | dict(settings)
+
+
+def one_line(said: Said) -> str:
+    """The one line on standard error of a call that was refused, without its beginning."""
+    lines = said.err.splitlines()
+    assert len(lines) == 1, said.err
+    assert lines[0].startswith("redraft: ")
+    return lines[0].removeprefix("redraft: ")

@@ -1,0 +1,431 @@
+"""What goes wrong through the command line: one clear line and its exit code, no traceback, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.app.cli_calls import Said, call, environment, one_line, spawn, start
+
+CRITICS = """
+import asyncio
+from redraft.actors.roles import critic, generator, refiner
+from redraft.actors.workflow import Workflow, step
+from redraft.events.conditions import score
+from redraft.events.content import Critique
+from redraft.events.plan import Retry
+
+ONCE = Retry(attempts=1)
+
+@generator
+def write(brief): return brief.text
+
+@critic
+def raises(draft): raise ValueError("the tide is out")
+
+@critic
+def says_nonsense(draft): return "very good indeed"
+
+@critic
+def says_nan(draft): return Critique(float("nan"))
+
+@critic(scale=(1, 10))
+def says_eleven(draft): return Critique(11)
+
+@critic
+async def hangs(draft): await asyncio.Event().wait()
+
+@critic
+def dislikes(draft): return Critique(0.2)
+
+@refiner
+def same(draft): return draft.text
+
+def flow(name, judge, timeout=30):
+    body = [step(judge, retry=ONCE, timeout=timeout), same]
+    return Workflow(name).start_with(write).repeat_until(score >= 0.9, max_iterations=3, body=body)
+
+raising = flow("raising", raises)
+nonsense = flow("nonsense", says_nonsense)
+nan = flow("nan", says_nan)
+eleven = flow("eleven", says_eleven)
+hanging = flow("hanging", hangs, timeout=0.05)
+stubborn = flow("stubborn", dislikes)
+"""
+
+COMMAND = """
+name: {name}
+steps:
+  - generate: {{actor: source}}
+  - repeat:
+      until: score >= 0.9
+      max_iterations: 2
+      body:
+        - critique: {{actor: command, timeout: {timeout}, retry: {{attempts: 1}}, with: {{run: {run}}}}}
+        - refine: {{actor: prose-fix}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", "sqlite:///store.db")
+    (tmp_path / "critics.py").write_text(CRITICS)
+    return tmp_path
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()} - {"critics.py", "__pycache__"}
+
+
+WRONG_INPUT: dict[str, Callable[[Path], tuple[str, ...]]] = {
+    "there is no such file": lambda folder: ("missing.md",),
+    "the text is empty": lambda folder: (written(folder / "empty.md", b" \n"),),
+    "byte 2 is NUL": lambda folder: (written(folder / "image.png", b"\x89P\x00"),),
+    "10,485,760 bytes, more than the limit": lambda folder: (written(folder / "big.md", b"x" * 10 * 1024**2),),
+    "byte 1 (0xfc": lambda folder: (written(folder / "latin.txt", b"f\xfcr"),),
+    "this is a folder": lambda folder: (str(folder),),
+    "nothing to refine is given": lambda folder: (),
+    "one source is due, not 3 words": lambda folder: ("why", "tides", "exist"),
+    "did you mean 'prose'?": lambda folder: ("prsoe", "Why tides exist"),
+    "there is no 'artcle' in it": lambda folder: ("critics.py:artcle", "Tides"),
+    "did you mean max_iterations": lambda folder: (plan(folder, "max_iterations", "max_iteration"), "Tides"),
+    "there is no refiner 'prose-fxi'": lambda folder: (plan(folder, "prose-fix", "prose-fxi"), "Tides"),
+    "column 7": lambda folder: (plan(folder, "score >= 0.9", "score => 0.9"), "Tides"),
+    "--until: condition, column 1": lambda folder: ("prose", "Tides", "--until", "scroe >= 1"),
+    "Refinement: max_iterations is 0": lambda folder: ("prose", "Tides", "--max-iterations", "0"),
+    "there is no folder nowhere": lambda folder: ("prose", "Tides", "--out", "nowhere/out.md"),
+    "this is not a plain file": lambda folder: ("prose", "Tides", "--out", str(folder)),
+    "--tests is for --workflow code": lambda folder: ("prose", "Tides", "--tests", "tests"),
+    "no such option: --wrkflow": lambda folder: ("--wrkflow", "prose", "Tides"),
+    "invalid value for '--max-iterations'": lambda folder: ("prose", "Tides", "--max-iterations", "many"),
+    "leave SOURCE out": lambda folder: ("Tides", "--resume", "last"),
+    "is not understood; give sqlite:///runs.db": lambda folder: ("Tides", "--store", "postgres"),
+}
+
+
+def written(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    return path.name
+
+
+def plan(folder: Path, right: str, wrong: str) -> str:
+    text = COMMAND.format(name="plan", timeout=5, run="[cat]")
+    assert right in text
+    return written(folder / "plan.yaml", text.replace(right, wrong).encode())
+
+
+@pytest.mark.parametrize("said", WRONG_INPUT)
+def test_wrong_input_is_one_line_and_leaves_nothing(folder: Path, said: str):
+    arguments = WRONG_INPUT[said](folder)
+    before = left(folder)
+    result = call("run", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert said in one_line(result)
+    assert left(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("workflow", "said"),
+    [
+        ("raising", "raises raised ValueError: the tide is out"),
+        ("nonsense", "says_nonsense returned a str, not a Critique"),
+        ("nan", "says_nan gave a score of nan, outside its scale of 0 to 1"),
+        ("eleven", "says_eleven gave a score of 11, outside its scale of 1 to 10"),
+        ("hanging", "hangs took longer than 0.05 s"),
+    ],
+)
+def test_a_critic_that_fails_ends_the_run_as_failed(workflow: str, said: str):
+    result = call("run", f"critics.py:{workflow}", "Why tides exist", "--quiet")
+    assert result.code == 1
+    assert result.out == "Why tides exist"
+    line = one_line(result)
+    assert line.startswith("failed, no score, 1 iteration, run ")
+    assert said in line
+    assert call("audit", "last", "--verify").code == 0
+    assert json.loads(call("run", "--resume", "last", "--json").out)["outcome"] == "failed"
+
+
+def test_a_refiner_that_changes_nothing_ends_the_run_without_acceptance():
+    result = call("run", "critics.py:stubborn", "Why tides exist", "--json")
+    assert result.code == 3
+    document = json.loads(result.out)
+    assert document["outcome"] == "exhausted"
+    assert len(document["attempts"]) == 3
+
+
+def test_a_command_that_prints_100_megabytes_is_ended(folder: Path):
+    program = "import sys; [sys.stdout.write('tide' * 262144) for _ in range(100)]"
+    text = COMMAND.format(name="loud", timeout=30, run=json.dumps([sys.executable, "-c", program]))
+    (folder / "loud.yaml").write_text(text)
+    result = call("run", "loud.yaml", "Why tides exist", "--quiet")
+    assert result.code == 1
+    assert "printed more than 1,048,576 bytes and was ended" in one_line(result)
+
+
+def test_a_command_that_hangs_is_ended(folder: Path):
+    run = json.dumps([sys.executable, "-c", "import time; time.sleep(600)"])
+    (folder / "slow.yaml").write_text(COMMAND.format(name="slow", timeout=0.5, run=run))
+    result = call("run", "slow.yaml", "Why tides exist", "--quiet")
+    assert result.code == 1
+    assert "did not end within the step's 0.5 s" in one_line(result)
+
+
+def stranger(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE guests (name TEXT)")
+        database.commit()
+
+
+def later(path: Path) -> None:
+    assert call("run", "Why tides exist", "--store", f"sqlite:///{path}", "--quiet").code == 0
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 99")
+        database.commit()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (stranger, "is the database of another program"),
+        (later, "was written by a later version of Redraft"),
+        (lambda path: path.write_text("dear diary\n" * 100), "is not a database"),
+        (lambda path: path.mkdir(), "is a folder"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("run", "Why tides exist"), ("list",), ("rebuild",), ("run", "--resume", "last")])
+def test_a_store_that_is_not_ours_is_refused_and_stays_as_it_is(
+    folder: Path, make: Callable[[Path], None], said: str, verb: tuple[str, ...]
+):
+    path = folder / "other.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    result = call(*verb, "--store", f"sqlite:///{path}")
+    assert (result.code, result.out) == (2, "")
+    assert said in one_line(result)
+    assert not path.is_file() or path.read_bytes() == before
+    doctor = call("doctor", "--store", f"sqlite:///{path}")
+    assert doctor.code == 1
+    assert said in doctor.out
+
+
+@pytest.mark.parametrize("verb", ["list", "show last", "events", "audit last", "rebuild", "diff last 1 2"])
+def test_looking_at_a_store_that_is_not_there_makes_none(folder: Path, verb: str):
+    result = call(*verb.split())
+    assert result.code == 5
+    assert "there is no store store.db yet; `redraft run` makes it" in one_line(result)
+    assert left(folder) == set()
+    assert call("doctor").code == 0
+
+
+def test_a_store_that_cannot_be_reached_ends_with_5(folder: Path):
+    (folder / "file").write_text("in the way")
+    result = call("run", "Why tides exist", "--store", "sqlite:///file/store.db")
+    assert result.code == 5
+    assert "file" in one_line(result)
+    assert call("doctor", "--store", "sqlite:///file/store.db").code == 5
+
+
+def test_a_damaged_store_cannot_be_reached(folder: Path):
+    assert call("run", "The tide comes in.", "--quiet").code == 0
+    path = folder / "store.db"
+    path.write_bytes(path.read_bytes()[:100] + b"\xff" * 20_000)
+    for name in ("store.db-wal", "store.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    for verb in ("list", "run again", "audit --all --verify", "rebuild"):
+        result = call(*verb.split())
+        assert result.code == 5
+        assert "store.db: it is damaged; restore it from a copy" in one_line(result)
+    doctor = call("doctor")
+    assert doctor.code == 5
+    assert "it is damaged" in doctor.out
+
+
+def limited(size: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def spawn_limited(folder: Path, size: int, *arguments: str, **settings: str) -> Said:
+    """A process that cannot make a file larger than `size` bytes, as on a full disk."""
+    done = subprocess.run(
+        [sys.executable, "-m", "redraft", *arguments],
+        cwd=folder,
+        env=environment(folder, settings),
+        preexec_fn=limited(size),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_full_disk_under_the_store_is_told_and_nothing_is_lost(folder: Path):
+    assert spawn("run", "The tide comes in.", "--quiet", folder=folder).code == 0
+    text = "The tide comes in again and again. " * 10_000
+    (folder / "long.txt").write_text(text)
+    result = spawn_limited(folder, 300_000, "run", "long.txt", "--quiet")
+    assert result.code == 5
+    assert "redraft: store" in result.err
+    assert len(result.err.splitlines()) == 1
+    assert "Traceback" not in result.err
+    assert spawn("audit", "--all", "--verify", folder=folder).code == 0
+    assert json.loads(call("list", "--json").out)[-1]["outcome"] == "accepted"
+
+
+def test_a_full_disk_under_the_output_ends_the_run_as_failed_with_nothing_half_written(folder: Path):
+    (folder / "long.txt").write_text("The tide comes in again and again. " * 10_000)
+    result = spawn_limited(folder, 100_000, "run", "long.txt", "--out", "out.txt", "--quiet", REDRAFT_STORE="memory:")
+    assert result.code == 1
+    assert "out.txt" in one_line(result)
+    assert left(folder) == {"long.txt"}
+
+
+def test_an_output_that_nobody_takes_is_quiet_and_one_that_is_full_is_told(folder: Path):
+    (folder / "long.txt").write_text("The tide comes in again and again. " * 10_000)
+    assert call("run", "long.txt", "--out", "out.txt", "--quiet").code in (0, 3)
+    with start("show", "last", "--text", folder=folder) as process:
+        assert process.stdout
+        assert process.stdout.read(10) == "The tide c"
+        process.stdout.close()
+        assert process.wait(60) == 141
+        assert process.stderr
+        assert process.stderr.read() == ""
+    full = Path("/dev/full")
+    if full.exists():
+        with full.open("w") as nowhere:
+            done = subprocess.run(
+                [sys.executable, "-m", "redraft", "list"],
+                cwd=folder,
+                env=environment(folder, {}),
+                stdout=nowhere,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=60,
+            )
+        assert done.returncode == 1
+        assert done.stderr == "redraft: the output cannot be written: No space left on device; free some space\n"
+
+
+WAITING = """
+import os
+from pathlib import Path
+from redraft.actors.roles import critic, generator, refiner
+from redraft.actors.workflow import Workflow
+from redraft.events.conditions import score
+from redraft.events.content import Critique
+import asyncio
+
+@generator
+def write(brief): return brief.text
+
+@critic
+async def judge(draft):
+    with open("judged.txt", "a") as file:
+        file.write(f"{draft.version}\\n")
+    while not Path("go.txt").exists():
+        await asyncio.sleep(0.01)
+    return Critique(min(1, draft.version / 3))
+
+@refiner
+def improve(draft): return draft.text + "!"
+
+flow = Workflow("waiting").start_with(write).repeat_until(score >= 1, max_iterations=5, body=[judge, improve])
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_step_end_and_says_how_to_go_on(folder: Path, number: signal.Signals, code: int):
+    (folder / "waiting.py").write_text(WAITING)
+    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(number)
+        assert "stopping when the step under way has ended" in process.stderr.readline()
+        (folder / "go.txt").touch()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, "")
+    lines = err.splitlines()
+    assert lines[0].startswith("Refinement[1]/judge: critic judge scored draft 1")
+    run = json.loads(call("list", "--json").out)[0]["run"]
+    assert lines[-1] == f"redraft: interrupted; go on with: redraft run --resume {run} --workflow waiting.py:flow"
+    again = spawn("run", "--resume", run, "--workflow", "waiting.py:flow", "--json", folder=folder)
+    document = json.loads(again.out)
+    assert (again.code, document["outcome"], document["draft"]["text"]) == (0, "accepted", "Tides!!")
+    assert (folder / "judged.txt").read_text().split() == ["1", "2", "3"]
+
+
+def test_a_second_signal_stops_at_once(folder: Path):
+    (folder / "waiting.py").write_text(WAITING)
+    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert "press Ctrl-C again" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert "interrupted; go on with" in process.stderr.read()
+    (folder / "go.txt").touch()
+    again = spawn("run", "--resume", "last", "--workflow", "waiting.py:flow", "--quiet", folder=folder)
+    assert (again.code, again.out) == (0, "Tides!!")
+
+
+def test_going_on_needs_the_functions_of_the_plan(folder: Path):
+    (folder / "waiting.py").write_text(WAITING)
+    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.kill()
+    result = call("run", "--resume", "last")
+    assert result.code == 2
+    assert "write: there is no generator 'write'" in one_line(result)
+    (folder / "go.txt").touch()
+    assert call("run", "--resume", "last", "--actors", "waiting.py", "--quiet").out == "Tides!!"
+
+
+def test_going_on_publishes_where_out_said_at_the_start(folder: Path):
+    (folder / "waiting.py").write_text(
+        WAITING.replace("[judge, improve])", '[judge, improve]).finally_(step("file", role="publisher"))').replace(
+            "import Workflow", "import Workflow, step"
+        )
+    )
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    target = elsewhere / "out.txt"
+    with start("run", "waiting.py:flow", "Tides", "--out", str(target), folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.kill()
+    (folder / "go.txt").touch()
+    assert call("run", "--resume", "last", "-w", "waiting.py:flow", "--quiet").code == 0
+    assert target.read_text() == "Tides!!"
+
+
+def test_a_flipped_byte_is_named_and_a_good_copy_verifies(folder: Path):
+    assert call("run", "The tide comes in.", "--quiet").code == 0
+    assert call("audit", "last", "--verify").code == 0
+    store = folder / "store.db"
+    with closing(sqlite3.connect(store)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    raw = store.read_bytes()
+    at = raw.index(b"The tide comes in.")
+    store.write_bytes(raw[:at] + b"X" + raw[at + 1 :])
+    result = call("audit", "last", "--verify")
+    assert result.code == 1
+    assert "event " in one_line(result)
+    assert "is not what was recorded" in one_line(result)
+    everything = call("audit", "--all", "--verify")
+    assert everything.code == 1
+    assert everything.out == "0 runs with 0 events verified, 1 runs with a fault\n"
+    assert call("doctor").code == 1

@@ -1,0 +1,311 @@
+"""The verbs that look: list, show, diff, events, audit, rebuild, doctor, help."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.app.cli_calls import call, one_line, spawn, start
+
+from redraft.app.cli.verbs import APP
+
+LOUD = """
+from redraft.actors.roles import critic, generator, refiner
+from redraft.actors.workflow import Workflow
+from redraft.events.conditions import score
+from redraft.events.content import Critique, Revision
+
+@generator
+def write(brief): return brief.text + "\\n\\nThe end."
+
+@critic
+def judge(draft): return Critique(min(1, draft.text.count("!") / 2))
+
+@refiner
+def improve(draft): return Revision(draft.text.replace(".", "!.", 1), changes=("shouted",))
+
+loud = Workflow("loud").start_with(write).repeat_until(score >= 1, max_iterations=5, body=[judge, improve])
+"""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of three runs: accepted, exhausted, accepted."""
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        (folder / "loud.py").write_text(LOUD)
+        (folder / "tides.md").write_text("Tides rise \x1b[31mred\x1b[0m. Then they fall.\n")
+        store = ("--store", "sqlite:///store.db", "--quiet")
+        assert call("run", "loud.py:loud", "tides.md", *store).code == 0
+        assert call("run", "loud.py:loud", "First.", "--max-iterations", "1", *store).code == 3
+        assert call("run", "The sea is calm.", *store).code == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def at_the_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(request.getfixturevalue("runs"))
+    monkeypatch.setenv("REDRAFT_STORE", "sqlite:///store.db")
+
+
+def document(*arguments: str) -> Any:
+    said = call(*arguments, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.count("\n") == 1
+    return json.loads(said.out)
+
+
+def ids() -> list[str]:
+    return [each["run"] for each in reversed(document("list"))]
+
+
+def test_list_is_a_table_of_the_newest_first():
+    lines = call("list").out.splitlines()
+    assert lines[0].split() == ["run", "workflow", "outcome", "iterations", "score", "started", "(UTC)", "brief"]
+    assert [line.split()[1:5] for line in lines[1:]] == [
+        ["prose", "accepted", "1", "1.00"],
+        ["loud", "exhausted", "1", "0.50"],
+        ["loud", "accepted", "3", "1.00"],
+    ]
+    assert lines[3].rstrip().endswith("tides.md: Tides rise [31mred [0m. Then they fall.")
+    assert "\x1b" not in call("list").out
+
+
+def test_list_is_filtered():
+    assert [each["workflow"] for each in document("list", "--workflow", "loud")] == ["loud", "loud"]
+    assert [each["outcome"] for each in document("list", "--outcome", "exhausted")] == ["exhausted"]
+    assert len(document("list", "--limit", "1")) == 1
+    assert call("list", "--workflow", "none").out == "no runs\n"
+    assert "give at least 1" in one_line(call("list", "--limit", "0"))
+
+
+def test_show_is_a_tree_with_scores_and_why_it_ended():
+    out = call("show", ids()[0]).out
+    lines = out.splitlines()
+    assert lines[0].startswith(f"run {ids()[0]}, 20")
+    assert lines[1] == "loud"
+    assert lines[2].startswith("├── write  draft 1, ")
+    assert lines[3].startswith("└── Refinement  accepted: ")
+    assert [line.strip("│├└─ ") for line in lines if "iteration " in line][:3] == [f"iteration {n}" for n in (1, 2, 3)]
+    assert "judge  score 0.50, draft 2, " in out
+    assert lines[-1].startswith("accepted: ")
+    assert lines[-1].endswith("(3 iterations, score 1.00, draft 3)")
+
+
+def test_show_at_an_earlier_event_shows_no_more_than_was_known():
+    out = call("show", ids()[0], "--at", "6").out
+    assert "score 0.00, draft 1" in out
+    assert "iteration 2" not in out
+    assert out.splitlines()[-1] == "as it stood after 6 events"
+    assert document("show", ids()[0], "--at", "6")["version"] == 6
+    for wrong in ("0", "999"):
+        said = call("show", ids()[0], "--at", wrong)
+        assert said.code == 2
+        assert f"--at {wrong}: run {ids()[0]} has " in one_line(said)
+
+
+def test_show_text_is_the_draft_byte_for_byte():
+    said = spawn("show", ids()[0], "--text", folder=Path.cwd())
+    assert said.out == "Tides rise \x1b[31mred\x1b[0m!!. Then they fall.\n\n\nThe end."
+    sha256 = document("run", "--resume", ids()[0], "--quiet")["draft"]["sha256"]
+    assert hashlib.sha256(said.out.encode()).hexdigest() == sha256
+    assert "has no draft after 1 events" in one_line(call("show", ids()[0], "--at", "1", "--text"))
+
+
+def test_a_run_is_found_by_its_end_and_by_last_and_told_when_it_is_none():
+    first = ids()[0]
+    assert document("show", first[-6:])["run"] == first
+    assert document("show", "last")["run"] == ids()[2]
+    for verb in (("show", "nope"), ("diff", "nope", "1", "2"), ("events", "--run", "nope"), ("audit", "nope")):
+        said = call(*verb)
+        assert said.code == 4
+        assert one_line(said) == "no run 'nope'; `redraft list` shows the runs that there are"
+    said = call("show", first[:2])
+    assert said.code == 2
+    assert "may be any of" in one_line(said)
+
+
+def test_diff_marks_the_words_and_shows_control_characters():
+    out = call("diff", ids()[0], "1", "3").out
+    assert out.splitlines() == [
+        "- Tides rise ␛[31mred␛[0m. Then they fall.",
+        "+ Tides rise ␛[31mred␛[0m{+!!+}. Then they fall.",
+        "  ",
+        "  ",
+        "  The end.",
+    ]
+    changed = document("diff", ids()[0], "1", "3")
+    assert changed["before"]["version"] == 1
+    assert [line["type"] for line in changed["lines"]] == ["removed", "added", "kept", "kept", "kept"]
+
+
+def test_diff_of_a_draft_with_itself_and_of_one_that_is_not_there():
+    assert call("diff", ids()[0], "2", "2").out == "drafts 2 and 2 are the same text\n"
+    said = call("diff", ids()[0], "1", "9")
+    assert said.code == 2
+    assert "has no draft 9; it has 3 drafts" in one_line(said)
+    assert "invalid value for 'A'" in one_line(call("diff", "last", "one", "2"))
+
+
+def test_events_are_lines_in_the_order_of_the_log():
+    lines = [json.loads(line) for line in call("events", "--json").out.splitlines()]
+    assert [line["position"] for line in lines] == list(range(1, len(lines) + 1))
+    assert {line["run"] for line in lines} == set(ids())
+    shown = call("events", "--from", "3", "--limit", "2").out.splitlines()
+    assert [line.split()[0] for line in shown] == ["3", "4"]
+    assert ids()[0] in shown[0]
+
+
+def test_events_of_one_run_and_of_one_type():
+    lines = [json.loads(line) for line in call("events", "--run", ids()[1], "--json").out.splitlines()]
+    assert {line["run"] for line in lines} == {ids()[1]}
+    assert [line["version"] for line in lines] == list(range(1, len(lines) + 1))
+    for kind in ("draft.critiqued", "draft.critiqued.v1"):
+        found = call("events", "--type", kind, "--json").out.splitlines()
+        assert {json.loads(line)["name"] for line in found} == {"draft.critiqued.v1"}
+    said = call("events", "--type", "draft.critqued")
+    assert said.code == 2
+    assert "did you mean draft.critiqued?" in one_line(said)
+    assert "give at least 1" in one_line(call("events", "--limit", "0"))
+
+
+def test_events_are_followed_until_a_signal(tmp_path: Path):
+    assert spawn("run", "The sea is calm.", "--quiet", folder=tmp_path).code == 0
+    with start("events", "--follow", "--json", "--type", "run.ended", folder=tmp_path) as process:
+        assert process.stdout
+        first = json.loads(process.stdout.readline())
+        assert spawn("run", "The sea is calm.", "--quiet", folder=tmp_path).code == 0
+        second = json.loads(process.stdout.readline())
+        assert second["position"] > first["position"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "")
+
+
+def test_audit_tells_verifies_and_exports(tmp_path: Path):
+    first = ids()[0]
+    told = call("audit", first).out.splitlines()
+    assert "a run of the workflow loud began" in told[0]
+    verified = call("audit", first, "--verify").out
+    assert verified.startswith(f"run {first}: {len(told)} events verified; the last hash is ")
+    page = tmp_path / "run.html"
+    assert call("audit", first, "--export", str(page)).out == f"{page}: {len(told)} events, verified\n"
+    assert page.read_text().startswith("<!doctype html>")
+    assert "Verified" in page.read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["run.html"]
+    found = document("audit", first, "--verify")
+    assert (found["verified"], len(found["events"])) == (True, len(told))
+
+
+def test_an_exported_chain_can_be_checked_without_redraft(tmp_path: Path):
+    target = tmp_path / "run.jsonl"
+    assert call("audit", ids()[0], "--verify", "--export", str(target)).code == 0
+    previous = "0" * 64
+    for number, line in enumerate(target.read_bytes().splitlines(), start=1):
+        event, rest = json.loads(line), line.split(b'"hash":"', 1)[1][66:]
+        place = f"{event['run']}\n{event['version']}\n{event['name']}\n{{".encode()
+        assert hashlib.sha256(place + rest).hexdigest() == event["hash"]
+        assert (event["previous"], event["version"]) == (previous, number)
+        previous = event["hash"]
+
+
+def test_audit_of_all_runs():
+    assert call("audit", "--all", "--verify").out.startswith("3 runs with ")
+    assert document("audit", "--all", "--verify")["faults"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "name one run, or --all"),
+        (("last", "--all", "--verify"), "name one run, or --all"),
+        (("--all",), "--all goes with --verify alone"),
+        (("last", "--export", "run.txt"), "must end with .jsonl or .html"),
+        (("last", "--export", "nowhere/run.html"), "there is no folder nowhere"),
+    ],
+)
+def test_a_wrong_audit_is_told(arguments: tuple[str, ...], said: str):
+    result = call("audit", *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert said in one_line(result)
+
+
+def test_rebuild_proves_that_the_rows_are_the_same_and_tells_when_they_were_not():
+    events = len(call("events", "--json").out.splitlines())
+    done = document("rebuild")
+    assert (done["projections"], done["events"], done["same"]) == (["runs", "steps"], events, True)
+    with closing(sqlite3.connect("store.views.db")) as views:
+        views.execute("UPDATE runs SET outcome = 'accepted'")
+        views.commit()
+    assert "they differ from the rows that were there before" in call("rebuild", "runs").out
+    assert "they are equal to the rows" in call("rebuild", "runs").out
+    assert [each["outcome"] for each in document("list")] == ["accepted", "exhausted", "accepted"]
+
+
+def test_rebuild_makes_dropped_and_damaged_read_models_anew():
+    before = call("list").out
+    views = Path("store.views.db")
+    for damage in (views.unlink, lambda: views.write_bytes(views.read_bytes()[:100] + b"\xff" * 20_000)):
+        damage()
+        for name in ("store.views.db-wal", "store.views.db-shm"):
+            Path(name).unlink(missing_ok=True)
+        said = call("rebuild")
+        assert said.code == 0, said.err
+        assert call("list").out == before
+
+
+def test_rebuild_of_what_is_no_projection():
+    said = call("rebuild", "rusn")
+    assert said.code == 2
+    assert "rusn" in one_line(said)
+
+
+def test_doctor_looks_at_everything():
+    for deep in ((), ("--deep",)):
+        found = document("doctor", *deep)
+        assert found["ok"] is True
+        levels = {each["name"]: each["level"] for each in found["checks"]}
+        assert levels.pop("disk") in ("ok", "warn")
+        assert set(levels) == {"python", "packages", "sqlite", "store", "read models", "runs", "steps", "hashes"}
+        assert set(levels.values()) == {"ok"}
+    lines = call("doctor").out.splitlines()
+    assert all(line.startswith(("ok ", "warn ")) for line in lines)
+    assert any("store.db" in line and "last position" in line for line in lines)
+
+
+VERBS = [command.name or "" for command in APP.registered_commands]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example(verb: str):
+    said = call(verb, "--help")
+    assert (said.code, said.err) == (0, "")
+    assert f"redraft {verb}" in said.out.partition("Example")[2]
+    assert "--json" in said.out
+
+
+def test_no_verb_is_a_wrong_usage_and_shows_the_verbs():
+    said = call()
+    assert said.code == 2
+    for verb in VERBS:
+        assert verb in said.out
+    assert call("--help").code == 0
+    assert call("--version").out.startswith("redraft 0.")
+    wrong = call("lits")
+    assert wrong.code == 2
+    assert "no such command 'lits'" in one_line(wrong)
+
+
+def test_colours_are_for_terminals_and_not_where_no_color_is_set(monkeypatch: pytest.MonkeyPatch):
+    assert "\x1b[" not in call("diff", ids()[0], "1", "3").out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in call("diff", ids()[0], "1", "3").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in call("diff", ids()[0], "1", "3").out

@@ -1,0 +1,370 @@
+"""The whole of it in one process: refine, the client, retries, restarts, several processes on one store."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from redraft.actors import (
+    Brief,
+    Context,
+    Critique,
+    Draft,
+    History,
+    PermanentError,
+    Retry,
+    Revision,
+    Workflow,
+    critic,
+    generator,
+    parallel,
+    plateau,
+    publisher,
+    refiner,
+    score,
+    step,
+)
+from redraft.app import Settings, open_house, open_log, read_settings, refine
+from redraft.events.bus import Letter, work_queue
+from redraft.events.codec import encode_message
+from redraft.events.commands import CritiqueDraft, Request
+from redraft.events.content import new_draft
+from redraft.events.domain_events import DraftCritiqued, RunEnded, StepFailed, StepRequested
+from redraft.events.envelope import Origin
+from redraft.events.errors import BusError, ContentError, NoSuchRun
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return read_settings(store=f"sqlite:///{tmp_path / 'log.db'}")
+
+
+@generator
+async def write(brief: Brief) -> str:
+    return brief.text
+
+
+@critic
+async def judge(draft: Draft) -> Critique:
+    return Critique(min(1.0, len(draft.text) / 10), suggestions=("longer",))
+
+
+@refiner
+async def improve(draft: Draft) -> Revision:
+    return Revision(draft.text + "xx", changes=("two letters",))
+
+
+@publisher
+async def save(draft: Draft) -> str:
+    return "nowhere"
+
+
+def workflow(*body, most: int = 5, until=score >= 1.0, **options) -> Workflow:
+    loop = Workflow("test").start_with(options.get("first", write))
+    loop = loop.repeat_until(until, max_iterations=most, name="Refinement", body=list(body or (judge, improve)))
+    return loop.finally_(save)
+
+
+async def test_a_draft_is_refined_until_it_is_good(settings: Settings):
+    result = await refine(workflow(), "abcdef", settings=settings)
+    assert (result.outcome, result.score, result.iterations, result.text) == ("accepted", 1.0, 3, "abcdefxxxx")
+    assert [each.critique.score for each in result.critiques] == [0.6, 0.8, 1.0]
+    assert [(each.iteration, each.before.version, each.after.version) for each in result.attempts] == [
+        (1, 1, 2),
+        (2, 2, 3),
+    ]
+    assert result.publications[0].location == "nowhere"
+
+
+async def test_the_same_key_is_the_same_run(settings: Settings):
+    calls = 0
+
+    @generator(name="counted")
+    async def counted(brief: Brief) -> str:
+        nonlocal calls
+        calls += 1
+        return brief.text
+
+    first = await refine(workflow(first=counted), "abcdefgh", key="k", settings=settings)
+    again = await refine(workflow(first=counted), "another brief", key="k", settings=settings)
+    assert again == first
+    assert calls == 1
+
+
+async def test_a_step_that_fails_is_tried_again_and_that_is_no_iteration(settings: Settings):
+    attempts: list[int] = []
+
+    @critic
+    async def moody(draft: Draft, context: Context) -> Critique:
+        attempts.append(context.attempt)
+        if context.attempt < 3:
+            raise ConnectionError("the model is busy")
+        return Critique(1.0)
+
+    patient = step(moody, retry=Retry(attempts=3, initial=0.01))
+    result = await refine(workflow(patient, improve), "abc", settings=settings)
+    assert (result.outcome, result.iterations, attempts) == ("accepted", 1, [1, 2, 3])
+
+
+async def test_a_step_that_fails_for_good_ends_the_run_as_failed(settings: Settings):
+    @critic
+    def broken(draft: Draft) -> Critique:
+        raise PermanentError("the dictionary is missing")
+
+    result = await refine(workflow(broken, improve), "abc", settings=settings)
+    assert result.outcome == "failed"
+    assert result.reason == "Refinement[1]/broken failed for good: the dictionary is missing"
+    assert not result.publications
+
+
+async def test_a_failed_step_may_publish_the_best_draft_so_far(settings: Settings):
+    @refiner
+    async def once(draft: Draft) -> str:
+        if draft.version == 2:
+            raise PermanentError("out of ideas")
+        return draft.text + "x"
+
+    plan = workflow(judge, once).on_failure("publish_best")
+    result = await refine(plan, "abc", settings=settings)
+    assert (result.outcome, result.text, len(result.publications)) == ("exhausted", "abcx", 1)
+    assert "out of ideas" in result.reason
+
+
+async def test_a_refiner_that_returns_the_same_text_for_ever_ends_the_run(settings: Settings):
+    @refiner
+    async def stubborn(draft: Draft) -> str:
+        return draft.text
+
+    exhausted = await refine(workflow(judge, stubborn), "abc", settings=settings)
+    assert (exhausted.outcome, exhausted.iterations) == ("exhausted", 5)
+    plan = workflow(judge, stubborn, until=(score >= 1.0) | plateau(gain=0.01, over=1))
+    plateaued = await refine(plan, "abc", settings=settings)
+    assert (plateaued.outcome, plateaued.iterations) == ("plateaued", 2)
+
+
+async def test_the_refiner_is_told_what_was_raised_fixed_and_came_back(settings: Settings):
+    told: list[History] = []
+    faults = iter([("a", "b"), ("b",), ("a",), ()])
+
+    @critic
+    async def finds(draft: Draft) -> Critique:
+        found = next(faults)
+        return Critique(1.0 - len(found) / 10, errors=found)
+
+    @refiner
+    async def notes(draft: Draft, history: History) -> str:
+        told.append(history)
+        return draft.text + "."
+
+    await refine(workflow(finds, notes), "abc", settings=settings)
+    assert [each.raised for each in told] == [("a", "b"), ("b",), ("a",)]
+    assert [each.fixed for each in told] == [(), ("a",), ("b",)]
+    assert [each.returned for each in told] == [(), (), ("a",)]
+    assert [each.draft.version for each in told[-1].rounds] == [1, 2, 3]
+
+
+async def test_a_panel_waits_for_the_first_and_a_late_verdict_changes_nothing(settings: Settings):
+    release = asyncio.Event()
+
+    @critic
+    async def slow(draft: Draft) -> Critique:
+        await release.wait()
+        return Critique(0.1)
+
+    @critic
+    async def quick(draft: Draft) -> Critique:
+        return Critique(1.0)
+
+    panel = parallel("Panel", slow, quick, wait="first")
+    async with open_house(settings, [write, slow, quick, improve, save]) as house:
+        run = await house.client.submit(workflow(panel, improve), "abc")
+        result = await asyncio.wait_for(house.client.wait(run), 10)
+        release.set()
+    assert (result.outcome, result.score) == ("accepted", 1.0)
+
+
+async def test_a_request_that_is_sent_twice_is_worked_on_once(settings: Settings):
+    calls, started, release = 0, asyncio.Event(), asyncio.Event()
+
+    @critic
+    async def costly(draft: Draft) -> Critique:
+        nonlocal calls
+        calls += 1
+        started.set()
+        await release.wait()
+        return Critique(1.0)
+
+    plan = workflow(costly, improve)
+    async with open_house(settings, plan.actors.values()) as house:
+        run = await house.client.submit(plan, "abc")
+        await started.wait()
+        async for event in house.client.subscribe(run=run):
+            if isinstance(event.data, StepRequested) and event.data.role == "critic":
+                doubtful = CritiqueDraft(
+                    Request("x", run, event.data.path, "costly", 1, 5.0, Brief("abc"), sent=2), new_draft(1, "abc")
+                )
+                break
+        release.set()
+        assert (await asyncio.wait_for(house.client.wait(run), 10)).outcome == "accepted"
+        name, body = encode_message(doubtful)
+        await house.bus.publish(work_queue("critic", "costly"), [Letter(name, body, Origin("late", "relay"), run)])
+        again = await house.client.submit(plan, "abc")
+        assert (await asyncio.wait_for(house.client.wait(again), 10)).outcome == "accepted"
+    assert calls == 2
+
+
+async def test_blocking_functions_do_not_block_each_other(settings: Settings):
+    both = threading.Barrier(2, timeout=10)
+
+    @critic
+    def one(draft: Draft) -> Critique:
+        both.wait()
+        return Critique(1.0)
+
+    @critic
+    def two(draft: Draft) -> Critique:
+        both.wait()
+        return Critique(1.0)
+
+    result = await refine(workflow(parallel("Panel", one, two), improve), "abc", settings=settings)
+    assert result.outcome == "accepted"
+
+
+async def test_a_run_can_be_cancelled_while_a_step_is_under_way(settings: Settings):
+    started = asyncio.Event()
+
+    @critic
+    async def hangs(draft: Draft) -> Critique:
+        started.set()
+        await asyncio.Event().wait()
+        return Critique(1.0)
+
+    async with open_house(settings, [write, hangs, improve, save]) as house:
+        run = await house.client.submit(workflow(hangs, improve), "abc")
+        await started.wait()
+        await house.client.cancel(run, "no longer needed")
+        result = await asyncio.wait_for(house.client.wait(run), 10)
+    assert (result.outcome, result.reason) == ("cancelled", "no longer needed")
+
+
+async def test_a_retry_that_is_awaited_survives_a_restart(settings: Settings):
+    failing = True
+
+    @critic
+    async def moody(draft: Draft) -> Critique:
+        if failing:
+            raise ConnectionError("busy")
+        return Critique(1.0)
+
+    plan = workflow(step(moody, retry=Retry(attempts=2, initial=0.2)), improve)
+    async with open_house(settings, plan.actors.values()) as house:
+        run = await house.client.submit(plan, "abc")
+        async for event in house.client.subscribe(run=run):
+            if isinstance(event.data, StepFailed):
+                assert event.data.retry_at is not None
+                break
+    failing = False
+    async with open_house(settings, plan.actors.values(), resume=[run]) as house:
+        result = await asyncio.wait_for(house.client.wait(run), 10)
+    assert (result.outcome, result.iterations) == ("accepted", 1)
+
+
+async def test_many_runs_at_once_each_with_a_history_of_its_own(settings: Settings):
+    async with open_house(settings, workflow().actors.values()) as house:
+        runs = [await house.client.submit(workflow(), "x" * (number % 9 + 1)) for number in range(100)]
+        results = await asyncio.wait_for(asyncio.gather(*(house.client.wait(run) for run in runs)), 60)
+        for run, result in zip(runs, results, strict=True):
+            assert result.run == run
+            assert await house.store.verify(run) > 5
+            ends = [event for event in await house.client.history(run) if isinstance(event.data, RunEnded)]
+            assert len(ends) == 1
+
+
+async def test_two_processes_may_resume_one_run_and_its_history_has_no_doubles(settings: Settings):
+    gate = asyncio.Event()
+
+    @critic
+    async def gated(draft: Draft) -> Critique:
+        await gate.wait()
+        return Critique(min(1.0, len(draft.text) / 10))
+
+    plan = workflow(gated, improve)
+    async with open_house(settings, plan.actors.values()) as house:
+        run = await house.client.submit(plan, "abcdef")
+        async for event in house.client.subscribe(run=run):
+            if event.version == 5:
+                break
+    async with AsyncExitStack() as stack:
+        houses = [
+            await stack.enter_async_context(open_house(settings, plan.actors.values(), resume=[run])) for _ in range(2)
+        ]
+        gate.set()
+        results = await asyncio.wait_for(asyncio.gather(*(house.client.wait(run) for house in houses)), 20)
+        events = await houses[0].client.history(run)
+    assert results[0] == results[1]
+    judged = [event.data.path for event in events if isinstance(event.data, DraftCritiqued)]
+    assert len(judged) == len(set(judged))
+    assert [event.version for event in events] == list(range(1, len(events) + 1))
+
+
+async def test_a_process_leaves_the_runs_of_others_alone(settings: Settings):
+    started, release = asyncio.Event(), asyncio.Event()
+    calls = 0
+
+    @critic
+    async def gated(draft: Draft) -> Critique:
+        nonlocal calls
+        calls += 1
+        started.set()
+        await release.wait()
+        return Critique(1.0)
+
+    plan = workflow(gated, improve)
+    async with open_house(settings, plan.actors.values()) as first:
+        run = await first.client.submit(plan, "abc")
+        await started.wait()
+        async with open_house(settings, workflow().actors.values()) as second:
+            other = await second.client.submit(workflow(), "abcdefghij")
+            assert (await asyncio.wait_for(second.client.wait(other), 10)).outcome == "accepted"
+        release.set()
+        assert (await asyncio.wait_for(first.client.wait(run), 10)).outcome == "accepted"
+    assert calls == 1
+
+
+async def test_waiting_for_a_run_that_has_ended_or_is_not_there(settings: Settings):
+    result = await refine(workflow(), "abcdefghij", settings=settings)
+    async with open_house(settings, []) as house:
+        assert await asyncio.wait_for(house.client.wait(result.run), 10) == result
+        with pytest.raises(NoSuchRun):
+            await house.client.history("nobody")
+    with pytest.raises(NoSuchRun):
+        async with open_house(settings, [], resume=["nobody"]):
+            pass
+
+
+async def test_a_brief_that_is_empty_or_too_large_is_refused_before_anything_is_recorded(settings: Settings):
+    with pytest.raises(ContentError, match="empty"):
+        await refine(workflow(), "  ", settings=settings)
+    small = read_settings(store=settings.store, draft_limit=10)
+    with pytest.raises(ContentError, match="11 bytes, more than the limit of 10"):
+        await refine(workflow(), "x" * 11, settings=small)
+    async with open_log(settings) as house:
+        assert await house.store.head() == 0
+        with pytest.raises(BusError, match="cannot be submitted here"):
+            await house.client.submit(workflow(), "abc")
+
+
+async def test_a_subscriber_gets_every_event_once_in_order_first_the_past_then_the_present(settings: Settings):
+    await refine(workflow(), "abcdef", settings=settings)
+    async with open_house(settings, workflow().actors.values()) as house:
+        run = await house.client.submit(workflow(), "abc")
+        seen = []
+        async for event in house.client.subscribe(after=3):
+            seen.append(event.position)
+            if event.run == run and isinstance(event.data, RunEnded):
+                break
+    assert seen == list(range(4, seen[-1] + 1))

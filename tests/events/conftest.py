@@ -1,0 +1,65 @@
+"""What the store's tests share: logs to open stores on, and events to put in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from redraft.events.domain_events import StepFailed
+from redraft.events.envelope import Origin
+from redraft.events.recorders import MemoryRecorder, Opened, open_recorder
+from redraft.events.store import EventStore, NewEvent
+
+
+class Log:
+    """One log. `opened` gives a way to it of its own, as another process has; `store` a store on it."""
+
+    def __init__(self, opened: Callable[[], Opened], *, inline: bool = False) -> None:
+        self.opened = opened
+        self._inline = inline
+
+    def store(self, opened: Opened | None = None, poll: float = 0.02) -> EventStore:
+        return EventStore(opened or self.opened(), poll=poll, inline=self._inline)
+
+
+def memory_log(folder: Path) -> Log:
+    recorder = MemoryRecorder()
+    return Log(lambda: Opened(recorder, "memory:", False, lambda: None))
+
+
+def sqlite_log(folder: Path) -> Log:
+    return Log(lambda: open_recorder(f"sqlite:///{folder}/log.db"))
+
+
+def sqlite_inline_log(folder: Path) -> Log:
+    return Log(lambda: open_recorder(f"sqlite:///{folder}/log.db"), inline=True)
+
+
+LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log}
+
+
+@pytest.fixture(params=LOGS)
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    """A log of every kind there is, empty. A recorder joins the contract by its factory in `LOGS`."""
+    return LOGS[request.param](tmp_path)
+
+
+@pytest.fixture
+def notes() -> Callable[..., list[NewEvent]]:
+    """Makes `count` new events for a run, numbered after `after`; the same arguments make the same events."""
+
+    def make(run: str, count: int = 1, *, after: int = 0, by: str = "test", text: str = "") -> list[NewEvent]:
+        time = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
+        return [
+            NewEvent(
+                Origin(f"{run}/{by}/{n}", by, "cause", "start"),
+                time,
+                StepFailed("Loop[1]/judge", n, "error", text or f"note {n}"),
+            )
+            for n in range(after + 1, after + count + 1)
+        ]
+
+    return make

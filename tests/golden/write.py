@@ -1,0 +1,146 @@
+"""Records the shapes of events, and a stream with every event, for `tests/events/test_golden.py` to compare with.
+
+    python tests/golden/write.py                    records the shapes of new events; refuses a shape that changed
+    python tests/golden/write.py --stream v2        records a stream of today's events in the new folder v2
+    python tests/golden/write.py --before-release   records everything anew: only while no release has written events
+
+A changed event needs a new version: a new name in EVENT_NAMES (`draft.critiqued.v2`), an upcaster from the old name in
+codec.UPCASTS, then the first two commands. Old shapes and streams stay: what was recorded once can be read for ever.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from redraft.events.codec import GENESIS, encode_event
+from redraft.events.conditions import approved, elapsed, errors, oscillating, outputs, plateau, score
+from redraft.events.content import Brief, Critique, Receipt, Usage, new_draft
+from redraft.events.domain_events import (
+    EVENT_NAMES,
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Origin
+from redraft.events.plan import Parallel, Plan, Repeat, Retry, Step
+
+GOLDEN: Final = Path(__file__).parent
+SHAPES: Final = GOLDEN / "shapes.json"
+RUN: Final = "golden-run"
+START: Final = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
+
+
+def shapes() -> dict[str, Any]:
+    """The JSON Schema of each event by its stored name, without what is only said of it."""
+    return {name: _shape(kind) for kind, name in EVENT_NAMES.items()}
+
+
+def changed(recorded: Mapping[str, Any]) -> list[str]:
+    """The names of events whose shape is no longer the one that was recorded under this name."""
+    return [name for name, shape in shapes().items() if name in recorded and recorded[name] != shape]
+
+
+def events() -> Iterator[DomainEvent]:
+    """Every event, with every field filled, and some with as little as can be."""
+    first = new_draft(1, "Grüße aus 京都 🌊\n", "text/markdown")
+    second = new_draft(2, "Greetings from Kyoto\n")
+    used = Usage(tokens=120, cost=0.25)
+    yield RunStarted(_plan(), Brief("Why tides exist", "text/markdown", "tides.md"), START, "key-1")
+    yield IterationStarted("Refinement", 1)
+    yield StepRequested("write", "generator", "write", 1, START + timedelta(minutes=5))
+    yield DraftGenerated("write", 1, first, used)
+    yield DraftGenerated("write", 1, second)
+    outs = (first.ref, second.ref)
+    yield StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs)
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
+    yield DraftRefined("Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used)
+    yield DraftRefined("Refinement[1]/improve", 2, first.ref, second)
+    yield StepFailed("Refinement[1]/judge", 1, "timeout", "no answer within 5 s", START + timedelta(seconds=1.5))
+    yield StepFailed("Refinement[1]/judge", 2, "error", 'it said "no"\nand left')
+    yield LoopClosing("Refinement", "exhausted", "2 iterations")
+    yield LoopEnded("Refinement", "accepted", "score >= 0.9", 2, second.ref, 0.95)
+    yield LoopEnded("Refinement", "cancelled", "by hand", 1, first.ref)
+    yield DraftPublished("publish", 1, second.ref, Receipt("out/tides.md", "written"), used)
+    yield DraftPublished("publish", 1, second.ref, Receipt("out/tides.md"))
+    yield RunEnded("failed", "judge failed", 0)
+    yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
+
+
+def stream() -> Iterator[dict[str, Any]]:
+    """The lines of a recorded stream, each an event as it lies in the store."""
+    previous = GENESIS
+    for version, event in enumerate(events(), 1):
+        trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" if version % 2 else ""
+        origin = Origin(f"event-{version}", "coordinator", f"message-{version}" if version > 1 else "", "start", trace)
+        stored = encode_event(RUN, version, previous, START + timedelta(seconds=version), origin, event)
+        line = {"run": RUN, "version": version, "name": stored.name, "state": stored.state.decode()}
+        yield {**line, "hash": stored.hash}
+        previous = stored.hash
+
+
+def main(arguments: Sequence[str]) -> str:
+    """Does what the command line says; gives a line to end with when it will not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--stream", metavar="vN", help="record a stream of today's events in this new folder")
+    parser.add_argument("--before-release", action="store_true", help="record everything anew")
+    asked = parser.parse_args(arguments)
+    recorded = {} if asked.before_release or not SHAPES.exists() else json.loads(SHAPES.read_text())
+    if names := changed(recorded):
+        return f"{', '.join(names)}: the shape changed; give it a new name and an upcaster (see {Path(__file__).name})"
+    if asked.stream and (GOLDEN / asked.stream).exists():
+        return f"{asked.stream} is there already; recorded streams stay as they are: name a new folder"
+    _write(SHAPES, json.dumps(recorded | shapes(), indent=1, sort_keys=True) + "\n")
+    folder = asked.stream or ("v1" if asked.before_release else None)
+    if folder:
+        _write(GOLDEN / folder / "every-event.jsonl", "".join(f"{json.dumps(line)}\n" for line in stream()))
+    return ""
+
+
+def _plan() -> Plan:
+    until = ((score >= 0.9) & (errors == 0)) | ~approved | plateau(0.02, 3) | oscillating(5) | (outputs > 2)
+    judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), {"strict": True, "words": ["a", "b"]})
+    other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
+    critics = Parallel("critics", (judge, other), 1, "weights", (0.25, 0.75))
+    drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
+    inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2)
+    loop = Repeat("Refinement", until, 5, (critics, inner))
+    return Plan("article", (drafts, loop, Step("publisher", "save", "publish")), "publish_best")
+
+
+def _critique() -> Critique:
+    return Critique(0.5, ("clear",), ("long",), ("cut the end",), ("typo in line 1",), False, "judge")
+
+
+def _shape(kind: type[DomainEvent]) -> dict[str, Any]:
+    schema: dict[str, Any] = json.loads(json.dumps(msgspec.json.schema(kind)))
+    for definition in schema["$defs"].values():
+        definition.pop("description", None)
+    return schema
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    sys.stdout.write(f"wrote {path}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,118 @@
+"""What the tests of the read models share: logs of many runs at once, stores that hold them, and the rows of both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+
+from msgspec.structs import replace
+from tests.streams import START, Told, article_told, book_told, recorded
+
+from redraft.events.appends import Append, NewEvent
+from redraft.events.content import Brief, new_draft
+from redraft.events.domain_events import (
+    DraftGenerated,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.plan import Parallel, Plan, Step
+from redraft.events.store import EventStore
+from redraft.projections.projector import catch_up
+from redraft.projections.runs import RUNS
+from redraft.projections.steps import STEPS
+from redraft.projections.views import Cells, Views, open_views
+
+PROJECTIONS = (RUNS, STEPS)
+WRITERS = tuple(Step("generator", name, name) for name in ("quick", "slow", "broken"))
+
+
+class ListLog:
+    """A log of these events; it ends where they do, followed or not."""
+
+    def __init__(self, events: Sequence[Recorded]) -> None:
+        self._events = list(events)
+
+    async def head(self) -> int:
+        return len(self._events)
+
+    async def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncIterator[Sequence[Recorded]]:
+        while batch := self._events[after : after + limit]:
+            yield batch
+            after += len(batch)
+
+
+def contest_told() -> list[Told]:
+    """A cancelled run: of three generators one answers, one never does, one fails twice; the critic is to try again."""
+    plan = Plan("contest", (Parallel("Ideas", WRITERS, wait="first"), Step("critic", "judge", "judge")))
+    draft = new_draft(1, "An idea.")
+    due = START + timedelta(minutes=5)
+    return [
+        ("coordinator", RunStarted(plan, Brief("\n\n  Name the ship\nand be brief"), START)),
+        *(("coordinator", StepRequested(f"Ideas/{w.name}", "generator", w.name, 1, due)) for w in WRITERS),
+        ("broken", StepFailed("Ideas/broken", 1, "error", "no model", START + timedelta(seconds=9))),
+        ("coordinator", StepRequested("Ideas/broken", "generator", "broken", 2, due + timedelta(minutes=1))),
+        ("broken", StepFailed("Ideas/broken", 2, "invalid", "not a draft")),
+        ("quick", DraftGenerated("Ideas/quick", 1, draft)),
+        ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref)),
+        ("judge", StepFailed("judge", 1, "timeout", "took too long", START + timedelta(hours=1))),
+        ("ann", RunEnded("cancelled", "cancelled by ann", 0)),
+    ]
+
+
+def told(number: int) -> list[Told]:
+    """One of several kinds of runs."""
+    return [article_told(), book_told(1 + number % 3), contest_told()][number % 3]
+
+
+def busy_log(runs: int, seed: int = 0, *, cut: bool = True) -> list[Recorded]:
+    """The log of runs that went on at the same time. With `cut` some have not ended."""
+    random = Random(seed)
+    waiting: list[list[Recorded]] = []
+    for number in range(runs):
+        events = list(recorded(f"01JQ{number:06d}", told(number)))
+        waiting.append(events[: random.randint(1, len(events))] if cut and random.random() < 0.3 else events)
+    log: list[Recorded] = []
+    while waiting:
+        run = random.choice(waiting[:12])
+        log.append(replace(run.pop(0), position=len(log) + 1))
+        if not run:
+            waiting.remove(run)
+    return log
+
+
+async def fill(store: EventStore, log: Sequence[Recorded]) -> None:
+    """Records these events in a store, in their order."""
+    appends = [
+        Append(each.run, each.version - 1, (NewEvent(Origin(each.id, each.actor), each.time, each.data),))
+        for each in log
+    ]
+    for start in range(0, len(appends), 500):
+        await store.append_all(appends[start : start + 500])
+
+
+async def contents(views: Views) -> dict[str, list[Cells]]:
+    """All rows of all tables of `PROJECTIONS`."""
+    return {
+        "runs": await views.query("SELECT * FROM runs ORDER BY run"),
+        "steps": await views.query("SELECT * FROM steps ORDER BY run, path"),
+    }
+
+
+async def made_afresh(log: Sequence[Recorded]) -> dict[str, list[Cells]]:
+    """The rows that this log gives when each event is a batch of its own, in memory."""
+    async with await open_views(None, PROJECTIONS) as views:
+        for event in log:
+            await views.write([event], event.position - 1)
+        return await contents(views)
+
+
+async def view_of(log: Sequence[Recorded], path: Path | None = None) -> Views:
+    """Read models that have caught up with this log."""
+    views = await open_views(path, PROJECTIONS)
+    await catch_up(views, ListLog(log))
+    return views

@@ -1,0 +1,177 @@
+"""The list of runs: what each kind of run looks like in it, and how runs are found."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.projections.logs import busy_log, contest_told, view_of
+from tests.streams import START, Told, article_told, book_told, recorded
+
+from redraft.events.content import Brief, Critique, new_draft
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    IterationStarted,
+    LoopEnded,
+    RunEnded,
+    RunStarted,
+    StepRequested,
+)
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.plan import Plan
+from redraft.projections.run_list import RunLine, find_run, list_runs
+
+
+def one(told: list[Told], run: str = "01JQ") -> list[Recorded]:
+    return [replace(each, position=each.version) for each in recorded(run, told)]
+
+
+async def line_of(told: list[Told]) -> RunLine:
+    async with await view_of(one(told)) as views:
+        (line,) = await list_runs(views)
+        return line
+
+
+async def test_an_accepted_run() -> None:
+    log = one(article_told())
+    line = await line_of(article_told())
+    last = log[-1]
+    assert isinstance(last.data, RunEnded)
+    assert line == RunLine(
+        run="01JQ",
+        workflow="article",
+        status="ended",
+        outcome="accepted",
+        reason=last.data.reason,
+        brief="Why tides exist",
+        source="essay.md",
+        started=log[0].time,
+        updated=last.time,
+        ended=last.time,
+        iterations=3,
+        score=0.931,
+        best=0.931,
+        draft=last.data.draft,
+        steps=7,
+        failures=1,
+        position=len(log),
+        version=len(log),
+    )
+
+
+async def test_a_run_in_the_middle_shows_its_newest_draft_and_latest_score() -> None:
+    told = article_told()
+    until = next(n for n, (_, event) in enumerate(told) if isinstance(event, StepRequested) and event.attempt == 2)
+    line = await line_of(told[:until])
+    assert (line.status, line.outcome, line.reason, line.ended) == ("running", None, "", None)
+    assert (line.iterations, line.steps, line.failures) == (2, 4, 1)
+    assert (line.score, line.best) == (0.8125, 0.8125)
+    assert line.draft is not None
+    assert line.draft.version == 2
+
+
+async def test_only_the_passes_of_outermost_loops_count() -> None:
+    assert (await line_of(book_told(3)[:-1])).iterations == 3
+    assert (await line_of(book_told(3))).iterations == 3
+
+
+async def test_critics_side_by_side_give_the_score_that_they_gave_together() -> None:
+    told = book_told(1)
+    judged = [n for n, (_, event) in enumerate(told) if isinstance(event, DraftCritiqued)]
+    assert (await line_of(told[: judged[1] + 1])).score is None
+    line = await line_of(told)
+    assert (line.score, line.best) == (0.75, 0.75)
+
+
+async def test_the_best_stays_when_a_later_draft_is_worse() -> None:
+    drafts = [new_draft(number, f"draft {number}") for number in (1, 2)]
+    due = START + timedelta(minutes=5)
+    told: list[Told] = [
+        ("coordinator", RunStarted(Plan("article", ()), Brief("Tides"), START)),
+        ("write", DraftGenerated("write", 1, drafts[0])),
+        ("coordinator", IterationStarted("Loop", 1)),
+        ("judge", DraftCritiqued("Loop[1]/judge", 1, drafts[0].ref, Critique(0.8))),
+        ("coordinator", StepRequested("Loop[1]/improve", "refiner", "improve", 1, due, drafts[0].ref, (4,), 0.8)),
+        ("judge", DraftCritiqued("Loop[2]/judge", 1, drafts[1].ref, Critique(0.3))),
+        ("coordinator", StepRequested("Loop[2]/improve", "refiner", "improve", 1, due, drafts[0].ref, (4,), 0.8)),
+        ("coordinator", LoopEnded("Loop", "exhausted", "2 passes", 2, drafts[0].ref, 0.8)),
+    ]
+    line = await line_of(told[:-1])
+    assert (line.score, line.best) == (0.3, 0.8)
+    line = await line_of(told)
+    assert (line.score, line.best, line.draft) == (0.8, 0.8, drafts[0].ref)
+
+
+async def test_a_run_that_ends_without_a_draft() -> None:
+    line = await line_of([*contest_told()[:4], contest_told()[-1]])
+    assert (line.status, line.outcome, line.reason) == ("ended", "cancelled", "cancelled by ann")
+    assert (line.draft, line.score, line.best, line.failures) == (None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\n\n  Name the ship\nand be brief", "Name the ship"),
+        ("one\ttab and \x1b[31mred\x07", "one tab and [31mred"),
+        ("word " * 100, "word " * 23 + "word…"),
+        ("x" * 120, "x" * 120),
+        ("x" * 121, "x" * 119 + "…"),
+    ],
+)
+async def test_a_brief_is_shown_by_its_first_line(text: str, shown: str) -> None:
+    line = await line_of([("coordinator", RunStarted(Plan("article", ()), Brief(text), START))])
+    assert line.brief == shown
+
+
+async def test_the_list_is_newest_first_and_filtered() -> None:
+    log = [replace(each, time=each.time + timedelta(hours=int(each.run[4:]))) for each in busy_log(12, cut=False)]
+    async with await view_of(log) as views:
+        everything = await list_runs(views)
+        assert [line.run for line in everything] == [f"01JQ{number:06d}" for number in reversed(range(12))]
+        assert await list_runs(views, limit=5) == everything[:5]
+        assert await list_runs(views, workflow="book") == [line for line in everything if line.workflow == "book"]
+        assert {line.outcome for line in await list_runs(views, outcome="cancelled")} == {"cancelled"}
+        assert await list_runs(views, since=everything[3].started) == everything[:4]
+        assert await list_runs(views, status="running") == []
+        assert len(await list_runs(views, status="ended", outcome="accepted", workflow="article", limit=3)) == 3
+        assert await list_runs(views, workflow="article' OR 1") == []
+        with pytest.raises(InputError, match="give at least 1"):
+            await list_runs(views, limit=0)
+
+
+async def test_a_run_is_found_by_what_a_person_would_type() -> None:
+    log = [*one(article_told(), "01JQAA-first"), *one(article_told(), "01JQAB-other"), *one(article_told(), "01JQAB")]
+    log = [replace(each, position=at, time=each.time + timedelta(seconds=at)) for at, each in enumerate(log, 1)]
+    async with await view_of(log) as views:
+        found = {text: (await find_run(views, text)).run for text in ("01JQAA", "first", "01JQAB", "01JQAB-", "last")}
+        assert found == {
+            "01JQAA": "01JQAA-first",
+            "first": "01JQAA-first",
+            "01JQAB": "01JQAB",
+            "01JQAB-": "01JQAB-other",
+            "last": "01JQAB",
+        }
+        with pytest.raises(InputError, match=r"'01JQA' may be any of 01JQAB \(article\), 01JQAB-other \(article\), 01"):
+            await find_run(views, "01JQA")
+        with pytest.raises(InputError, match="no run is named"):
+            await find_run(views, "")
+        for text in ("nothing", "%", "_", "01JQAA-FIRST", "*"):
+            with pytest.raises(NoSuchRun, match="redraft list"):
+                await find_run(views, text)
+
+
+async def test_of_very_many_that_fit_a_few_are_named() -> None:
+    async with await view_of(busy_log(30)) as views:
+        with pytest.raises(InputError, match="…; give more of its id") as raised:
+            await find_run(views, "01JQ")
+        assert str(raised.value).count("01JQ0") == 5
+
+
+async def test_there_is_no_last_run_in_an_empty_log() -> None:
+    async with await view_of([]) as views:
+        assert await list_runs(views) == []
+        with pytest.raises(NoSuchRun):
+            await find_run(views, "last")

@@ -1,0 +1,150 @@
+"""The steps: what becomes of each, and when the timekeeper has to look at it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from msgspec.structs import replace
+from tests.projections.logs import busy_log, contest_told, view_of
+from tests.streams import START, Told, article_told, book_told, recorded
+
+from redraft.events.domain_events import LoopEnded, StepFailed
+from redraft.events.envelope import Recorded
+from redraft.projections.step_list import StepLine, count_overdue, due, next_due, steps_of
+from redraft.projections.views import Views
+
+MINUTE = timedelta(minutes=1)
+
+
+def one(told: list[Told], run: str = "01JQ") -> list[Recorded]:
+    return [replace(each, position=each.version) for each in recorded(run, told)]
+
+
+async def by_path(views: Views, run: str = "01JQ") -> dict[str, StepLine]:
+    return {step.path: step for step in await steps_of(views, run)}
+
+
+async def test_the_steps_of_a_run_stand_in_their_order_with_what_came_of_them() -> None:
+    log = one(article_told())
+    async with await view_of(log) as views:
+        steps = await steps_of(views, "01JQ")
+    assert [step.path for step in steps] == [
+        "write",
+        "Refinement[1]/judge",
+        "Refinement[1]/improve",
+        "Refinement[2]/judge",
+        "Refinement[2]/improve",
+        "Refinement[3]/judge",
+        "save",
+    ]
+    assert {step.status for step in steps} == {"done"}
+    assert [step.score for step in steps] == [None, 0.614, None, 0.8125, None, 0.931, None]
+    assert [step.draft for step in steps] == [1, 1, 2, 2, 3, 3, 3]
+    judge = steps[1]
+    assert (judge.role, judge.actor, judge.attempt, judge.message) == ("critic", "judge", 1, "")
+    assert (judge.due, judge.retry_at) == (START + 5 * MINUTE, None)
+    requested = next(each for each in log if each.position == judge.position)
+    assert judge.requested == requested.time
+    assert judge.finished == log[judge.position].time
+
+
+async def test_a_step_that_is_tried_again_waits_and_then_is_open_once_more() -> None:
+    told = article_told()
+    failed = next(n for n, (_, event) in enumerate(told) if isinstance(event, StepFailed))
+    async with await view_of(one(told[: failed + 1])) as views:
+        step = (await by_path(views))["Refinement[2]/improve"]
+        assert (step.status, step.attempt, step.finished) == ("waiting", 1, None)
+        assert (step.retry_at, step.message) == (START + MINUTE, "the model is busy (503)")
+    async with await view_of(one(told[: failed + 2])) as views:
+        step = (await by_path(views))["Refinement[2]/improve"]
+        assert (step.status, step.attempt, step.retry_at, step.message) == ("open", 2, None, "")
+
+
+async def test_what_is_unanswered_when_the_run_ends_is_abandoned() -> None:
+    log = one(contest_told())
+    async with await view_of(log[:-1]) as views:
+        steps = await by_path(views)
+        assert {path: step.status for path, step in steps.items()} == {
+            "Ideas/quick": "done",
+            "Ideas/slow": "open",
+            "Ideas/broken": "failed",
+            "judge": "waiting",
+        }
+        assert (steps["Ideas/broken"].attempt, steps["Ideas/broken"].message) == (2, "not a draft")
+    async with await view_of(log) as views:
+        steps = await by_path(views)
+        assert {path: step.status for path, step in steps.items()} == {
+            "Ideas/quick": "done",
+            "Ideas/slow": "abandoned",
+            "Ideas/broken": "failed",
+            "judge": "abandoned",
+        }
+        assert steps["Ideas/slow"].finished == log[-1].time
+        assert steps["Ideas/broken"].finished == log[6].time
+
+
+async def test_what_is_unanswered_when_its_loop_ends_is_abandoned_then() -> None:
+    told = book_told(1)
+    ended = next(n for n, (_, event) in enumerate(told) if isinstance(event, LoopEnded))
+    silent = [each for n, each in enumerate(told[:ended]) if n != ended - 1]
+    async with await view_of(one(silent)) as views:
+        assert (await steps_of(views, "01JQ"))[-1].status == "open"
+    async with await view_of(one([*silent, told[ended]])) as views:
+        assert (await steps_of(views, "01JQ"))[-1].status == "abandoned"
+
+
+async def test_what_is_due_comes_longest_due_first() -> None:
+    async with await view_of(one(contest_told()[:-1])) as views:
+        assert await due(views, START) == []
+        assert await next_due(views) == START + 5 * MINUTE
+        assert await due(views, START + 5 * MINUTE - timedelta(microseconds=1)) == []
+        assert [step.path for step in await due(views, START + 5 * MINUTE)] == ["Ideas/slow"]
+        found = await due(views, START + 60 * MINUTE)
+        assert [(step.path, step.status) for step in found] == [("Ideas/slow", "open"), ("judge", "waiting")]
+        assert await due(views, START + 60 * MINUTE, limit=1) == found[:1]
+        assert await count_overdue(views, START + 60 * MINUTE) == 1
+        assert await count_overdue(views, START) == 0
+
+
+async def test_the_next_to_fall_due_after_a_time() -> None:
+    async with await view_of(one(contest_told()[:-1])) as views:
+        assert await next_due(views, after=START + 5 * MINUTE) == START + 60 * MINUTE
+        assert await next_due(views, after=START + 60 * MINUTE) is None
+
+
+async def test_a_run_that_has_ended_is_never_due() -> None:
+    async with await view_of([*one(contest_told())]) as views:
+        assert await next_due(views) is None
+        assert await due(views, START + 9 * 60 * MINUTE) == []
+        assert await count_overdue(views, START + 9 * 60 * MINUTE) == 0
+
+
+async def test_a_process_asks_for_its_own_runs_alone() -> None:
+    late = START + 60 * MINUTE
+    log = [
+        replace(each, position=at)
+        for at, each in enumerate([*one(contest_told()[:-1], "mine"), *one(contest_told()[:5], "theirs")], 1)
+    ]
+    async with await view_of(log) as views:
+        assert {step.run for step in await due(views, late)} == {"mine", "theirs"}
+        assert {step.run for step in await due(views, late, runs={"mine"})} == {"mine"}
+        assert await due(views, late, runs=set()) == []
+        assert await next_due(views, {"theirs"}) == START + timedelta(seconds=9)
+        assert await next_due(views, {"mine"}) == START + 5 * MINUTE
+        assert await next_due(views, set()) is None
+        assert await count_overdue(views, late, {"theirs"}) == 2
+
+
+async def test_what_is_due_is_found_by_an_index_not_by_looking_at_every_step() -> None:
+    async with await view_of(busy_log(20)) as views:
+        plan = await views.query("EXPLAIN QUERY PLAN SELECT * FROM steps WHERE timer <= 1 ORDER BY timer LIMIT 5")
+        assert "USING INDEX steps_timer" in str(plan[0][3])
+        plan = await views.query(
+            "EXPLAIN QUERY PLAN SELECT timer FROM steps WHERE timer IS NOT NULL AND timer > 1 ORDER BY timer LIMIT 1"
+        )
+        assert "steps_timer" in str(plan[0][3])
+
+
+async def test_steps_of_a_run_that_is_not_known() -> None:
+    async with await view_of([]) as views:
+        assert await steps_of(views, "nobody") == []

@@ -1,0 +1,305 @@
+"""Read models keep their promises: each event counts once, however it comes, and a rebuild gives the same rows."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
+
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError, StoreError, StoreUnusable
+from redraft.events.store import open_store
+from redraft.projections import projector
+from redraft.projections.positions import Mark
+from redraft.projections.projection import Projection, Put, Table
+from redraft.projections.projector import catch_up, follow, rebuild
+from redraft.projections.runs import RUNS
+from redraft.projections.steps import STEPS
+from redraft.projections.views import Views, open_views
+
+PROJECTOR = Path(__file__).with_name("projector_process.py")
+"""A program that catches up with a store: STORE VIEWS [POSITION at which it kills itself]."""
+
+LOG = busy_log(12)
+
+
+@given(st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> None:
+    log = busy_log(data.draw(st.integers(1, 9)), data.draw(st.integers(0, 99)))
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(log)), max_size=12)) | {len(log)})
+    async with await open_views(None, PROJECTIONS) as views:
+        after = 0
+        for cut in cuts:
+            assert await views.write(log[after:cut], after) == cut
+            after = cut
+        assert await contents(views) == await made_afresh(log)
+
+
+@given(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans())
+@settings(max_examples=40, deadline=None)
+async def test_what_comes_twice_counts_once(first: int, again: int, anew: bool) -> None:
+    async with await open_views(None, PROJECTIONS) as views:
+        if first:
+            await views.write(LOG[:first], 0)
+        again = min(again, first)
+        await views.write(LOG[again:], again)
+        if anew:
+            await rebuild(views, ListLog(LOG), "runs")
+        assert await contents(views) == await made_afresh(LOG)
+        assert views.position == len(LOG)
+
+
+async def test_a_batch_that_leaves_a_gap_is_not_written() -> None:
+    async with await view_of(LOG[:40]) as views:
+        before = await contents(views)
+        assert await views.write(LOG[60:80], 60) == 40
+        assert await contents(views) == before
+
+
+async def test_an_error_in_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
+    async with await view_of(LOG[:40], tmp_path / "views.db") as views:
+        before = await contents(views)
+        broken = [*LOG[40:60], replace(LOG[60], data="no event")]
+        with pytest.raises(AssertionError):
+            await views.write(broken, 40)
+        assert await contents(views) == before
+        assert await views.write(LOG[40:], 40) == len(LOG)
+        assert await contents(views) == await made_afresh(LOG)
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/log.db"])
+async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(tmp_path: Path, url: str) -> None:
+    log = busy_log(30)
+    async with open_store(url.format(tmp_path)) as store, await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+        following = asyncio.create_task(follow(views, store))
+        for start in range(0, len(log), 7):
+            await fill(store, log[start : start + 7])
+        async with asyncio.timeout(30):
+            await views.wait_for(len(log))
+        live = await contents(views)
+        following.cancel()
+        assert await rebuild(views, store) == len(log)
+        assert await contents(views) == live == await made_afresh(log)
+
+
+async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(tmp_path: Path) -> None:
+    log, path = busy_log(60), tmp_path / "views.db"
+    async with (
+        open_store(f"sqlite:///{tmp_path}/log.db", poll=0.02) as store,
+        await open_views(path, PROJECTIONS) as live,
+        await open_views(path, PROJECTIONS) as other,
+    ):
+        async with asyncio.timeout(60):
+            following = asyncio.create_task(follow(live, store))
+            await fill(store, log[:900])
+            await live.wait_for(900)
+            for start in range(900, len(log), 50):
+                await rebuild(other, store, "steps" if start % 100 else None)
+                await fill(store, log[start : start + 50])
+            await live.wait_for(len(log))
+            following.cancel()
+        assert await contents(other) == await made_afresh(log)
+
+
+async def test_two_projectors_of_one_file_count_each_event_once(tmp_path: Path) -> None:
+    log, path = busy_log(80), tmp_path / "views.db"
+    one, other = await asyncio.gather(open_views(path, PROJECTIONS), open_views(path, PROJECTIONS))
+    async with one, other:
+        await asyncio.gather(*(_in_small_batches(views, log) for views in (one, other)))
+        assert await contents(one) == await contents(other) == await made_afresh(log)
+
+
+async def test_three_processes_at_once_count_each_event_once(tmp_path: Path) -> None:
+    log = busy_log(150)
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await fill(store, log)
+    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+    processes = [await asyncio.create_subprocess_exec(*command) for _ in range(3)]
+    async with asyncio.timeout(60):
+        assert [await process.wait() for process in processes] == [0, 0, 0]
+    async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+        assert views.position == len(log)
+        assert await contents(views) == await made_afresh(log)
+
+
+async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path) -> None:
+    log = busy_log(40)
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await fill(store, log)
+        for position in range(25, len(log), len(log) // 4):
+            command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+            async with asyncio.timeout(60):
+                killed = await asyncio.create_subprocess_exec(*command, str(position))
+                assert await killed.wait() == -9
+            async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+                assert views.position == (position - 1) // 20 * 20
+        async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+            assert await catch_up(views, store) == len(log)
+            assert await contents(views) == await made_afresh(log)
+
+
+async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path) -> None:
+    log = busy_log(150)
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await fill(store, log)
+    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+    reached = 0
+    for lines in (1, 9, 17, 25, 33, 999):
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        assert process.stdout
+        async with asyncio.timeout(60):
+            for _ in range(lines):
+                await process.stdout.readline()
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+        async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+            assert views.position >= reached
+            reached = views.position
+            assert await contents(views) == await made_afresh(log[:reached])
+    assert reached == len(log)
+
+
+async def test_a_new_version_of_a_projection_is_made_anew_and_drops_its_old_tables(tmp_path: Path) -> None:
+    path, names = tmp_path / "views.db", Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
+    old = Projection("names", 1, (names, Table("unused", {"a": "TEXT"})), lambda each: [_named(each)])
+    new = Projection("names", 2, (names,), lambda each: [_named(each, "new ")])
+    async with await open_views(path, (old, RUNS)) as views:
+        await catch_up(views, ListLog(LOG))
+    async with await open_views(path, (new, RUNS)) as views:
+        assert {name: mark.position for name, mark in (await views.marks()).items()} == {"names": 0, "runs": len(LOG)}
+        await catch_up(views, ListLog(LOG))
+        assert all(str(name).startswith("new ") for _, name in await views.query("SELECT * FROM names"))
+        assert await views.query("SELECT name FROM sqlite_master WHERE name = 'unused'") == []
+        assert (await contents_of_runs(views)) == (await made_afresh(LOG))["runs"]
+    with pytest.raises(StoreUnusable, match="'names' was made by a later version"):
+        await open_views(path, (old, RUNS))
+
+
+async def test_a_process_with_an_older_projection_stops_when_a_newer_one_takes_over(tmp_path: Path) -> None:
+    path, names = tmp_path / "views.db", Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
+    old = Projection("names", 1, (names,), lambda each: [_named(each)])
+    async with await open_views(path, (old,)) as before:
+        await before.write(LOG[:10], 0)
+        async with await open_views(path, (Projection("names", 2, (names,), old.apply),)):
+            with pytest.raises(StoreUnusable, match="later version"):
+                await before.write(LOG[10:], 10)
+
+
+async def test_projections_of_different_programs_share_a_file(tmp_path: Path) -> None:
+    async with await open_views(tmp_path / "views.db", (RUNS,)) as one:
+        await catch_up(one, ListLog(LOG))
+        async with await open_views(tmp_path / "views.db", (STEPS,)) as other:
+            assert other.position == 0
+            await catch_up(other, ListLog(LOG))
+        async with await open_views(tmp_path / "views.db", PROJECTIONS) as both:
+            assert both.position == len(LOG)
+            assert await contents(both) == await made_afresh(LOG)
+
+
+async def test_names_that_clash_are_refused() -> None:
+    with pytest.raises(ValueError, match="share the name 'runs'"):
+        await open_views(None, (RUNS, RUNS))
+    with pytest.raises(ValueError, match="share the name 'steps'"):
+        await open_views(None, (STEPS, Projection("other", 1, STEPS.tables, STEPS.apply)))
+
+
+async def test_wait_for_returns_when_another_process_has_projected(tmp_path: Path) -> None:
+    async with (
+        await open_views(tmp_path / "views.db", PROJECTIONS) as here,
+        await open_views(tmp_path / "views.db", PROJECTIONS) as there,
+    ):
+        waiting = asyncio.create_task(here.wait_for(50))
+        await there.write(LOG[:40], 0)
+        assert await here.look() == 40
+        assert not waiting.done()
+        await there.write(LOG[40:60], 40)
+        async with asyncio.timeout(20):
+            assert await waiting == 60
+
+
+async def test_a_follower_rests_until_somebody_waits_for_a_position(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "REST_SECONDS", 3600.0)
+    async with open_store("memory:") as store, await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+        following = asyncio.create_task(follow(views, store))
+        patient = asyncio.create_task(views.changed(0))
+        await fill(store, LOG[:10])
+        async with asyncio.timeout(20):
+            assert await patient == 10
+        patient = asyncio.create_task(views.changed(10))
+        await fill(store, LOG[10:30])
+        await views.query("SELECT 1")
+        assert views.position == 10
+        async with asyncio.timeout(20):
+            assert await views.wait_for(30) == await patient == 30
+        following.cancel()
+
+
+async def test_a_look_never_tells_of_less_than_what_was_written_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with await view_of(LOG[:40]) as views:
+        read = views.marks
+
+        async def slowly() -> dict[str, Mark]:
+            found = await read()
+            await views.write(LOG[40:60], 40)
+            return found
+
+        monkeypatch.setattr(views, "marks", slowly)
+        assert await views.look() == views.position == 60
+
+
+async def test_wait_for_news_ends_with_the_next_batch_and_can_be_cancelled() -> None:
+    async with await open_views(None, PROJECTIONS) as views, asyncio.timeout(20):
+        with views.progress.followed():
+            waiting = [asyncio.create_task(views.wait_for(views.position + 1)) for _ in range(3)]
+            await asyncio.sleep(0)
+            waiting[0].cancel()
+            await views.write(LOG[:5], 0)
+            assert await asyncio.gather(*waiting[1:]) == [5, 5]
+        with pytest.raises(asyncio.CancelledError):
+            await waiting[0]
+
+
+async def test_a_query_sees_whole_batches_and_cannot_write(tmp_path: Path) -> None:
+    async with await view_of(LOG, tmp_path / "views.db") as views:
+        with pytest.raises(StoreError, match="may not be written"):
+            await views.query("DELETE FROM runs")
+        assert len(await contents_of_runs(views)) == 12
+
+
+async def test_an_unknown_projection_cannot_be_rebuilt() -> None:
+    async with await open_views(None, PROJECTIONS) as views:
+        with pytest.raises(InputError, match="no projection is named 'run'; there are runs, steps"):
+            await rebuild(views, ListLog(LOG), "run")
+
+
+async def test_closed_read_models_say_so() -> None:
+    views = await open_views(None, PROJECTIONS)
+    await views.close()
+    await views.close()
+    with pytest.raises(StoreError, match="closed"):
+        await views.look()
+
+
+async def contents_of_runs(views: Views) -> list[tuple[str | int | float | None, ...]]:
+    return await views.query("SELECT * FROM runs ORDER BY run")
+
+
+async def _in_small_batches(views: Views, log: list[Recorded]) -> None:
+    after = 0
+    while after < len(log):
+        batch = log[after : after + 13]
+        after = max(await views.write(batch, after), batch[-1].position)
+
+
+def _named(event: Recorded, before: str = "") -> Put:
+    return Put("names", {"run": event.run, "name": before + event.name})

@@ -1,0 +1,197 @@
+"""The file of the read models: what is not ours is left alone, what is ours and damaged is made anew."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, made_afresh, view_of
+
+from redraft.events.errors import RedraftError, StoreError, StoreUnusable
+from redraft.events.store import open_store
+from redraft.projections.projector import catch_up, rebuild
+from redraft.projections.run_list import list_runs
+from redraft.projections.step_list import due
+from redraft.projections.view_file import APPLICATION, FORMAT, open_file
+from redraft.projections.views import open_views
+
+LOG = busy_log(40)
+
+
+def foreign_database(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE runs (run TEXT)")
+        connection.execute("INSERT INTO runs VALUES ('theirs')")
+        connection.commit()
+
+
+def foreign_text(path: Path) -> None:
+    path.write_text("dear diary, " * 40)
+
+
+def short_file(path: Path) -> None:
+    path.write_bytes(b"x")
+
+
+def later_version(path: Path) -> None:
+    open_file(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (foreign_database, "not ours; move it away"),
+        (foreign_text, "not ours; move it away"),
+        (short_file, "not ours; move it away"),
+        (later_version, "written by a later version of Redraft; use that version, or delete the file"),
+        (folder, "not a file; name another place"),
+    ],
+)
+async def test_what_is_not_for_us_is_left_as_it_is(tmp_path: Path, make: Callable[[Path], None], line: str) -> None:
+    path = tmp_path / "views.db"
+    make(path)
+    before = path.read_bytes() if path.is_file() else b""
+    with pytest.raises(StoreUnusable, match=line) as raised:
+        await open_views(path, PROJECTIONS)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert (path.read_bytes() if path.is_file() else b"") == before
+    assert [each.name for each in tmp_path.iterdir()] == ["views.db"]
+
+
+async def test_the_log_itself_is_never_taken_for_read_models(tmp_path: Path) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db"):
+        pass
+    with pytest.raises(StoreUnusable, match="not ours"):
+        await open_views(tmp_path / "log.db", PROJECTIONS)
+
+
+async def test_a_file_of_an_earlier_format_is_emptied_and_filled_again(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT - 1}")
+        connection.execute("CREATE TABLE of_old (a TEXT)")
+        connection.commit()
+    async with await open_views(path, PROJECTIONS) as views:
+        assert views.position == 0
+        assert await views.query("SELECT name FROM sqlite_master WHERE name = 'of_old'") == []
+        await catch_up(views, ListLog(LOG))
+        assert await contents(views) == await made_afresh(LOG)
+
+
+@pytest.mark.parametrize("keep", [100, 4096, 9000])
+async def test_a_damaged_file_of_ours_is_made_anew(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    whole = path.read_bytes()
+    assert len(whole) > keep + 20_000
+    path.write_bytes(whole[:keep] + b"\xa5" * (len(whole) - keep))
+    async with await open_views(path, PROJECTIONS) as views:
+        assert views.position == 0
+        await catch_up(views, ListLog(LOG))
+        assert await contents(views) == await made_afresh(LOG)
+
+
+async def test_a_file_cut_short_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    path.write_bytes(path.read_bytes()[:5000])
+    async with await open_views(path, PROJECTIONS) as views:
+        await catch_up(views, ListLog(LOG))
+        assert await contents(views) == await made_afresh(LOG)
+
+
+async def test_damage_met_later_is_one_line_and_a_rebuild_mends_it(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    with closing(sqlite3.connect(path)) as connection:
+        leaves = connection.execute(
+            "SELECT pageno FROM dbstat WHERE name = 'steps' AND pagetype = 'leaf' ORDER BY pageno DESC"
+        ).fetchall()
+    raw = bytearray(path.read_bytes())
+    for (page,) in leaves[:-1]:
+        raw[(page - 1) * 4096 : page * 4096] = b"\xa5" * 4096
+    path.write_bytes(raw)
+    async with await open_views(path, PROJECTIONS) as views:
+        assert views.position == len(LOG)
+        with pytest.raises(StoreError, match="damaged; `redraft rebuild` makes it anew from the log") as raised:
+            await views.query("SELECT * FROM steps")
+        assert "\n" not in str(raised.value)
+        assert await rebuild(views, ListLog(LOG)) == len(LOG)
+        assert await contents(views) == await made_afresh(LOG)
+
+
+async def test_bytes_changed_anywhere_never_end_in_a_traceback(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    whole, expected = path.read_bytes(), await made_afresh(LOG)
+    for place in range(100, len(whole), len(whole) // 60):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) * 8 + whole[place + 8 :])
+        try:
+            async with await open_views(path, PROJECTIONS) as views:
+                await list_runs(views, limit=999)
+                await due(views, LOG[-1].time, 999)
+                await rebuild(views, ListLog(LOG))
+                assert await contents(views) == expected
+        except RedraftError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+        for name in tmp_path.iterdir():
+            name.unlink()
+
+
+async def test_rows_of_another_log_are_dropped(tmp_path: Path) -> None:
+    path, other = tmp_path / "views.db", busy_log(50, seed=7)
+    other = [*LOG[5:9], *other]
+    other = [replace(each, position=at) for at, each in enumerate(other, 1)]
+    await (await view_of(LOG, path)).close()
+    async with await view_of(other, path) as views:
+        assert await contents(views) == await made_afresh(other)
+
+
+async def test_rows_of_a_longer_copy_of_the_log_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "views.db"
+    await (await view_of(LOG, path)).close()
+    async with await view_of(LOG[:300], path) as views:
+        assert views.position == 300
+        assert await contents(views) == await made_afresh(LOG[:300])
+    async with await view_of([], path) as views:
+        assert await contents(views) == {"runs": [], "steps": []}
+
+
+async def test_many_processes_may_make_the_file_at_once(tmp_path: Path) -> None:
+    script = (
+        "import asyncio, sys; from pathlib import Path\n"
+        "from redraft.projections.views import open_views; from tests.projections.logs import PROJECTIONS\n"
+        "async def main():\n"
+        "    async with await open_views(Path(sys.argv[1]), PROJECTIONS): pass\n"
+        "asyncio.run(main())"
+    )
+    path = tmp_path / "new" / "views.db"
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", script, str(path)]
+    processes = [await asyncio.create_subprocess_exec(*command, cwd=root) for _ in range(6)]
+    async with asyncio.timeout(60):
+        assert [await process.wait() for process in processes] == [0] * 6
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION,)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+async def test_a_place_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match=r"read models .*views\.db: ") as raised:
+        await open_views(tmp_path / "file" / "views.db", PROJECTIONS)
+    assert "\n" not in str(raised.value)
