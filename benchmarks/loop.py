@@ -27,6 +27,7 @@ import msgspec
 from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
 from redraft.app import open_house, read_settings
 from redraft.app.compose import House
+from redraft.app.loop import run
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
 
 STEPS = 9
@@ -126,7 +127,7 @@ def by_hand(folder: Path, loops: int, at_once: int, sizes: Sequence[int]) -> flo
 def measure(folder: Path, loops: int, at_once: int) -> Figures:
     folder.mkdir()
     loops = max(1, loops // at_once) * at_once
-    taken, each, sizes = asyncio.run(redraft(folder, loops, at_once))
+    taken, each, sizes = run(redraft(folder, loops, at_once))
     stored = sum(path.stat().st_size for path in folder.iterdir())
     cuts = statistics.quantiles(each, n=100) if len(each) > 1 else each * 100
     return Figures(

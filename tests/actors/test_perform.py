@@ -65,6 +65,15 @@ async def test_each_role_gives_its_outcome():
     assert saved == Published("r", "p", 1, DRAFT.ref, Receipt("/there"))
 
 
+@pytest.mark.parametrize("spent", [{"tokens": -1}, {"cost": -0.1}, {"cost": float("nan")}, {"cost": float("inf")}])
+async def test_what_was_spent_is_a_number_of_at_least_0(spent):
+    def judge(draft, context):
+        context.spent(**spent)
+        return Critique(1.0)
+
+    assert "at least 0" in failed(await judged(judge), "error")
+
+
 async def test_a_score_is_normalised_from_the_critics_scale():
     outcome = await judged(lambda draft: Critique(7.75, ["good"]), scale=(1, 10))
     assert isinstance(outcome, Critiqued)

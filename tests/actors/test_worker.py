@@ -11,8 +11,8 @@ from redraft.actors.roles import Actor, critic, generator
 from redraft.actors.worker import Worker
 from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import decode_message, encode_message
-from redraft.events.commands import ConfirmStep, Generate, Generated, Message, Request
-from redraft.events.content import Brief, Critique
+from redraft.events.commands import ConfirmStep, CritiqueDraft, Failed, Generate, Generated, Message, Request
+from redraft.events.content import Brief, Critique, new_draft
 from redraft.events.envelope import Origin
 from redraft.events.local_bus import LocalBus
 
@@ -158,6 +158,25 @@ async def test_a_request_that_another_worker_had_is_confirmed_first():
         task.cancel()
         await asyncio.wait([task])
     assert message == ConfirmStep("r", "p1", 1, 2)
+
+
+async def test_words_that_cannot_be_written_are_an_invalid_outcome():
+    @generator
+    def write(brief):
+        return "text"
+
+    @critic
+    def judge(draft):
+        return Critique(1.0, errors=("\ud800",))
+
+    async with working(write, judge) as (bus, _, _):
+        work = CritiqueDraft(Request("r/p#1", "r", "p", "judge", 1, 5.0, Brief("b")), new_draft(1, "text"))
+        name, body = encode_message(work)
+        await bus.publish(work_queue("critic", "judge"), [Letter(name, body, Origin("x", "relay"), "r")])
+        ((_, message),) = await answers(bus, 1)
+    assert isinstance(message, Failed)
+    assert (message.kind, message.attempt) == ("invalid", 1)
+    assert "surrogates not allowed" in message.message
 
 
 async def test_what_cannot_be_read_is_parked_and_the_rest_goes_on():

@@ -147,6 +147,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[InputError], str]] = [
     ("no name", lambda: Workflow(""), PlanError, "name is empty"),
     ("begun", lambda: start.start_with(write), PlanError, "the workflow 'article' has begun; add more steps with then"),
     ("twice", lambda: start.then(write), PlanError, "write: name 'write' is already that of a node beside it"),
+    ("a step of a plain function", lambda: step(len), PlanError, "len: this is no part of a workflow"),  # type: ignore[arg-type]
     ("a plain function", lambda: start.then(len), PlanError, "len: this is no part of a workflow; decorate the"),  # type: ignore[arg-type]
     (
         "no limit",
@@ -187,7 +188,7 @@ REFUSED: list[tuple[str, Callable[[], object], type[InputError], str]] = [
         PlanError,
         "judge: role is 'critik'; did you mean critic?",
     ),
-    ("another role", lambda: step(judge, role="refiner"), PlanError, "role is 'refiner', but this actor is a critic"),
+    ("another role", lambda: step(judge, role="refiner"), PlanError, "role is 'refiner', but it is a critic"),
     ("a loop in parallel", lambda: parallel("P", judge, ARTICLE.plan.steps[1]), PlanError, "P/Refinement: only steps"),
     ("one in parallel", lambda: parallel("P", judge), PlanError, "P: steps: 1 given"),
     ("no judge", lambda: parallel("P", write, step(write, name="b")), PlanError, "P: judge is missing"),

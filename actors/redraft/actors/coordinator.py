@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,18 +22,20 @@ from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict
 from redraft.events.store import Append, NewEvent
 
-BATCH: Final = 256
-"""How many messages are decided on at most before what they bring is written in one transaction."""
+BATCH: Final = 32
+"""How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
+
+PREFETCH: Final = 1024
+"""How many messages may be on their way through the coordinator."""
 
 KEPT: Final = 1024
 """How many runs' states are kept in memory; the expected version tells when one of them is out of date."""
 
-TRIES: Final = 20
-"""How often a message is decided on again when others append to its run first, before it goes back to the inbox."""
+Written: TypeAlias = Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]
 
 
 class Log(Protocol):
-    async def append_all(self, appends: Sequence[Append]) -> Sequence[tuple[Recorded, ...] | Conflict]: ...
+    def hand_in(self, appends: Sequence[Append]) -> Written: ...
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
 
@@ -46,6 +49,14 @@ class Resend(Protocol):
 class Incoming(msgspec.Struct, frozen=True):
     delivery: Delivery
     message: Message
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What was decided on together: the messages, what they bring, and requests that a worker was not sure of."""
+
+    incoming: Sequence[Incoming]
+    appends: list[Append]
+    doubts: list[ConfirmStep]
 
 
 class Coordinator:
@@ -68,16 +79,13 @@ class Coordinator:
 
     async def run(self) -> None:
         """Serves the inbox until it is cancelled. Raises BusError or StoreError when either cannot be reached."""
-        async with self._bus.consume(INBOX, BATCH) as inbox:
+        async with self._bus.consume(INBOX, PREFETCH) as inbox, asyncio.TaskGroup() as group:
             while True:
                 deliveries = await inbox.take(BATCH)
                 incoming = [each for delivery in deliveries if (each := await self._decoded(inbox, delivery))]
-                for tries in range(TRIES):
-                    incoming = await self._settle(inbox, incoming, tries)
-                    if not incoming:
-                        break
-                for each in incoming:
-                    await inbox.reject(each.delivery, requeue=True)
+                turn = await self._decided(incoming)
+                written = self._log.hand_in(turn.appends) if turn.appends else None
+                group.create_task(self._settled(inbox, turn, written))
 
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
@@ -86,57 +94,51 @@ class Coordinator:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
 
-    async def _settle(self, inbox: Consumer, incoming: Sequence[Incoming], tries: int) -> list[Incoming]:
-        """Decides on all, writes what came of them together, and gives back those whose run had moved on."""
+    async def _decided(self, incoming: Sequence[Incoming]) -> Turn:
+        """Decides on all. What is decided next builds on it, though it is not yet written."""
         now = self._clock()
-        states = {each.message.run: await self._state(each.message, tries) for each in incoming}
-        appends: list[Append] = []
-        doubts: list[ConfirmStep] = []
-        ignored = 0
+        turn = Turn(incoming, [], [])
         for each in incoming:
             run = each.message.run
-            decision = handle(states[run], each.message, now, self._limit)
+            state = await self._state(each)
+            decision = handle(state, each.message, now, self._limit)
             if decision.events:
-                appends.append(Append(run, states[run].version, _new_events(each, decision.events, now)))
-                states[run] = decision.state
-            elif isinstance(each.message, ConfirmStep):
-                doubts.append(each.message)
+                turn.appends.append(Append(run, state.version, _new_events(each, decision.events, now)))
+                self._keep(run, decision.state)
+            elif isinstance(each.message, ConfirmStep) and is_open(state, each.message.path, each.message.attempt):
+                turn.doubts.append(each.message)
             else:
-                ignored += 1
-        behind = await self._written(appends)
-        for doubt in doubts:
-            if is_open(states[doubt.run], doubt.path, doubt.attempt):
-                await self._resend(doubt.run, doubt.path, doubt.sent + 1)
-        self._keep({run: state for run, state in states.items() if run not in behind})
-        self.ignored += ignored
-        await inbox.ack([each.delivery for each in incoming if each.message.run not in behind])
-        return [each for each in incoming if each.message.run in behind]
+                self.ignored += 1
+        return turn
 
-    async def _written(self, appends: Sequence[Append]) -> set[str]:
-        """Appends all; the runs come back in which another coordinator was faster."""
-        results = await self._log.append_all(appends) if appends else ()
-        behind = {append.run for append, result in zip(appends, results, strict=True) if isinstance(result, Conflict)}
+    async def _settled(self, inbox: Consumer, turn: Turn, written: Written | None) -> None:
+        """Acknowledges what is written. Where another coordinator was faster, the run's messages come again."""
+        results = await written if written else ()
+        pairs = zip(turn.appends, results, strict=True)
+        behind = {append.run for append, result in pairs if isinstance(result, Conflict)}
         for run in behind:
             self._states.pop(run, None)
-        return behind
+        for doubt in turn.doubts:
+            await self._resend(doubt.run, doubt.path, doubt.sent + 1)
+        await inbox.ack([each.delivery for each in turn.incoming if each.message.run not in behind])
+        for each in turn.incoming:
+            if each.message.run in behind:
+                await inbox.reject(each.delivery, requeue=True, reason=f"run {each.message.run} had moved on")
 
-    async def _state(self, message: Message, tries: int) -> RunState:
+    async def _state(self, incoming: Incoming) -> RunState:
         """The state of a message's run. One that is only now to start is taken to be new, until the log objects."""
-        state = self._states.get(message.run)
-        if state is None and isinstance(message, StartRun) and tries == 0:
+        run = incoming.message.run
+        state = self._states.get(run)
+        if state is not None:
+            return state
+        if isinstance(incoming.message, StartRun) and incoming.delivery.count == 1:
             return RunState()
-        if state is None:
-            return fold(event.data for event in await self._log.read(message.run))
-        return state
+        return fold(event.data for event in await self._log.read(run))
 
-    def _keep(self, states: dict[str, RunState]) -> None:
-        for run, state in states.items():
-            if state.status == "running":
-                self._states[run] = state
-                self._states.move_to_end(run)
-            else:
-                self._states.pop(run, None)
-        while len(self._states) > KEPT:
+    def _keep(self, run: str, state: RunState) -> None:
+        self._states[run] = state
+        self._states.move_to_end(run)
+        if len(self._states) > KEPT:
             self._states.popitem(last=False)
 
 

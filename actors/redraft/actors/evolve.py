@@ -269,7 +269,6 @@ def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
         due="output" if outer.node else "nothing",
         heard=(),
     )
-    made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
     loop = (event.outcome, event.reason) if outer.node is None else state.loop
     return replace(
         state,

@@ -30,10 +30,14 @@ ROUNDS: Final = 20
 
 
 class Material:
-    """The texts and critiques of one run, gathered event by event. `version` is that of the last event it has seen."""
+    """The texts and critiques of one run, gathered event by event.
+
+    `version` is that of the last event it has seen, `workflow` the name of the run's plan.
+    """
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self.version = 0
+        self.workflow = ""
         self._steps: dict[str, Step] = {}
         self._brief = Brief("")
         self._drafts: dict[int, Draft] = {}
@@ -51,7 +55,7 @@ class Material:
         data = event.data
         match data:
             case RunStarted():
-                self._brief, self._steps = data.brief, steps_of(data.plan)
+                self._brief, self._steps, self.workflow = data.brief, steps_of(data.plan), data.plan.name
             case DraftGenerated():
                 self._drafts[data.draft.version] = data.draft
             case DraftRefined():

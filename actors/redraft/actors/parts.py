@@ -1,7 +1,9 @@
 """Parts of a workflow: steps, loops and parallels, each a node of the plan with the actors that it was given.
 
-parallel("Panel", clarity, step(facts, timeout=60), combine="median")
-repeat("Chapters", until=outputs >= 5, max_iterations=5, body=[write, repeat("Refinement", ...)])
+    parallel("Panel", clarity, step(facts, timeout=60), combine="median")
+    repeat("Chapters", until=outputs >= 5, max_iterations=5, body=[write, repeat("Refinement", ...)])
+
+What is wrong in itself is refused by the call that makes it.
 """
 
 from __future__ import annotations
@@ -52,15 +54,9 @@ def step(
     `timeout` is seconds for one attempt, above 0 and at most 24 hours. `options` go to the actor as `context.options`.
     An actor that lives elsewhere is given by its name, with its `role`. Raises PlanError.
     """
-    known, acts = (actor.name, actor.role) if isinstance(actor, Actor) else (actor, role)
-    if acts is None:
-        raise PlanError(
-            shown(known), f'role is missing; write step({shown(known)}, role="critic"), or give the actor itself'
-        )
-    if role not in (None, acts):
-        raise PlanError(known, f"role is {shown(role)}, but this actor is a {acts}; leave the role out")
+    known = actor.name if isinstance(actor, Actor) else actor
     given: dict[str, Option] = {} if options is None else deepcopy(options)
-    node = Step(acts, known, known if name is None else name, timeout, retry, given)
+    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given)
     return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
 
 
@@ -118,10 +114,7 @@ def as_part(member: object) -> Part:
         case Step() | Parallel() | Repeat():
             return _part(member, {})
         case _:
-            fault = (
-                "this is no part of a workflow; decorate the function with @generator, @critic, @refiner or @publisher"
-            )
-            raise PlanError(_word_for(member), fault)
+            raise _no_part(member)
 
 
 def join_actors(groups: Iterable[Actors]) -> Actors:
@@ -141,6 +134,26 @@ def check_roles(nodes: Iterable[Node], actors: Actors) -> None:
             raise ActorError(
                 f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
             )
+
+
+def _role_of(actor: object, role: Role | None) -> Role:
+    match actor:
+        case Actor():
+            if role not in (None, actor.role):
+                raise PlanError(actor.name, f"role is {shown(role)}, but it is a {actor.role}; leave the role out")
+            return actor.role
+        case str():
+            if role is None:
+                remedy = f'write step({shown(actor)}, role="critic"), or give the actor itself'
+                raise PlanError(shown(actor), f"role is missing; {remedy}")
+            return role
+        case _:
+            raise _no_part(actor)
+
+
+def _no_part(member: object) -> PlanError:
+    remedy = "decorate the function with @generator, @critic, @refiner or @publisher"
+    return PlanError(_word_for(member), f"this is no part of a workflow; {remedy}")
 
 
 def _word_for(member: object) -> str:

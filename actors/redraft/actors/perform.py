@@ -123,6 +123,11 @@ def _outcome(actor: Actor, work: Work, returned: object, context: Context, limit
             assert_never(work)
 
 
+def unwritable(actor: Actor, work: Work, error: Exception) -> Failed:
+    """The outcome of work whose outcome cannot be written, as when a critic's words hold half a character."""
+    return _failed(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
+
+
 def _text(returned: object, media_type: str) -> tuple[str, str]:
     match returned:
         case str():

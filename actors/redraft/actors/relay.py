@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from redraft.actors.evolve import fold
 from redraft.actors.material import Material
-from redraft.events.bus import Bus, Letter, work_queue
+from redraft.events.bus import Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import Work
 from redraft.events.domain_events import RunEnded, StepRequested
@@ -22,12 +22,6 @@ class Log(Protocol):
     def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Recorded]]: ...
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
-
-
-class Announcer(Protocol):
-    """Where every event is made known, for those who subscribe."""
-
-    async def announce(self, events: Sequence[Recorded]) -> None: ...
 
 
 class Relay:
@@ -47,9 +41,9 @@ class Relay:
         """Follows the log from this position until it is cancelled, telling how far it has come after each batch."""
         async for batch in self._log.tail(after):
             events = [event for event in batch if self._owns(event.run)]
-            await self._publish(events)
-            if self._announcer is not None:
-                await self._announcer.announce(events)
+            workflows = await self._publish(events)
+            if self._announcer is not None and events:
+                await self._announcer.announce(events, workflows)
             if passed is not None:
                 await passed(batch[-1].position)
 
@@ -65,10 +59,13 @@ class Relay:
         await self._publish(again, sent, confirmed=confirmed)
         return len(again)
 
-    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> None:
+    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> dict[str, str]:
+        """Sends what these events ask for; gives the workflow of each of their runs."""
+        workflows: dict[str, str] = {}
         letters: dict[str, list[Letter]] = {}
         for event in events:
             material = await self._material(event)
+            workflows[event.run] = material.workflow
             if isinstance(event.data, StepRequested):
                 queue = work_queue(event.data.role, event.data.actor)
                 work = material.command(event.run, event.data, sent, confirmed=confirmed)
@@ -77,6 +74,7 @@ class Relay:
                 self._materials.pop(event.run, None)
         for queue, ready in letters.items():
             await self._bus.publish(queue, ready)
+        return workflows
 
     async def _material(self, event: Recorded) -> Material:
         material = self._materials.get(event.run)

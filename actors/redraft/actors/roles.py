@@ -61,7 +61,9 @@ class Context:
     usage: Usage = field(default_factory=Usage)
 
     def spent(self, *, tokens: int = 0, cost: float = 0.0) -> None:
-        """Adds to what this step has used; conditions such as `tokens > 5000` count it."""
+        """Adds to what this step has used; conditions such as `tokens > 5000` count it. Raises ValueError below 0."""
+        if not (tokens >= 0 and 0 <= cost < math.inf):
+            raise ValueError(f"tokens={tokens}, cost={cost}: what was spent is a number of at least 0")
         self.usage += Usage(tokens, cost)
 
 

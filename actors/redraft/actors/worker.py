@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from redraft.actors.perform import perform
+from msgspec import MsgspecError
+
+from redraft.actors.perform import perform, unwritable
 from redraft.actors.roles import Actor
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, work_queue
 from redraft.events.codec import decode_work, encode_message
@@ -71,7 +73,10 @@ class Worker:
             await requests.reject(delivery, requeue=False, reason=str(error))
             return
         message = _doubt(work, delivery) or await perform(actor, work, self._limit)
-        name, body = encode_message(message)
+        try:
+            name, body = encode_message(message)
+        except (UnicodeEncodeError, MsgspecError) as error:
+            name, body = encode_message(unwritable(actor, work, error))
         came = delivery.letter.origin
         origin = Origin(self._new_id(), f"{actor.role} {actor.name}", came.id, came.correlation, came.trace)
         await self._bus.publish(INBOX, [Letter(name, body, origin, message.run)])

@@ -11,9 +11,9 @@ from redraft.projections.views import Views
 
 
 class StepsAgenda:
-    """Steps that are due among `runs`, which may change; read models that lag are behind by no more than a batch."""
+    """Steps that are due among `runs`, which may change, or (None) among all; read models that lag are behind by no more than a batch."""
 
-    def __init__(self, views: Views, runs: Collection[str]) -> None:
+    def __init__(self, views: Views, runs: Collection[str] | None) -> None:
         self._views = views
         self._runs = runs
         self._seen = 0
@@ -27,4 +27,4 @@ class StepsAgenda:
         return await next_due(self._views, self._runs, after=after)
 
     async def changed(self) -> None:
-        await self._views.wait_for(self._seen + 1)
+        await self._views.changed(self._seen)

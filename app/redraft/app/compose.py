@@ -109,7 +109,7 @@ async def open_house(
             follow(views, store),
             client.notice(start),
         )
-        async with _together(parts):
+        async with together(parts):
             for run in resume:
                 await adopt(run, True)
             yield House(client, store, bus, views, worker.drain)
@@ -126,12 +126,12 @@ def _client(
 
 
 @asynccontextmanager
-async def _together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[None]:
+async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
     """Runs the parts beside the block and stops them after it; the first error of a part ends the block."""
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(part) for part in parts]
-            yield
+            yield tasks
             for task in tasks:
                 task.cancel()
     except BaseExceptionGroup as errors:

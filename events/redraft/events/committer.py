@@ -11,7 +11,7 @@ import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
-from typing import Final, TypeAlias
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +21,9 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, StoreError
 from redraft.events.recorders import ApplicationRecorder
 from redraft.events.writer import commit
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 GROUP_EVENTS: Final = 512
 """Events in one transaction; one `append_all` is never split, whatever its size."""
@@ -48,6 +51,18 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
     done: asyncio.Future[list[Result]]
 
 
+class Inline(Executor):
+    """Does what is submitted at once, on the caller's thread."""
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        done: Future[_T] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001  what an executor does: the caller gets it from the future
+            done.set_exception(error)
+        return done
+
+
 class Committer:
     def __init__(self, recorder: ApplicationRecorder, where: str, executor: Executor, landed: Landed) -> None:
         self._recorder = recorder
@@ -60,15 +75,20 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def submit(self, appends: Sequence[Append]) -> asyncio.Future[list[Result]]:
-        """One result for each append, in their order. What waits is bounded by those who wait for it."""
+    def submit(self, appends: Sequence[Append], *, at_once: bool = False) -> asyncio.Future[list[Result]]:
+        """One result for each append, in their order. What waits is bounded by those who wait for it.
+
+        `at_once`: do not wait for what else this turn of the loop may bring, so that deciding and writing overlap.
+        """
         loop = asyncio.get_running_loop()
         entries = [self._entry(append) for append in appends]
         batch = Batch(entries, sum(len(append.events) for append in appends), loop.create_future())
-        if not self._waiting and not self._busy:
-            loop.call_soon(self._start, loop)
         self._waiting.append(batch)
         self._idle.clear()
+        if at_once:
+            self._start(loop)
+        elif len(self._waiting) == 1 and not self._busy:
+            loop.call_soon(self._start, loop)
         return batch.done
 
     async def drain(self) -> None:
@@ -91,7 +111,7 @@ class Committer:
         return entry
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._busy:
+        if self._busy or not self._waiting:
             return
         group = [self._waiting.popleft()]
         size = group[0].size
@@ -109,6 +129,9 @@ class Committer:
     def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], written: Future[None]) -> None:
         fault = written.exception()
         landed: list[tuple[Recorded, int]] = []
+        self._busy = False
+        if not isinstance(self._executor, Inline):
+            self._start(loop)
         for batch in group:
             results = [self._result(entry, landed) for entry in batch.entries]
             if batch.done.done():
@@ -119,10 +142,9 @@ class Committer:
                 batch.done.set_exception(fault)
         landed.sort(key=lambda item: item[0].position)
         self._landed(landed)
-        self._busy = False
         if self._waiting:
             loop.call_soon(self._start, loop)
-        else:
+        elif not self._busy:
             self._idle.set()
 
     def _result(self, entry: Entry, landed: list[tuple[Recorded, int]]) -> Result:

@@ -1,17 +1,17 @@
 """The recorders of `eventsourcing` that keep our events: which one a URL names, and what we add to it.
 
 SQLite: the library's table, so that any program built on the library can read it, with a faster insert. In memory: the
-library's, with positions. PostgreSQL joins by a branch in `open_recorder`.
+library's, with positions. PostgreSQL: see `postgres_recorder`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -46,18 +46,29 @@ __all__ = [
     "open_recorder",
 ]
 
-FORMS: Final = "sqlite:///runs.db (relative), sqlite:////var/lib/redraft/runs.db (absolute), or memory:"
+FORMS: Final = (
+    "sqlite:///runs.db (relative), sqlite:////var/lib/redraft/runs.db (absolute), "
+    "postgresql://user@host:5432/database, or memory:"
+)
 _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
 
 
+Listen: TypeAlias = Callable[[Callable[[int], None]], Coroutine[None, None, None]]
+
+
 class Opened(msgspec.Struct, frozen=True):
-    """A recorder, what it is called in error messages, whether its calls may wait for a disk, and how it is let go."""
+    """A recorder, what it is called in error messages, whether its calls may wait for a disk, and how it is let go.
+
+    `listen` is there if the recorder hears of what other processes append: it runs until it is cancelled, and calls
+    what it is given with the end of the log.
+    """
 
     recorder: ApplicationRecorder
     where: str
     waits: bool
     release: Callable[[], None]
+    listen: Listen | None = None
 
 
 def open_recorder(url: str) -> Opened:
@@ -68,6 +79,8 @@ def open_recorder(url: str) -> Opened:
             return Opened(MemoryRecorder(), "memory:", False, lambda: None)
         case "sqlite:", path if path.startswith("///") and path[3:].strip("/") and "\0" not in path:
             return _open_sqlite(_plain_path(path[3:]))
+        case "postgresql:" | "postgres:", rest if rest.startswith("//"):
+            return _open_postgres(url)
         case _:
             raise InputError(f"store {scheme}{colon}… is not understood; give {FORMS}")
 
@@ -76,6 +89,16 @@ def _plain_path(text: str) -> Path:
     if ":memory:" in text:
         raise InputError("store sqlite:///:memory: is not understood; give memory: for a store without a file")
     return Path(text)
+
+
+def _open_postgres(url: str) -> Opened:
+    try:
+        from redraft.events.postgres_recorder import open_postgres  # only those who use it need psycopg
+    except ImportError as error:
+        raise InputError(
+            f"a store in PostgreSQL needs psycopg ({error}); pip install 'psycopg[binary,pool]'"
+        ) from error
+    return open_postgres(url)
 
 
 def _open_sqlite(path: Path) -> Opened:

@@ -7,13 +7,13 @@ for conflicts and lost answers, `tail` for how the log is followed, `recorders` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import ParamSpec, Self, TypeVar
 
 from redraft.events.appends import Append, NewEvent
 from redraft.events.codec import GENESIS, decode_event, verify_hash
-from redraft.events.committer import Committer
+from redraft.events.committer import Committer, Inline, Result
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.recorders import ApplicationRecorder, Opened, PersistenceError, StoredEvent, explain, open_recorder
@@ -27,11 +27,11 @@ _T = TypeVar("_T")
 
 
 def open_store(url: str, *, poll: float = 0.25) -> EventStore:
-    """The store that a URL names: `sqlite:///path` (a fourth slash makes the path absolute) or `memory:`.
+    """The store that a URL names: `sqlite:///path` (a fourth slash: absolute), `postgresql://…`, or `memory:`.
 
-    A missing file is made, with its folder. `poll` is how often, in seconds, the log is looked at for what other
-    processes wrote. Raises InputError for any other URL, StoreUnusable when the file is not ours, StoreError when it
-    cannot be opened. Waits up to 10 seconds for another process that holds the file.
+    A missing file is made, with its folder; a database must be there. `poll` is how often, in seconds, the log is
+    looked at for what other processes wrote. Raises InputError for any other URL, StoreUnusable when the file or
+    database is not ours, StoreError when it cannot be opened. Waits up to 10 seconds for others that hold it.
     """
     return EventStore(open_recorder(url), poll=poll)
 
@@ -50,7 +50,7 @@ class EventStore:
         self._release = opened.release
         self._reads: Executor = _thread("redraft-read") if opened.waits else Inline()
         self._writes: Executor = _thread("redraft-write") if opened.waits and not inline else Inline()
-        self._tail = Tail(self._read_log, self.head, poll)
+        self._tail = Tail(self._read_log, self.head, poll, opened.listen)
         self._committer = Committer(self._recorder, self._where, self._writes, self._tail.landed)
         self._closed = False
 
@@ -71,12 +71,25 @@ class EventStore:
         Appends for one run may build on each other, in order; if one conflicts, so do those that build on it.
         Raises the first StoreError or CodecError that one of them meets, when all have been tried.
         """
+        return await self._collected(self._submit(appends, at_once=False))
+
+    def hand_in(self, appends: Sequence[Append]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
+        """As `append_all`, but writing begins when it is called and not when it is awaited.
+
+        So a caller can go on deciding meanwhile; what it hands in next builds on this.
+        """
+        return self._collected(self._submit(appends, at_once=True))
+
+    def _submit(self, appends: Sequence[Append], *, at_once: bool) -> asyncio.Future[list[Result]]:
         self._check_open()
         for append in appends:
             if append.expected_version < 0 or not append.events or not append.run:
                 raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
+        return self._committer.submit(appends, at_once=at_once)
+
+    async def _collected(self, done: asyncio.Future[list[Result]]) -> Sequence[tuple[Recorded, ...] | Conflict]:
         results: list[tuple[Recorded, ...] | Conflict] = []
-        for result in await self._committer.submit(appends):
+        for result in await done:
             if not isinstance(result, tuple | Conflict):
                 raise result
             results.append(result)
@@ -159,18 +172,6 @@ class EventStore:
         self._writes.shutdown()
         self._reads.shutdown()
         self._release()
-
-
-class Inline(Executor):
-    """Does what is submitted at once, on the caller's thread."""
-
-    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
-        done: Future[_T] = Future()
-        try:
-            done.set_result(fn(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001  what an executor does: the caller gets it from the future
-            done.set_exception(error)
-        return done
 
 
 def _thread(name: str) -> ThreadPoolExecutor:

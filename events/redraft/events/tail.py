@@ -1,7 +1,7 @@
 """Following the log: from memory for readers that keep up, from the recorder for those that fall behind.
 
 Readers are woken by commits of this process. Commits of other processes are found by asking for the end of the log now
-and then, once for all readers.
+and then, once for all readers, and where the recorder can listen, as soon as they happen.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import StoreError
+from redraft.events.recorders import Listen
 
 RING_EVENTS: Final = 4096
 RING_BYTES: Final = 64 * 1024 * 1024
@@ -93,17 +94,23 @@ class Bell:
 
 
 class Tail:
-    """`read` and `end` ask the recorder for events and for the end of the log; `poll` is in seconds."""
+    """`read` and `end` ask the recorder for events and for the end of the log; `poll` is in seconds.
 
-    def __init__(self, read: ReadLog, end: Callable[[], Awaitable[int]], poll: float) -> None:
+    `listen` is run while there are readers; see `Opened`.
+    """
+
+    def __init__(
+        self, read: ReadLog, end: Callable[[], Awaitable[int]], poll: float, listen: Listen | None = None
+    ) -> None:
         self._read = read
         self._ask_end = end
         self._poll = poll
+        self._listen = listen
         self._ring = Ring()
         self._bell = Bell()
         self._end: int | None = None
         self._readers = 0
-        self._watch: asyncio.Task[None] | None = None
+        self._watches: list[asyncio.Task[None]] = []
 
     def landed(self, events: Sequence[tuple[Recorded, int]]) -> None:
         """Takes what this process has recorded, in the order of the log, and the size of each event in bytes."""
@@ -137,23 +144,28 @@ class Tail:
 
     async def close(self, fault: str) -> None:
         """Ends every reader with a StoreError."""
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.cancel()
+        for watch in self._stop_watching():
             with suppress(asyncio.CancelledError):
                 await watch
         self._bell.take_down(fault)
 
     def _enter(self) -> None:
         self._readers += 1
-        if self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._watch_end(), name="redraft-tail")
+        if not self._watches:
+            watches = [self._watch_end()] if self._listen is None else [self._watch_end(), self._listen(self._moved)]
+            loop = asyncio.get_running_loop()
+            self._watches = [loop.create_task(watch, name="redraft-tail") for watch in watches]
 
     def _leave(self) -> None:
         self._readers -= 1
-        if self._readers == 0 and self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        if self._readers == 0:
+            self._stop_watching()
+
+    def _stop_watching(self) -> Sequence[asyncio.Task[None]]:
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.cancel()
+        return watches
 
     async def _watch_end(self) -> None:
         while True:

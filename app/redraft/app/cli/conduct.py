@@ -17,6 +17,7 @@ from redraft.app.cli.interrupts import Interrupts, interrupts
 from redraft.app.cli.order import Given, Order, new_order, resumed_order
 from redraft.app.cli.output import print_json, print_text
 from redraft.app.compose import House, open_house
+from redraft.app.loop import run
 from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
@@ -50,7 +51,7 @@ def conduct(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
             order = new_order(given, outlets, settings.draft_limit)
         end = result_of(order.past) if order.has_ended else None
         if end is None:
-            end = asyncio.run(_conducted(settings, order, screen))
+            end = run(_conducted(settings, order, screen))
     if isinstance(end, Interrupted):
         return _told_to_resume(end, order, store, settings)
     return _tell(end, order, json=json, quiet=quiet)

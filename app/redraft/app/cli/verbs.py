@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli import audit, diff, doctor, log, plan, rebuild, run, runs, show
+from redraft.app.cli import audit, contract, diff, doctor, log, plan, rebuild, run, runs, show
 from redraft.app.cli.faults import USAGE, exit_code_of
 
 APP: Final = typer.Typer(
@@ -28,6 +28,7 @@ APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
+APP.command("contract", epilog=contract.EXAMPLE)(contract.contract)
 
 
 @APP.callback(invoke_without_command=True)
