@@ -8,7 +8,7 @@ from redraft.app.builtin.prose_dictionary import spellings
 from redraft.app.builtin.prose_finding import Finding
 from redraft.app.builtin.prose_phrases import FUNCTION_WORDS, PLAIN, PLAINER
 from redraft.app.builtin.prose_reading import judge, read
-from redraft.app.builtin.prose_report import said
+from redraft.app.builtin.prose_report import SUGGESTIONS, said
 
 
 def rewritten(text: str) -> str:
@@ -153,6 +153,18 @@ def test_no_correction_is_itself_a_misspelling() -> None:
 def test_findings_are_lines_in_order() -> None:
     reading = read("One\n\ntwo teh\n```\nteh\n```\nthree teh\n")
     assert said(reading.prose, reading.findings, ("spelling",)) == ('line 3: "teh" -> "the"', 'line 7: "teh" -> "the"')
+
+
+def test_each_kind_of_suggestion_says_what_and_where() -> None:
+    text = "A TODO, throwed\nby means of it; needless to say, very unique."
+    reading = read(text)
+    assert said(reading.prose, judge(reading).findings, SUGGESTIONS) == (
+        'line 1: "TODO": Annotation left in text.',
+        'line 1: "throwed" may be misspelled: threw, thrown?',
+        'line 2: "by means of" may be plainer as "by"',
+        'line 2: "needless to say" can often be left out',
+        "line 2: Comparison of an uncomparable: 'very unique' is not comparable.",
+    )
 
 
 def test_a_finding_keeps_its_offset() -> None:

@@ -70,7 +70,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         "sqlite:///:memory:",
         "memory",
         "memory:x",
-        "postgresql://me:secret@host/db",
+        "mysql://me:secret@host/db",
         "file:///x.db",
     ],
 )

@@ -52,11 +52,15 @@ class Incoming(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What was decided on together: the messages, what they bring, and requests that a worker was not sure of."""
+    """What was decided on together: the messages, what they bring, and requests that a worker was not sure of.
+
+    `epochs` counts, for each run, how often our idea of it had turned out to be wrong when it was decided on.
+    """
 
     incoming: Sequence[Incoming]
     appends: list[Append]
     doubts: list[ConfirmStep]
+    epochs: dict[str, int]
 
 
 class Coordinator:
@@ -76,16 +80,19 @@ class Coordinator:
         self._resend = resend
         self._limit = limit
         self._states: OrderedDict[str, RunState] = OrderedDict()
+        self._epochs: dict[str, int] = {}
 
     async def run(self) -> None:
         """Serves the inbox until it is cancelled. Raises BusError or StoreError when either cannot be reached."""
+        self._states.clear()
+        before: asyncio.Task[None] | None = None
         async with self._bus.consume(INBOX, PREFETCH) as inbox, asyncio.TaskGroup() as group:
             while True:
                 deliveries = await inbox.take(BATCH)
                 incoming = [each for delivery in deliveries if (each := await self._decoded(inbox, delivery))]
                 turn = await self._decided(incoming)
                 written = self._log.hand_in(turn.appends) if turn.appends else None
-                group.create_task(self._settled(inbox, turn, written))
+                before = group.create_task(self._settled(inbox, turn, written, before))
 
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
@@ -97,10 +104,11 @@ class Coordinator:
     async def _decided(self, incoming: Sequence[Incoming]) -> Turn:
         """Decides on all. What is decided next builds on it, though it is not yet written."""
         now = self._clock()
-        turn = Turn(incoming, [], [])
+        turn = Turn(incoming, [], [], {})
         for each in incoming:
             run = each.message.run
             state = await self._state(each)
+            turn.epochs[run] = self._epochs.get(run, 0)
             decision = handle(state, each.message, now, self._limit)
             if decision.events:
                 turn.appends.append(Append(run, state.version, _new_events(each, decision.events, now)))
@@ -111,18 +119,28 @@ class Coordinator:
                 self.ignored += 1
         return turn
 
-    async def _settled(self, inbox: Consumer, turn: Turn, written: Written | None) -> None:
-        """Acknowledges what is written. Where another coordinator was faster, the run's messages come again."""
+    async def _settled(
+        self, inbox: Consumer, turn: Turn, written: Written | None, before: asyncio.Task[None] | None
+    ) -> None:
+        """Acknowledges what is written, in order.
+
+        Where another coordinator was faster, what was decided since on our idea of the run, also that a message means
+        nothing, is void: those messages come again.
+        """
         results = await written if written else ()
-        pairs = zip(turn.appends, results, strict=True)
-        behind = {append.run for append, result in pairs if isinstance(result, Conflict)}
-        for run in behind:
-            self._states.pop(run, None)
+        if before is not None and not before.done():
+            await asyncio.wait([before])
+        for append, result in zip(turn.appends, results, strict=True):
+            if isinstance(result, Conflict):
+                self._states.pop(append.run, None)
+                self._epochs[append.run] = turn.epochs[append.run] + 1
+        void = {run for run, epoch in turn.epochs.items() if self._epochs.get(run, 0) != epoch}
         for doubt in turn.doubts:
-            await self._resend(doubt.run, doubt.path, doubt.sent + 1)
-        await inbox.ack([each.delivery for each in turn.incoming if each.message.run not in behind])
+            if doubt.run not in void:
+                await self._resend(doubt.run, doubt.path, doubt.sent + 1)
+        await inbox.ack([each.delivery for each in turn.incoming if each.message.run not in void])
         for each in turn.incoming:
-            if each.message.run in behind:
+            if each.message.run in void:
                 await inbox.reject(each.delivery, requeue=True, reason=f"run {each.message.run} had moved on")
 
     async def _state(self, incoming: Incoming) -> RunState:

@@ -56,17 +56,20 @@ def prose_plan(
     Good means a score of at least `threshold` (0..1) and no errors. `max_iterations` is at least 1. `ignore`: words
     that are right here.
     """
-    options: dict[str, Option] = {"ignore": list(ignore)} if ignore else {}
     loop = Repeat(
         name="Refinement",
         until=(score >= threshold) & (errors == 0) | plateau(gain=0.001, over=2),
         max_iterations=max_iterations,
         body=(
-            Step("critic", "prose", "critique", options=options),
-            Step("refiner", "prose-fix", "refine", options=options),
+            Step("critic", "prose", "critique", options=_ignoring(ignore)),
+            Step("refiner", "prose-fix", "refine", options=_ignoring(ignore)),
         ),
     )
     return Plan("prose", (Step("generator", "source", "generate"), loop, Step("publisher", publish, "publish")))
+
+
+def _ignoring(words: Sequence[str]) -> dict[str, Option]:
+    return {"ignore": list(words)} if words else {}
 
 
 def _options(context: Context, actor: str) -> ProseOptions:

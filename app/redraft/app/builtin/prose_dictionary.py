@@ -20,7 +20,8 @@ from redraft.events.errors import PermanentError
 _FILE: Final = "codespell_lib/data/dictionary.txt"
 
 _NOT_WRONG = """
-als ba cancelation ende fo gage hass nam nd ot re-use re-used re-using sav ser te unparseable useable vas vor
+als ba besed cancelation ende fo gage hass nam nd ot re-use re-used re-using sav seh ser te unparseable useable vas
+versioon vor
 """
 NOT_WRONG: Final = frozenset(_NOT_WRONG.split())
 """Entries that are right in real texts: names, units, words of other languages, spellings that dictionaries allow."""

@@ -56,7 +56,7 @@ def _sentence(finding: Finding) -> str:
         case "plainer":
             return f'"{finding.found}" may be plainer as "{finding.instead}"'
         case "style":
-            return finding.note
+            return finding.note if finding.found in finding.note else f'"{finding.found}": {finding.note}'
         case "long":
             return f'"{finding.found} ...": {finding.note}'
         case _:
