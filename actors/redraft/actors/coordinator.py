@@ -25,6 +25,9 @@ from redraft.events.store import Append, NewEvent
 BATCH: Final = 32
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
 
+REMEMBERED: Final = 16_384
+"""For how many runs it is remembered that our idea of them was wrong: far more than are on their way at once."""
+
 PREFETCH: Final = 1024
 """How many messages may be on their way through the coordinator."""
 
@@ -134,6 +137,8 @@ class Coordinator:
             if isinstance(result, Conflict):
                 self._states.pop(append.run, None)
                 self._epochs[append.run] = turn.epochs[append.run] + 1
+        while len(self._epochs) > REMEMBERED:
+            del self._epochs[next(iter(self._epochs))]
         void = {run for run, epoch in turn.epochs.items() if self._epochs.get(run, 0) != epoch}
         for doubt in turn.doubts:
             if doubt.run not in void:

@@ -86,14 +86,17 @@ def encode(append: Append, previous: str) -> Encoded:
 
 def _encode_one(run: str, version: int, previous: str, event: NewEvent) -> Stored:
     """The bytes of an event that can be read again; JSON would write NaN as null."""
-    where = f"event {version} of run {run} ({type(event.data).__name__})"
     try:
         stored = encode_event(run, version, previous, event.time, event.origin, event.data)
     except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError) as error:
-        raise CodecError(f"{where} cannot be written: {error}") from error
+        raise _unwritable(run, version, event, str(error)) from error
     if b"null" in stored.state and decode_event(run, version, stored.name, stored.state).data != event.data:
-        raise CodecError(f"{where} cannot be written: it holds a number that JSON does not have")
+        raise _unwritable(run, version, event, "it holds a number that JSON does not have")
     return stored
+
+
+def _unwritable(run: str, version: int, event: NewEvent, why: str) -> CodecError:
+    return CodecError(f"event {version} of run {run} ({type(event.data).__name__}) cannot be written: {why}")
 
 
 def recorded(append: Append, written: Written) -> tuple[Recorded, ...]:

@@ -86,6 +86,8 @@ class Consumer(Protocol):
 
 
 class Bus(Protocol):
+    """How letters travel: at least once, in order within a queue, set aside when they cannot be delivered."""
+
     async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
         """Puts letters into a queue, in order; returns when the bus has them. Waits while the queue is full.
 
@@ -93,7 +95,9 @@ class Bus(Protocol):
         """
         ...
 
-    def consume(self, queue: str, prefetch: int) -> AbstractAsyncContextManager[Consumer]: ...
+    def consume(self, queue: str, prefetch: int) -> AbstractAsyncContextManager[Consumer]:
+        """A reader of the queue, for as long as the context lasts. Readers of one queue compete for its letters."""
+        ...
 
     async def parked(self) -> Sequence[Parked]:
         """What was set aside, oldest first. Looking takes nothing away."""
@@ -111,7 +115,9 @@ class Bus(Protocol):
         """Takes a parked letter away for good; False when none is parked by this id."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends the bus for this process; everybody who waits gets BusError."""
+        ...
 
     async def __aenter__(self) -> Self: ...
 

@@ -131,7 +131,9 @@ def _decode(decoders: Mapping[str, msgspec.json.Decoder[T]], name: str, body: by
 
 
 def _fingerprint(run: str, version: int, name: str, plain: bytes) -> str:
-    return sha256(b"%b\n%d\n%b\n%b" % (run.encode(), version, name.encode(), plain)).hexdigest()
+    whole = sha256(f"{run}\n{version}\n{name}\n".encode())
+    whole.update(plain)
+    return whole.hexdigest()
 
 
 def _upcast(name: str, state: bytes) -> _Stored[DomainEvent]:

@@ -11,6 +11,7 @@
     │   └── UnknownName         the name of the message or event is not known
     ├── StoreError              the store cannot be reached, read or written
     │   ├── StoreUnusable       the database is not ours, or of a later version
+    │   ├── LeaseLost           this process is no longer the one that may do it
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
@@ -30,6 +31,7 @@ __all__ = [
     "Conflict",
     "ContentError",
     "InputError",
+    "LeaseLost",
     "NoSuchRun",
     "PermanentError",
     "PlanError",
@@ -43,10 +45,14 @@ __all__ = [
 
 
 class RedraftError(Exception):
+    """Whatever Redraft raises on purpose. `exit_code` is what the command line ends with."""
+
     exit_code = 1
 
 
 class InputError(RedraftError):
+    """What a person gave is wrong. The message says what, where, and how to mend it."""
+
     exit_code = 2
 
 
@@ -60,18 +66,20 @@ class PlanError(InputError):
 
 
 class ConditionError(InputError):
-    pass
+    """The text of a condition cannot be understood."""
 
 
 class ContentError(InputError):
-    pass
+    """A brief or draft is empty, too large, or no text."""
 
 
 class ActorError(InputError):
-    pass
+    """A function cannot serve as an actor, or an actor is not known."""
 
 
 class NoSuchRun(RedraftError):
+    """No run has this id."""
+
     exit_code = 4
 
     def __init__(self, run: str) -> None:
@@ -80,39 +88,53 @@ class NoSuchRun(RedraftError):
 
 
 class CodecError(RedraftError):
-    pass
+    """Bytes cannot be read as a message or an event, or one cannot be written."""
 
 
 class UnknownName(CodecError):
-    pass
+    """The name of a message or event is not known."""
 
 
 class StoreError(RedraftError):
+    """The store cannot be reached, read or written."""
+
     exit_code = 5
 
 
 class StoreUnusable(StoreError):
+    """The database is not ours, or of a later version."""
+
     exit_code = 2
 
 
 class Conflict(StoreError):
+    """Somebody else appended to the run first: it no longer ends at `expected`."""
+
     def __init__(self, run: str, expected: int) -> None:
         super().__init__(f"run {run} has moved on from version {expected}")
         self.run = run
         self.expected = expected
 
 
+class LeaseLost(StoreError):
+    pass
+
+
 class Tampered(StoreError):
+    """A recorded event is not what was recorded."""
+
     exit_code = 1
 
 
 class BusError(RedraftError):
+    """The bus cannot be reached, or is closed."""
+
     exit_code = 5
 
 
 class StepError(RedraftError):
-    pass
+    """Raised by a worker: this attempt failed, and another may succeed."""
 
 
 class PermanentError(StepError):
-    pass
+    """Raised by a worker: the step failed, and trying again would not help."""

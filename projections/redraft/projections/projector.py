@@ -12,7 +12,7 @@ from redraft.projections.views import Views
 BATCH: Final = 2_000
 """How many events one transaction projects at most."""
 
-REST_SECONDS: Final = 0.05
+REST_SECONDS: Final = 0.2
 """How long a follower lets events gather after a batch, as long as nobody waits for them.
 
 A page that changes ten times in one transaction is written once.
