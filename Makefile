@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test lint types contracts check benchmark clean
+.PHONY: setup demo test chaos lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -20,6 +20,9 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+chaos: $(READY)
+	$(BIN)/pytest -m chaos tests/chaos
 
 lint: $(READY)
 	$(BIN)/ruff check .

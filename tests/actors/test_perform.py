@@ -133,6 +133,11 @@ async def test_what_a_function_raises_is_told():
     assert not outcome.retryable
     assert failed(await judged(passing), "error") == "the line is busy"
     assert "cancelled" in failed(await judged(stopped), "error")
+
+    def interrupted(draft):
+        raise KeyboardInterrupt
+
+    assert "KeyboardInterrupt" in failed(await judged(interrupted), "error")
     assert "SystemExit" in failed(await judged(lambda draft: sys.exit(3)), "error")
     assert "StopIteration" in failed(await judged(lambda draft: next(iter(()))), "error")
 
@@ -149,6 +154,54 @@ async def test_a_function_that_hangs_ends_at_its_deadline():
         await asyncio.Event().wait()
 
     assert "longer than 0.01 s" in failed(await judged(hangs, timeout=0.01), "timeout")
+
+
+async def test_a_function_that_swallows_its_cancellation_ends_at_its_deadline_all_the_same():
+    release = asyncio.Event()
+
+    async def stubborn(draft):
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    assert "longer than 0.01 s" in failed(await judged(stubborn, timeout=0.01), "timeout")
+    release.set()
+
+
+async def test_what_a_function_raises_after_its_deadline_is_nobodys_business():
+    cancelled = asyncio.Event()
+
+    async def late(draft):
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+            raise ValueError("too late")
+
+    failed(await judged(late, timeout=0.01), "timeout")
+    await asyncio.wait_for(cancelled.wait(), 5)
+
+
+async def test_words_are_bounded_as_drafts_are():
+    long = "x" * 200
+
+    @refiner
+    async def boasts(draft):
+        return Revision("short", changes=(long,))
+
+    @publisher
+    async def shouts(draft):
+        return Receipt(long)
+
+    judge = critic(name="judge")(lambda draft: Critique(0.5, errors=(long,)))
+    for actor, work in (
+        (judge, CritiqueDraft(request(), DRAFT)),
+        (boasts, Refine(request(), DRAFT)),
+        (shouts, Publish(request(), DRAFT)),
+    ):
+        assert "more than the limit of 100" in failed(await perform(actor, work, limit=100), "invalid")
 
 
 async def test_a_blocking_function_that_hangs_ends_at_its_deadline_and_blocks_nobody():

@@ -38,12 +38,18 @@ def sqlite_inline_log(folder: Path) -> Log:
     return Log(lambda: open_recorder(f"sqlite:///{folder}/log.db"), inline=True)
 
 
+def postgres_log(url: str) -> Log:
+    return Log(lambda: open_recorder(url))
+
+
 LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log}
 
 
-@pytest.fixture(params=LOGS)
+@pytest.fixture(params=[*LOGS, "postgres"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
-    """A log of every kind there is, empty. A recorder joins the contract by its factory in `LOGS`."""
+    """A log of every kind there is, empty. A recorder joins the contract by its factory."""
+    if request.param == "postgres":
+        return postgres_log(request.getfixturevalue("postgres_url"))
     return LOGS[request.param](tmp_path)
 
 

@@ -10,6 +10,7 @@ from random import Random
 from typing import TypeAlias
 
 import pytest
+from tests.events.rabbit_server import rabbit
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Bus, Consumer, Delivery, Letter, Parked, work_queue
 from redraft.events.envelope import Origin
@@ -33,7 +34,7 @@ async def local(*, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT)
         yield bus
 
 
-BUSES = [pytest.param(local, id="local")]
+BUSES = [pytest.param(local, id="local"), pytest.param(rabbit, id="rabbit")]
 
 
 @pytest.fixture(params=BUSES)
@@ -241,6 +242,53 @@ async def test_a_refused_letter_is_parked_with_its_reason(opened: Opens) -> None
         assert numbers(await consumer.take(3)) == [4]
 
 
+async def test_a_parked_letter_is_retried_as_if_it_were_new(opened: Opens) -> None:
+    async with opened(delivery_limit=2) as bus, bus.consume(QUEUE, 5) as consumer:
+        await bus.publish(QUEUE, letters(3))
+        for delivery in await take_exactly(consumer, 3):
+            await consumer.reject(delivery, requeue=False, reason="the judge is ill")
+        first, second, third = await parked_when(bus, lambda n: n == 3)
+        assert list(await bus.parked()) == [first, second, third], "looking changes nothing"
+        assert await bus.retry(second.id) is True
+        assert await bus.retry(second.id) is False
+        assert await bus.retry("nobody") is False
+        assert list(await bus.parked()) == [first, third]
+        for expected in [1, 2]:
+            (again,) = await consumer.take(5)
+            assert (again.letter, again.queue, again.count) == (letter(2), QUEUE, expected)
+            await consumer.reject(again, requeue=True, reason="still ill")
+        parked = await parked_when(bus, lambda n: n == 3)
+        assert [one.letter for one in parked] == [letter(1), letter(3), letter(2)]
+
+
+async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
+    async with opened() as bus, bus.consume(QUEUE, 20) as consumer:
+        await bus.publish(QUEUE, letters(20))
+        for delivery in await take_exactly(consumer, 20):
+            await consumer.reject(delivery, requeue=False, reason="never")
+        parked = await parked_when(bus, lambda n: n == 20)
+        assert [one.letter for one in parked] == letters(20)
+        assert await bus.discard(parked[4].id) is True
+        assert await bus.discard(parked[4].id) is False
+        assert await bus.retry(parked[4].id) is False
+        assert await bus.discard("nobody") is False
+        assert list(await bus.parked()) == [*parked[:4], *parked[5:]]
+
+
+async def test_several_look_at_what_is_parked_at_once_and_each_sees_all(opened: Opens) -> None:
+    async with opened() as bus, bus.consume(QUEUE, 9) as consumer:
+        await bus.publish(QUEUE, letters(9))
+        for delivery in await take_exactly(consumer, 9):
+            await consumer.reject(delivery, requeue=False)
+        parked = await parked_when(bus, lambda n: n == 9)
+        looks = [bus.parked() for _ in range(5)]
+        gone, retried, *seen = await asyncio.gather(bus.discard(parked[0].id), bus.retry(parked[8].id), *looks)
+        assert (gone, retried) == (True, True)
+        assert all(set(look) >= set(parked[1:8]) for look in seen)
+        assert list(await bus.parked()) == list(parked[1:8])
+        assert numbers(await consumer.take(9)) == [9]
+
+
 async def test_a_letter_rejected_too_often_is_parked(opened: Opens) -> None:
     async with opened(delivery_limit=3) as bus, bus.consume(QUEUE, 1) as consumer:
         await bus.publish(QUEUE, letters(2))
@@ -329,6 +377,8 @@ async def test_a_closed_bus_refuses_everything(opened: Opens) -> None:
                 lambda: consumer.reject(delivery, requeue=True),
                 lambda: bus.publish(QUEUE, [letter(2)]),
                 bus.parked,
+                lambda: bus.retry("1"),
+                lambda: bus.discard("1"),
                 bus.consume(QUEUE, 1).__aenter__,
             ]
             for call in refused:

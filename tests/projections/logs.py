@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.plan import Parallel, Plan, Step
 from redraft.events.store import EventStore
+from redraft.projections.place import Where
 from redraft.projections.projector import catch_up
 from redraft.projections.runs import RUNS
 from redraft.projections.steps import STEPS
@@ -111,8 +111,8 @@ async def made_afresh(log: Sequence[Recorded]) -> dict[str, list[Cells]]:
         return await contents(views)
 
 
-async def view_of(log: Sequence[Recorded], path: Path | None = None) -> Views:
+async def view_of(log: Sequence[Recorded], where: Where = None) -> Views:
     """Read models that have caught up with this log."""
-    views = await open_views(path, PROJECTIONS)
+    views = await open_views(where, PROJECTIONS)
     await catch_up(views, ListLog(log))
     return views

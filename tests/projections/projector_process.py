@@ -31,7 +31,7 @@ def mortal(projection: Projection, last: int) -> Projection:
 async def main(store: str, path: str, last: int = 0) -> None:
     async with (
         open_store(f"sqlite:///{store}") as log,
-        await open_views(Path(path), (RUNS, mortal(STEPS, last))) as views,
+        await open_views(path if "://" in path else Path(path), (RUNS, mortal(STEPS, last))) as views,
     ):
         head = await log.head()
         while (after := await views.look()) < head:

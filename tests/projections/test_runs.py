@@ -22,6 +22,7 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.plan import Plan
+from redraft.projections.place import Where
 from redraft.projections.run_list import RunLine, find_run, list_runs
 
 
@@ -126,9 +127,9 @@ async def test_a_brief_is_shown_by_its_first_line(text: str, shown: str) -> None
     assert line.brief == shown
 
 
-async def test_the_list_is_newest_first_and_filtered() -> None:
+async def test_the_list_is_newest_first_and_filtered(anywhere: Where) -> None:
     log = [replace(each, time=each.time + timedelta(hours=int(each.run[4:]))) for each in busy_log(12, cut=False)]
-    async with await view_of(log) as views:
+    async with await view_of(log, anywhere) as views:
         everything = await list_runs(views)
         assert [line.run for line in everything] == [f"01JQ{number:06d}" for number in reversed(range(12))]
         assert await list_runs(views, limit=5) == everything[:5]
@@ -142,10 +143,10 @@ async def test_the_list_is_newest_first_and_filtered() -> None:
             await list_runs(views, limit=0)
 
 
-async def test_a_run_is_found_by_what_a_person_would_type() -> None:
+async def test_a_run_is_found_by_what_a_person_would_type(anywhere: Where) -> None:
     log = [*one(article_told(), "01JQAA-first"), *one(article_told(), "01JQAB-other"), *one(article_told(), "01JQAB")]
     log = [replace(each, position=at, time=each.time + timedelta(seconds=at)) for at, each in enumerate(log, 1)]
-    async with await view_of(log) as views:
+    async with await view_of(log, anywhere) as views:
         found = {text: (await find_run(views, text)).run for text in ("01JQAA", "first", "01JQAB", "01JQAB-", "last")}
         assert found == {
             "01JQAA": "01JQAA-first",
@@ -163,15 +164,15 @@ async def test_a_run_is_found_by_what_a_person_would_type() -> None:
                 await find_run(views, text)
 
 
-async def test_of_very_many_that_fit_a_few_are_named() -> None:
-    async with await view_of(busy_log(30)) as views:
+async def test_of_very_many_that_fit_a_few_are_named(anywhere: Where) -> None:
+    async with await view_of(busy_log(30), anywhere) as views:
         with pytest.raises(InputError, match="…; give more of its id") as raised:
             await find_run(views, "01JQ")
         assert str(raised.value).count("01JQ0") == 5
 
 
-async def test_there_is_no_last_run_in_an_empty_log() -> None:
-    async with await view_of([]) as views:
+async def test_there_is_no_last_run_in_an_empty_log(anywhere: Where) -> None:
+    async with await view_of([], anywhere) as views:
         assert await list_runs(views) == []
         with pytest.raises(NoSuchRun):
             await find_run(views, "last")

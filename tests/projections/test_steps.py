@@ -10,6 +10,7 @@ from tests.streams import START, Told, article_told, book_told, recorded
 
 from redraft.events.domain_events import LoopEnded, StepFailed
 from redraft.events.envelope import Recorded
+from redraft.projections.place import Where
 from redraft.projections.step_list import StepLine, count_overdue, due, next_due, steps_of
 from redraft.projections.views import Views
 
@@ -24,9 +25,9 @@ async def by_path(views: Views, run: str = "01JQ") -> dict[str, StepLine]:
     return {step.path: step for step in await steps_of(views, run)}
 
 
-async def test_the_steps_of_a_run_stand_in_their_order_with_what_came_of_them() -> None:
+async def test_the_steps_of_a_run_stand_in_their_order_with_what_came_of_them(anywhere: Where) -> None:
     log = one(article_told())
-    async with await view_of(log) as views:
+    async with await view_of(log, anywhere) as views:
         steps = await steps_of(views, "01JQ")
     assert [step.path for step in steps] == [
         "write",
@@ -48,21 +49,21 @@ async def test_the_steps_of_a_run_stand_in_their_order_with_what_came_of_them() 
     assert judge.finished == log[judge.position].time
 
 
-async def test_a_step_that_is_tried_again_waits_and_then_is_open_once_more() -> None:
+async def test_a_step_that_is_tried_again_waits_and_then_is_open_once_more(anywhere: Where) -> None:
     told = article_told()
     failed = next(n for n, (_, event) in enumerate(told) if isinstance(event, StepFailed))
-    async with await view_of(one(told[: failed + 1])) as views:
+    async with await view_of(one(told[: failed + 1]), anywhere) as views:
         step = (await by_path(views))["Refinement[2]/improve"]
         assert (step.status, step.attempt, step.finished) == ("waiting", 1, None)
         assert (step.retry_at, step.message) == (START + MINUTE, "the model is busy (503)")
-    async with await view_of(one(told[: failed + 2])) as views:
+    async with await view_of(one(told[: failed + 2]), anywhere) as views:
         step = (await by_path(views))["Refinement[2]/improve"]
         assert (step.status, step.attempt, step.retry_at, step.message) == ("open", 2, None, "")
 
 
-async def test_what_is_unanswered_when_the_run_ends_is_abandoned() -> None:
+async def test_what_is_unanswered_when_the_run_ends_is_abandoned(anywhere: Where) -> None:
     log = one(contest_told())
-    async with await view_of(log[:-1]) as views:
+    async with await view_of(log[:-1], anywhere) as views:
         steps = await by_path(views)
         assert {path: step.status for path, step in steps.items()} == {
             "Ideas/quick": "done",
@@ -71,7 +72,7 @@ async def test_what_is_unanswered_when_the_run_ends_is_abandoned() -> None:
             "judge": "waiting",
         }
         assert (steps["Ideas/broken"].attempt, steps["Ideas/broken"].message) == (2, "not a draft")
-    async with await view_of(log) as views:
+    async with await view_of(log, anywhere) as views:
         steps = await by_path(views)
         assert {path: step.status for path, step in steps.items()} == {
             "Ideas/quick": "done",
@@ -83,17 +84,17 @@ async def test_what_is_unanswered_when_the_run_ends_is_abandoned() -> None:
         assert steps["Ideas/broken"].finished == log[6].time
 
 
-async def test_what_is_unanswered_when_its_loop_ends_is_abandoned_then() -> None:
+async def test_what_is_unanswered_when_its_loop_ends_is_abandoned_then(anywhere: Where) -> None:
     told = book_told(1)
     ended = next(n for n, (_, event) in enumerate(told) if isinstance(event, LoopEnded))
     silent = [each for n, each in enumerate(told[:ended]) if n != ended - 1]
-    async with await view_of(one(silent)) as views:
+    async with await view_of(one(silent), anywhere) as views:
         assert (await steps_of(views, "01JQ"))[-1].status == "open"
-    async with await view_of(one([*silent, told[ended]])) as views:
+    async with await view_of(one([*silent, told[ended]]), anywhere) as views:
         assert (await steps_of(views, "01JQ"))[-1].status == "abandoned"
 
 
-async def test_what_is_due_comes_longest_due_first() -> None:
+async def test_what_is_due_comes_longest_due_first(anywhere: Where) -> None:
     async with await view_of(one(contest_told()[:-1])) as views:
         assert await due(views, START) == []
         assert await next_due(views) == START + 5 * MINUTE
@@ -106,26 +107,26 @@ async def test_what_is_due_comes_longest_due_first() -> None:
         assert await count_overdue(views, START) == 0
 
 
-async def test_the_next_to_fall_due_after_a_time() -> None:
+async def test_the_next_to_fall_due_after_a_time(anywhere: Where) -> None:
     async with await view_of(one(contest_told()[:-1])) as views:
         assert await next_due(views, after=START + 5 * MINUTE) == START + 60 * MINUTE
         assert await next_due(views, after=START + 60 * MINUTE) is None
 
 
-async def test_a_run_that_has_ended_is_never_due() -> None:
+async def test_a_run_that_has_ended_is_never_due(anywhere: Where) -> None:
     async with await view_of([*one(contest_told())]) as views:
         assert await next_due(views) is None
         assert await due(views, START + 9 * 60 * MINUTE) == []
         assert await count_overdue(views, START + 9 * 60 * MINUTE) == 0
 
 
-async def test_a_process_asks_for_its_own_runs_alone() -> None:
+async def test_a_process_asks_for_its_own_runs_alone(anywhere: Where) -> None:
     late = START + 60 * MINUTE
     log = [
         replace(each, position=at)
         for at, each in enumerate([*one(contest_told()[:-1], "mine"), *one(contest_told()[:5], "theirs")], 1)
     ]
-    async with await view_of(log) as views:
+    async with await view_of(log, anywhere) as views:
         assert {step.run for step in await due(views, late)} == {"mine", "theirs"}
         assert {step.run for step in await due(views, late, runs={"mine"})} == {"mine"}
         assert await due(views, late, runs=set()) == []
@@ -145,6 +146,6 @@ async def test_what_is_due_is_found_by_an_index_not_by_looking_at_every_step() -
         assert "steps_timer" in str(plan[0][3])
 
 
-async def test_steps_of_a_run_that_is_not_known() -> None:
-    async with await view_of([]) as views:
+async def test_steps_of_a_run_that_is_not_known(anywhere: Where) -> None:
+    async with await view_of([], anywhere) as views:
         assert await steps_of(views, "nobody") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, StoreError, StoreUnusable
 from redraft.events.store import open_store
 from redraft.projections import projector
-from redraft.projections.positions import Mark
+from redraft.projections.place import Mark, Where
 from redraft.projections.projection import Projection, Put, Table
 from redraft.projections.projector import catch_up, follow, rebuild
 from redraft.projections.runs import RUNS
@@ -63,8 +64,8 @@ async def test_a_batch_that_leaves_a_gap_is_not_written() -> None:
         assert await contents(views) == before
 
 
-async def test_an_error_in_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
-    async with await view_of(LOG[:40], tmp_path / "views.db") as views:
+async def test_an_error_in_a_batch_leaves_nothing_of_it(place: Where) -> None:
+    async with await view_of(LOG[:40], place) as views:
         before = await contents(views)
         broken = [*LOG[40:60], replace(LOG[60], data="no event")]
         with pytest.raises(AssertionError):
@@ -75,9 +76,9 @@ async def test_an_error_in_a_batch_leaves_nothing_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/log.db"])
-async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(tmp_path: Path, url: str) -> None:
+async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(tmp_path: Path, place: Where, url: str) -> None:
     log = busy_log(30)
-    async with open_store(url.format(tmp_path)) as store, await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+    async with open_store(url.format(tmp_path)) as store, await open_views(place, PROJECTIONS) as views:
         following = asyncio.create_task(follow(views, store))
         for start in range(0, len(log), 7):
             await fill(store, log[start : start + 7])
@@ -89,12 +90,12 @@ async def test_live_rows_are_those_of_a_rebuild_of_a_real_store(tmp_path: Path, 
         assert await contents(views) == live == await made_afresh(log)
 
 
-async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(tmp_path: Path) -> None:
-    log, path = busy_log(60), tmp_path / "views.db"
+async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(tmp_path: Path, place: Where) -> None:
+    log = busy_log(60)
     async with (
         open_store(f"sqlite:///{tmp_path}/log.db", poll=0.02) as store,
-        await open_views(path, PROJECTIONS) as live,
-        await open_views(path, PROJECTIONS) as other,
+        await open_views(place, PROJECTIONS) as live,
+        await open_views(place, PROJECTIONS) as other,
     ):
         async with asyncio.timeout(60):
             following = asyncio.create_task(follow(live, store))
@@ -108,48 +109,48 @@ async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(tmp
         assert await contents(other) == await made_afresh(log)
 
 
-async def test_two_projectors_of_one_file_count_each_event_once(tmp_path: Path) -> None:
-    log, path = busy_log(80), tmp_path / "views.db"
-    one, other = await asyncio.gather(open_views(path, PROJECTIONS), open_views(path, PROJECTIONS))
+async def test_two_projectors_of_one_file_count_each_event_once(place: Where) -> None:
+    log = busy_log(80)
+    one, other = await asyncio.gather(open_views(place, PROJECTIONS), open_views(place, PROJECTIONS))
     async with one, other:
         await asyncio.gather(*(_in_small_batches(views, log) for views in (one, other)))
         assert await contents(one) == await contents(other) == await made_afresh(log)
 
 
-async def test_three_processes_at_once_count_each_event_once(tmp_path: Path) -> None:
+async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, place: Where) -> None:
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
     processes = [await asyncio.create_subprocess_exec(*command) for _ in range(3)]
     async with asyncio.timeout(60):
         assert [await process.wait() for process in processes] == [0, 0, 0]
-    async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+    async with await open_views(place, PROJECTIONS) as views:
         assert views.position == len(log)
         assert await contents(views) == await made_afresh(log)
 
 
-async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path) -> None:
+async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path, place: Where) -> None:
     log = busy_log(40)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
         for position in range(25, len(log), len(log) // 4):
-            command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+            command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
             async with asyncio.timeout(60):
                 killed = await asyncio.create_subprocess_exec(*command, str(position))
                 assert await killed.wait() == -9
-            async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+            async with await open_views(place, PROJECTIONS) as views:
                 assert views.position == (position - 1) // 20 * 20
-        async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+        async with await open_views(place, PROJECTIONS) as views:
             assert await catch_up(views, store) == len(log)
             assert await contents(views) == await made_afresh(log)
 
 
-async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path) -> None:
+async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path, place: Where) -> None:
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(tmp_path / "views.db")]
+    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
     reached = 0
     for lines in (1, 9, 17, 25, 33, 999):
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
@@ -160,46 +161,47 @@ async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: P
             if process.returncode is None:
                 process.kill()
             await process.communicate()
-        async with await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+        async with await open_views(place, PROJECTIONS) as views:
             assert views.position >= reached
             reached = views.position
             assert await contents(views) == await made_afresh(log[:reached])
     assert reached == len(log)
 
 
-async def test_a_new_version_of_a_projection_is_made_anew_and_drops_its_old_tables(tmp_path: Path) -> None:
-    path, names = tmp_path / "views.db", Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
+async def test_a_new_version_of_a_projection_is_made_anew_and_drops_its_old_tables(place: Where) -> None:
+    names = Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
     old = Projection("names", 1, (names, Table("unused", {"a": "TEXT"})), lambda each: [_named(each)])
     new = Projection("names", 2, (names,), lambda each: [_named(each, "new ")])
-    async with await open_views(path, (old, RUNS)) as views:
+    async with await open_views(place, (old, RUNS)) as views:
         await catch_up(views, ListLog(LOG))
-    async with await open_views(path, (new, RUNS)) as views:
+    async with await open_views(place, (new, RUNS)) as views:
         assert {name: mark.position for name, mark in (await views.marks()).items()} == {"names": 0, "runs": len(LOG)}
         await catch_up(views, ListLog(LOG))
         assert all(str(name).startswith("new ") for _, name in await views.query("SELECT * FROM names"))
-        assert await views.query("SELECT name FROM sqlite_master WHERE name = 'unused'") == []
+        with pytest.raises((StoreError, sqlite3.OperationalError), match=r"unused|their tables were changed"):
+            await views.query("SELECT * FROM unused")
         assert (await contents_of_runs(views)) == (await made_afresh(LOG))["runs"]
     with pytest.raises(StoreUnusable, match="'names' was made by a later version"):
-        await open_views(path, (old, RUNS))
+        await open_views(place, (old, RUNS))
 
 
-async def test_a_process_with_an_older_projection_stops_when_a_newer_one_takes_over(tmp_path: Path) -> None:
-    path, names = tmp_path / "views.db", Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
+async def test_a_process_with_an_older_projection_stops_when_a_newer_one_takes_over(place: Where) -> None:
+    names = Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
     old = Projection("names", 1, (names,), lambda each: [_named(each)])
-    async with await open_views(path, (old,)) as before:
+    async with await open_views(place, (old,)) as before:
         await before.write(LOG[:10], 0)
-        async with await open_views(path, (Projection("names", 2, (names,), old.apply),)):
+        async with await open_views(place, (Projection("names", 2, (names,), old.apply),)):
             with pytest.raises(StoreUnusable, match="later version"):
                 await before.write(LOG[10:], 10)
 
 
-async def test_projections_of_different_programs_share_a_file(tmp_path: Path) -> None:
-    async with await open_views(tmp_path / "views.db", (RUNS,)) as one:
+async def test_projections_of_different_programs_share_a_file(place: Where) -> None:
+    async with await open_views(place, (RUNS,)) as one:
         await catch_up(one, ListLog(LOG))
-        async with await open_views(tmp_path / "views.db", (STEPS,)) as other:
+        async with await open_views(place, (STEPS,)) as other:
             assert other.position == 0
             await catch_up(other, ListLog(LOG))
-        async with await open_views(tmp_path / "views.db", PROJECTIONS) as both:
+        async with await open_views(place, PROJECTIONS) as both:
             assert both.position == len(LOG)
             assert await contents(both) == await made_afresh(LOG)
 
@@ -211,10 +213,10 @@ async def test_names_that_clash_are_refused() -> None:
         await open_views(None, (STEPS, Projection("other", 1, STEPS.tables, STEPS.apply)))
 
 
-async def test_wait_for_returns_when_another_process_has_projected(tmp_path: Path) -> None:
+async def test_wait_for_returns_when_another_process_has_projected(place: Where) -> None:
     async with (
-        await open_views(tmp_path / "views.db", PROJECTIONS) as here,
-        await open_views(tmp_path / "views.db", PROJECTIONS) as there,
+        await open_views(place, PROJECTIONS) as here,
+        await open_views(place, PROJECTIONS) as there,
     ):
         waiting = asyncio.create_task(here.wait_for(50))
         await there.write(LOG[:40], 0)
@@ -226,10 +228,10 @@ async def test_wait_for_returns_when_another_process_has_projected(tmp_path: Pat
 
 
 async def test_a_follower_rests_until_somebody_waits_for_a_position(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(projector, "REST_SECONDS", 3600.0)
-    async with open_store("memory:") as store, await open_views(tmp_path / "views.db", PROJECTIONS) as views:
+    async with open_store("memory:") as store, await open_views(place, PROJECTIONS) as views:
         following = asyncio.create_task(follow(views, store))
         patient = asyncio.create_task(views.changed(0))
         await fill(store, LOG[:10])
@@ -269,8 +271,8 @@ async def test_wait_for_news_ends_with_the_next_batch_and_can_be_cancelled() -> 
             await waiting[0]
 
 
-async def test_a_query_sees_whole_batches_and_cannot_write(tmp_path: Path) -> None:
-    async with await view_of(LOG, tmp_path / "views.db") as views:
+async def test_a_query_sees_whole_batches_and_cannot_write(place: Where) -> None:
+    async with await view_of(LOG, place) as views:
         with pytest.raises(StoreError, match="may not be written"):
             await views.query("DELETE FROM runs")
         assert len(await contents_of_runs(views)) == 12
@@ -288,6 +290,23 @@ async def test_closed_read_models_say_so() -> None:
     await views.close()
     with pytest.raises(StoreError, match="closed"):
         await views.look()
+
+
+async def test_rows_of_another_log_are_dropped(place: Where) -> None:
+    other = [*LOG[5:9], *busy_log(50, seed=7)]
+    other = [replace(each, position=at) for at, each in enumerate(other, 1)]
+    await (await view_of(LOG, place)).close()
+    async with await view_of(other, place) as views:
+        assert await contents(views) == await made_afresh(other)
+
+
+async def test_rows_of_a_longer_copy_of_the_log_are_dropped(place: Where) -> None:
+    await (await view_of(LOG, place)).close()
+    async with await view_of(LOG[:150], place) as views:
+        assert views.position == 150
+        assert await contents(views) == await made_afresh(LOG[:150])
+    async with await view_of([], place) as views:
+        assert await contents(views) == {"runs": [], "steps": []}
 
 
 async def contents_of_runs(views: Views) -> list[tuple[str | int | float | None, ...]]:

@@ -199,8 +199,10 @@ def _atoms(condition: Condition) -> list[Compare | Approved | Plateau | Oscillat
             return [atom for each in conditions for atom in _atoms(each)]
         case Not(inner):
             return _atoms(inner)
-        case _:
+        case Compare() | Approved() | Plateau() | Oscillating():
             return [condition]
+        case _:
+            assert_never(condition)
 
 
 def describe(condition: Condition, facts: Facts) -> str:

@@ -32,6 +32,9 @@ from redraft.events.content import MAX_DRAFT_BYTES, Critique, Draft, Receipt, Re
 from redraft.events.domain_events import FailureKind
 from redraft.events.errors import ContentError, PermanentError, StepError
 
+PATIENCE: Final = 5.0
+"""Seconds that a function has to clean up when its worker is stopped."""
+
 LONGEST: Final = 2000
 """How many characters of an error's message are kept."""
 
@@ -51,6 +54,8 @@ async def perform(actor: Actor, work: Work, limit: int = MAX_DRAFT_BYTES) -> Out
     try:
         returned = await _called(actor, work, context)
         return _outcome(actor, work, returned, context, limit)
+    except UnicodeEncodeError as error:
+        return unwritable(actor, work, error)
     except _Deadline:
         return _failed(request, "timeout", f"{actor.name} took longer than {request.timeout:g} s")
     except (_Wrong, ContentError) as error:
@@ -68,22 +73,29 @@ class _Deadline(Exception):
 
 
 async def _called(actor: Actor, work: Work, context: Context) -> object:
+    """What the function returns. At its deadline it is cancelled, but not waited for: it may not heed that."""
     values = {name: _value(name, work, context) for name in actor.takes}
-    deadline = asyncio.timeout(work.request.timeout)
-    task = asyncio.current_task()
+    call = actor.function(**values) if actor.is_async else in_thread(partial(actor.function, **values), actor.name)
+    task: asyncio.Future[object] = asyncio.ensure_future(call)
     try:
-        async with deadline:
-            if actor.is_async:
-                return await actor.function(**values)
-            return await in_thread(partial(actor.function, **values), actor.name)
-    except TimeoutError:
-        if deadline.expired():
-            raise _Deadline from None
-        raise
+        await asyncio.wait((task,), timeout=work.request.timeout)
     except asyncio.CancelledError:
-        if task is not None and task.cancelling():
-            raise
-        raise RuntimeError("its own work was cancelled") from None
+        task.cancel()
+        await asyncio.wait((task,), timeout=PATIENCE)
+        raise
+    if not task.done():
+        task.cancel()
+        task.add_done_callback(_look_away)
+        raise _Deadline
+    if task.cancelled():
+        raise RuntimeError("its own work was cancelled")
+    return task.result()
+
+
+def _look_away(late: asyncio.Future[object]) -> None:
+    """What a function did after its deadline is nobody's business."""
+    if not late.cancelled():
+        late.exception()
 
 
 def _value(name: str, work: Work, context: Context) -> object:
@@ -110,14 +122,16 @@ def _outcome(actor: Actor, work: Work, returned: object, context: Context, limit
             _fits(text, limit)
             return Generated(asked.run, asked.path, asked.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
-            critique = normalised(actor, _typed(returned, Critique))
+            critique = normalised(actor, _bounded(_typed(returned, Critique), limit))
             return Critiqued(asked.run, asked.path, asked.attempt, draft.ref, critique, usage)
         case Refine():
             revision = Revision(returned) if isinstance(returned, str) else _typed(returned, Revision)
             _fits(revision.text, limit)
+            _bounded(revision.changes, limit)
             return Refined(asked.run, asked.path, asked.attempt, revision.text, revision.changes, revision.exit, usage)
         case Publish(draft=draft):
             receipt = Receipt(returned) if isinstance(returned, str) else _typed(returned, Receipt)
+            _bounded(receipt, limit)
             return Published(asked.run, asked.path, asked.attempt, draft.ref, receipt, usage)
         case _:
             assert_never(work)
@@ -152,6 +166,14 @@ def _typed(returned: object, kind: type[T]) -> T:
         raise _Wrong(f"returned a {kind.__name__} that is wrong: {error}") from None
 
 
+def _bounded(said: T, limit: int) -> T:
+    """The value itself, once it is certain that it is no longer than a draft may be."""
+    size = len(msgspec.json.encode(said))
+    if size > limit:
+        raise _Wrong(f"returned {size:,} bytes beside a draft, more than the limit of {limit:,}")
+    return said
+
+
 def normalised(actor: Actor, critique: Critique) -> Critique:
     """The critique with its score turned from the critic's scale to 0..1 and the critic's name in it."""
     low, high = actor.scale
@@ -163,7 +185,7 @@ def normalised(actor: Actor, critique: Critique) -> Critique:
 
 def _shown(value: object) -> str:
     kind = type(value).__name__
-    return "nothing" if value is None else f"a {kind}"
+    return "nothing" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _failed(request: Request, kind: FailureKind, message: str, *, retryable: bool = True) -> Failed:

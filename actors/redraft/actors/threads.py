@@ -23,8 +23,9 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
     def work() -> None:
         try:
             result = context.run(function)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - handed to whoever waits
-            _post(loop, future, None, error if not isinstance(error, StopIteration) else RuntimeError(repr(error)))
+        except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+            plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            _post(loop, future, None, error if plain else RuntimeError(repr(error)))
         else:
             _post(loop, future, result, None)
 

@@ -11,7 +11,10 @@ from redraft.projections.views import Views
 
 
 class StepsAgenda:
-    """Steps that are due among `runs`, which may change, or (None) among all; read models that lag are behind by no more than a batch."""
+    """Steps that are due among `runs`, which may change, or (None) among all.
+
+    Read models that lag are behind by no more than a batch.
+    """
 
     def __init__(self, views: Views, runs: Collection[str] | None) -> None:
         self._views = views

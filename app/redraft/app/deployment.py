@@ -6,14 +6,14 @@ Each part goes on when a server was away, however long: nothing is kept in a pro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-import stamina
-from redraft.events.relay_lease import RelayLease, open_relay_lease
 from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.coordinator import Coordinator
@@ -24,68 +24,107 @@ from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
 from redraft.app.compose import PROJECTIONS, together
+from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
-from redraft.app.settings import Settings, views_path
-from redraft.events.errors import BusError, InputError, StoreError, StoreUnusable
+from redraft.app.lost_steps import LostSteps
+from redraft.app.narration import Narration
+from redraft.app.settings import LOCAL, Settings, views_path
+from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
+from redraft.events.domain_events import RunEnded, RunStarted
+from redraft.events.errors import InputError
+from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore, open_store
 from redraft.projections.projector import follow
-from redraft.projections.views import open_views
+from redraft.projections.views import Views, open_views
 
 if TYPE_CHECKING:
     from redraft.events.rabbit_bus import RabbitBus
+    from redraft.events.rabbit_survey import Survey
 
-Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
-
-LONGEST_WAIT: Final = 5.0
-"""Seconds between two tries of a part whose server is away, at most."""
+FOR_EVER: Final = math.inf
 
 
 @asynccontextmanager
-async def open_bus(settings: Settings) -> AsyncIterator[RabbitBus]:
-    """The bus that several processes share. Raises InputError for `local:`, which is one process's own; BusError."""
-    if settings.bus == "local:":
-        raise InputError("setting 'bus': local: is a bus inside one process; name a server: --bus amqp://user@host/")
+async def open_bus(settings: Settings, patience: float = PATIENCE) -> AsyncIterator[RabbitBus]:
+    """The bus that several processes share. A server that goes away is tried again for `patience` seconds.
+
+    Raises InputError for `local:`, which is one process's own, and BusError when it cannot be reached at once.
+    """
+    require_broker(settings)
     from redraft.events.rabbit_bus import open_rabbit_bus
 
-    async with open_rabbit_bus(settings.bus) as bus:
+    async with open_rabbit_bus(settings.bus, prefix=settings.prefix, patience=patience) as bus:
         yield bus
 
 
 @asynccontextmanager
-async def open_client(settings: Settings) -> AsyncIterator[Client]:
-    """A client of a deployment: it submits to the bus, and reads the log. Raises BusError, StoreError, InputError."""
-    async with open_store(settings.store) as store, open_bus(settings) as bus:
+async def open_log_of(settings: Settings) -> AsyncIterator[EventStore]:
+    """The store of the settings, opened beside the event loop."""
+    async with await asyncio.to_thread(open_store, settings.store) as store:
+        yield store
+
+
+def open_survey(settings: Settings) -> Survey:
+    """A look at the broker of the settings. Raises InputError for `local:`."""
+    require_broker(settings)
+    from redraft.events.rabbit_survey import Survey
+
+    return Survey(settings.bus, settings.prefix)
+
+
+def require_broker(settings: Settings) -> None:
+    """Raises InputError for `local:`, which several processes cannot share."""
+    if settings.bus == LOCAL:
+        raise InputError(
+            f"setting 'bus': {LOCAL} is inside one process; name a RabbitMQ server, "
+            "REDRAFT_BUS=amqp://user:password@host:5672/, or use `redraft run`"
+        )
+
+
+@asynccontextmanager
+async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterator[Client]:
+    """A client of a deployment: it submits to the bus and, if it `reads`, waits for what the log says.
+
+    Raises BusError, StoreError, InputError.
+    """
+    log = open_log_of(settings) if reads else open_store("memory:")
+    async with log as store, open_bus(settings) as bus:
         client = Client(store, bus, _nothing, _forget, new_run_id, new_message_id, settings.draft_limit)
         async with together([client.notice(await store.head())]):
             yield client
 
 
-async def coordinate(settings: Settings, ready: Callable[[], None], log: FilteringBoundLogger) -> None:
-    """Decides, relays, keeps time and projects for every run, until it is cancelled. Several may do so at once.
+async def coordinate(
+    settings: Settings,
+    ready: Callable[[], None],
+    log: FilteringBoundLogger,
+    *,
+    drain: asyncio.Event | None = None,
+    patience: float = PATIENCE,
+    health: Path | None = None,
+) -> None:
+    """Decides, relays, keeps time and projects for every run, until `drain` is set. Several may do so at once.
 
-    One of them relays at a time; another takes over by itself. `ready` is called when the inbox is being served.
+    One of them relays at a time; another takes over by itself. `ready` is called when the inbox is about to be served.
+    Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
     """
+    require_broker(settings)
     async with (
-        open_store(settings.store) as store,
+        opened(lambda: open_log_of(settings), patience, log) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
-        open_bus(settings) as bus,
-        open_relay_lease(settings.store) as lease,
+        opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
+        open_survey(settings) as survey,
     ):
-        relay = Relay(store, bus, _everyones, announcer=bus)
 
-        async def again(run: str, path: str, sent: int) -> None:
-            await relay.resend(run, path, sent=sent, confirmed=True)
+        async def ping() -> None:
+            await survey.ping()
+            await store.head()
 
-        coordinator = Coordinator(store, bus, _now, again, settings.draft_limit)
-        keeper = Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id)
-        parts: dict[str, Part] = {
-            "coordinator": coordinator.run,
-            "relay": partial(_relayed, relay, lease, log),
-            "timekeeper": keeper.run,
-            "projector": partial(follow, views, store),
-        }
-        ready()
-        await _all(parts, log)
+        async with health_file(health, ping, log):
+            ready()
+            parts = _parts(settings, store, views, bus, survey, log)
+            async with together([all_kept_up(parts, log)]) as tasks:
+                await _either(tasks[0], drain)
 
 
 async def work(
@@ -94,14 +133,25 @@ async def work(
     drain: asyncio.Event,
     ready: Callable[[], None],
     log: FilteringBoundLogger,
+    *,
+    patience: float = PATIENCE,
+    health: Path | None = None,
 ) -> None:
-    """Serves these actors until `drain` is set and what is under way is reported. It needs no store."""
-    async with open_bus(settings) as bus:
+    """Serves these actors until `drain` is set and what is under way is reported. It needs no store.
+
+    The broker is tried for `patience` seconds at the start (BusError), and for ever after that.
+    """
+    require_broker(settings)
+    async with (
+        opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
+        open_survey(settings) as survey,
+        health_file(health, survey.ping, log),
+    ):
         worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit)
         draining = asyncio.create_task(_drain(worker, drain))
         try:
             ready()
-            await _kept_up("worker", worker.run, log)
+            await kept_up("worker", worker.run, log)
         finally:
             draining.cancel()
 
@@ -111,14 +161,55 @@ async def rebuild_broker(settings: Settings) -> int:
 
     For a broker that lost its queues. What was not lost is sent twice, and confirmed before it is worked on.
     """
-    async with open_store(settings.store) as store, open_bus(settings) as bus:
+    async with open_log_of(settings) as store, open_bus(settings) as bus:
         relay = Relay(store, bus, _everyones)
         return sum([await relay.resend(run) for run in await _going_on(store)])
 
 
-async def _going_on(store: EventStore) -> list[str]:
-    from redraft.events.domain_events import RunEnded, RunStarted
+def _parts(
+    settings: Settings,
+    store: EventStore,
+    views: Views,
+    bus: RabbitBus,
+    survey: Survey,
+    log: FilteringBoundLogger,
+) -> dict[str, Part]:
+    relay = Relay(store, bus, _everyones)
+    lost = LostSteps(store, bus, new_message_id, log)
 
+    async def again(run: str, path: str, sent: int) -> None:
+        await relay.resend(run, path, sent=sent, confirmed=True)
+
+    return {
+        "coordinator": Coordinator(store, bus, _now, again, settings.draft_limit).run,
+        "relay": partial(_relayed, settings, store, bus, lost, survey, log),
+        "timekeeper": Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id).run,
+        "projector": partial(follow, views, store),
+    }
+
+
+async def _relayed(
+    settings: Settings, store: EventStore, bus: RabbitBus, lost: LostSteps, survey: Survey, log: FilteringBoundLogger
+) -> None:
+    """What one process does at a time: passes on what was recorded, and looks after what was parked."""
+
+    async def parked() -> int:
+        from redraft.events.rabbit_survey import PARKED
+
+        depth = await survey.queue(PARKED)
+        return depth.waiting if depth else 0
+
+    async with open_lease(settings.store) as lease:
+        after = await lease.acquire()
+        log.info("relaying", after=after)
+        relay = Relay(store, bus, _everyones, announcer=Narration(bus, log))
+        watching = kept_up("parked letters", partial(lost.run, parked), log)
+        async with together([relay.run(after, lease.save), watching]) as tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _going_on(store: EventStore) -> list[str]:
+    """The runs that have begun and not ended, the oldest first."""
     runs: dict[str, None] = {}
     async for batch in store.tail(0, follow=False):
         for event in batch:
@@ -129,32 +220,16 @@ async def _going_on(store: EventStore) -> list[str]:
     return list(runs)
 
 
-async def _relayed(relay: Relay, lease: RelayLease, log: FilteringBoundLogger) -> None:
-    async with lease.held() as checkpoint:
-        after = await checkpoint.load()
-        log.info("relaying", after=after)
-        await relay.run(after, checkpoint.save)
-
-
-async def _all(parts: dict[str, Part], log: FilteringBoundLogger) -> None:
-    async with together([_kept_up(name, part, log) for name, part in parts.items()]) as tasks:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-
-
-async def _kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
-    """Runs a part; when a server is away, tries again, first soon and then less and less often."""
-    attempts = stamina.retry_context(_may_pass, attempts=None, timeout=None, wait_max=LONGEST_WAIT)
-    async for attempt in attempts:
-        with attempt:
-            try:
-                await part()
-            except (BusError, StoreError) as error:
-                log.warning("stopped", part=name, error=str(error))
-                raise
-
-
-def _may_pass(error: Exception) -> bool:
-    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable)
+async def _either(task: asyncio.Task[None], event: asyncio.Event | None) -> None:
+    """Returns when the task has ended or the event is set."""
+    if event is None:
+        await asyncio.wait({task})
+        return
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
 
 
 async def _drain(worker: Worker, drain: asyncio.Event) -> None:

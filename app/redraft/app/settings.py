@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from platformdirs import user_data_path
 from pydantic import Field, ValidationError
@@ -12,20 +13,35 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import InputError
 
+LOCAL: Final = "local:"
+"""The bus inside one process."""
+
+FORMS: Final = "local:, amqp://user:password@host:5672/vhost, or amqps://… with TLS"
+
+_USER: Final = re.compile(r"(://[^\s:/@]*:)\S*@")
+_PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
+
 
 class Settings(BaseSettings):
     """Where events are kept, how messages travel, and what is allowed.
 
-    `store` is `sqlite:///path` or `memory:`; `bus` is `local:`; `draft_limit` is the largest draft in bytes;
-    `concurrency` is how many requests one actor works on at once.
+    `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
+    `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
+    is the largest draft in bytes; `concurrency` is how many requests one actor works on at once; `log` is the form of
+    log lines (`auto`: text on a terminal, JSON otherwise). URLs may hold passwords: `redacted` shows them without.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
 
-    store: str = Field(default_factory=lambda: f"sqlite:///{user_data_path('redraft') / 'redraft.db'}")
-    bus: str = "local:"
+    store: str = Field(
+        default_factory=lambda: f"sqlite:///{user_data_path('redraft') / 'redraft.db'}",
+        repr=False,
+    )
+    bus: str = Field(default=LOCAL, repr=False)
+    prefix: str = Field(default="redraft", pattern=r"^[A-Za-z0-9_-]{1,100}$")
     draft_limit: int = Field(default=MAX_DRAFT_BYTES, ge=1, le=64 * 1024 * 1024)
     concurrency: int = Field(default=64, ge=1, le=10_000)
+    log: Literal["auto", "text", "json"] = "auto"
 
     @classmethod
     def settings_customise_sources(
@@ -47,16 +63,27 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
+        if name not in Settings.model_fields:
+            known = ", ".join(Settings.model_fields)
+            raise InputError(f"redraft.toml: there is no setting {name!r}; there are {known}") from None
         raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {first['msg']}") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
-    if settings.bus != "local:":
-        raise InputError(f"setting 'bus': {settings.bus!r} is not a bus that this version has; use local:")
+    scheme = settings.bus.partition(":")[0]
+    if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
+        raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")
     return settings
 
 
-def views_path(store: str) -> Path | None:
-    """The file of read models beside a store of this URL; None when they are kept in memory."""
+def redacted(text: str) -> str:
+    """A text without the passwords of the URLs in it: `amqp://me:***@host/`, `?password=***`."""
+    return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+
+
+def views_path(store: str) -> Path | str | None:
+    """Where the read models of a store are kept: a file beside it, the same database, or (None) in memory."""
+    if store.startswith(("postgresql://", "postgres://")):
+        return store
     if not store.startswith("sqlite:///"):
         return None
     path = Path(store.removeprefix("sqlite:///"))

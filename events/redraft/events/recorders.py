@@ -92,13 +92,20 @@ def _plain_path(text: str) -> Path:
 
 
 def _open_postgres(url: str) -> Opened:
-    try:
+    with psycopg_needed():
         from redraft.events.postgres_recorder import open_postgres  # only those who use it need psycopg
+    return open_postgres(url)
+
+
+@contextmanager
+def psycopg_needed() -> Iterator[None]:
+    """Turns an import that fails for want of psycopg into an InputError with the remedy."""
+    try:
+        yield
     except ImportError as error:
         raise InputError(
             f"a store in PostgreSQL needs psycopg ({error}); pip install 'psycopg[binary,pool]'"
         ) from error
-    return open_postgres(url)
 
 
 def _open_sqlite(path: Path) -> Opened:
@@ -170,6 +177,14 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             cursor = connection.cursor()
             cursor.execute(statement, values)
             return [Notification(run, version, topic, state, at) for at, version, topic, state in cursor.fetchall()]
+
+    def scan(self, run: str) -> int:
+        """How many rows bear this run, by the rows themselves and not by the index: reads the whole table."""
+        statement = f"SELECT count(*) FROM {self.events_table_name} NOT INDEXED WHERE originator_id=?"  # noqa: S608
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, (run,))
+            return int(cursor.fetchone()[0])
 
 
 class MemoryRecorder(POPOApplicationRecorder):

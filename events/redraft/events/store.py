@@ -16,7 +16,15 @@ from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
-from redraft.events.recorders import ApplicationRecorder, Opened, PersistenceError, StoredEvent, explain, open_recorder
+from redraft.events.recorders import (
+    ApplicationRecorder,
+    Opened,
+    PersistenceError,
+    SQLiteRecorder,
+    StoredEvent,
+    explain,
+    open_recorder,
+)
 from redraft.events.tail import Tail
 
 __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
@@ -53,6 +61,11 @@ class EventStore:
         self._tail = Tail(self._read_log, self.head, poll, opened.listen)
         self._committer = Committer(self._recorder, self._where, self._writes, self._tail.landed)
         self._closed = False
+
+    @property
+    def where(self) -> str:
+        """What the store is called in messages: a path, or a database's URL without its password."""
+        return self._where
 
     async def append(self, run: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[Recorded, ...]:
         """Records events after the event `expected_version` of a run (0: a new run), all or none, and returns them.
@@ -124,16 +137,20 @@ class EventStore:
         """The position of the last event of the log, 0 when there is none."""
         return await self._in_reader(self._recorder.max_notification_id) or 0
 
-    async def verify(self, run: str) -> int:
+    async def verify(self, run: str, rows: int | None = None) -> int:
         """How many events a run has, when each is as it was recorded, and follows the one before it.
 
-        Raises Tampered, naming the event, and NoSuchRun. Events taken from the end of a run leave no trace in it.
+        `rows` is how many the log has of it, if the caller has read the log; otherwise all of it is looked through.
+        Raises Tampered, naming the event, and NoSuchRun. Events taken from the end of the log leave no trace in it.
         """
+        there = await self._in_reader(_scan, self._recorder, run) if rows is None else rows
         version, previous = 0, GENESIS
         while step := await self._in_reader(_verify, self._recorder, run, version, previous):
             version, previous = step
-        if version == 0:
+        if version == there == 0:
             raise NoSuchRun(run)
+        if version < there:
+            raise Tampered(f"event {version + 1} of run {run} is in the log, but cannot be found under its run")
         return version
 
     async def close(self) -> None:
@@ -202,4 +219,24 @@ def _verify(recorder: ApplicationRecorder, run: str, version: int, previous: str
             raise Tampered(f"event {version + 1} of run {run} is missing: it was taken out")
         version += 1
         previous = verify_hash(run, version, row.topic, row.state, previous)
+        _verify_place(recorder, run, version, row)
     return (version, previous) if rows else None
+
+
+def _scan(recorder: ApplicationRecorder, run: str) -> int:
+    """How many rows of a run there are at least, whatever an index says of them."""
+    return recorder.scan(run) if isinstance(recorder, SQLiteRecorder) else 0
+
+
+def _verify_place(recorder: ApplicationRecorder, run: str, version: int, row: StoredEvent) -> None:
+    """Raises Tampered unless the log has at the event's position what was found under its run.
+
+    A database finds a run's events by an index, which is a copy: the row itself may say something else.
+    """
+    position = getattr(row, "id", 0)
+    if not position:
+        return
+    found = recorder.select_notifications(position, 1)
+    told = [(str(each.originator_id), each.originator_version, each.topic, each.state) for each in found]
+    if told != [(run, version, row.topic, row.state)]:
+        raise Tampered(f"event {version} of run {run} ({row.topic}) is another one in the log at position {position}")

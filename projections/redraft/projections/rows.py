@@ -1,23 +1,17 @@
-"""The rows of one table while they change: kept in memory across batches, written in few statements.
-
-At every SQL statement sqlite3 gives up the interpreter's lock and has to win it back from a busy event loop, so a batch
-is written with one statement for up to `BLOCK` rows, and what was written lately need not be read again.
-"""
+"""The rows of one table while they change: kept in memory across batches, so that what was written lately need not be
+read again, and written in few statements."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from operator import itemgetter
-from typing import Final, TypeAlias, assert_never, cast
+from typing import TypeAlias, assert_never, cast
 
-from redraft.projections.projection import Change, Delete, Key, Put, Row, Set, SetAll, Table, Value
+from redraft.projections.place import Cursor, Tables
+from redraft.projections.projection import Change, Delete, Key, Put, Row, Set, SetAll, Table
+from redraft.projections.sqlite_tables import SQLITE_TABLES
 
-BLOCK: Final = 256
-"""How many rows one statement writes at most."""
-
-_MOST_PARAMETERS: Final = 32_000
 _Group: TypeAlias = dict[Key, Row | None]
 
 
@@ -28,8 +22,9 @@ class Rows:
     writes the table: `forget` when somebody did.
     """
 
-    def __init__(self, table: Table, kept: int = 2_000) -> None:
+    def __init__(self, table: Table, kept: int = 2_000, tables: Tables = SQLITE_TABLES) -> None:
         self._table = table
+        self._tables = tables
         self._width = len(table.columns)
         self._kept = kept
         self._key_of = _getter(table.keys)
@@ -51,7 +46,7 @@ class Rows:
         self._count = 0
         self._settled()
 
-    def change(self, change: Change, cursor: sqlite3.Cursor) -> None:
+    def change(self, change: Change, cursor: Cursor) -> None:
         """Takes in one change; the cursor serves to look up a row that is not held."""
         match change:
             case Set():
@@ -74,7 +69,7 @@ class Rows:
             case _ as never:
                 assert_never(never)
 
-    def write(self, cursor: sqlite3.Cursor) -> None:
+    def write(self, cursor: Cursor) -> None:
         """Writes what was changed since the last time.
 
         Broad changes go first, then deletions: the rows that are held already know of both.
@@ -82,10 +77,10 @@ class Rows:
         for layer in _layers(self._broad.values()):
             self._write_broad(cursor, layer)
         for depth in {1, self._table.key}:
-            for count, block in _blocks((key for key in self._deleted if len(key) == depth), depth):
-                cursor.execute(self._delete_sql(depth, count), block)
-        for count, block in _blocks(map(self._values_of, self._changed.values()), self._width):
-            cursor.execute(self._upsert_sql(count), block)
+            if keys := [key for key in self._deleted if len(key) == depth]:
+                self._tables.delete(cursor, self._table, depth, keys)
+        if self._changed:
+            self._tables.put(cursor, self._table, map(self._values_of, self._changed.values()))
         self._settled()
         self._trim()
 
@@ -102,7 +97,7 @@ class Rows:
             self._count += 1
         group[key] = row
 
-    def _find(self, key: Key, cursor: sqlite3.Cursor) -> Row | None:
+    def _find(self, key: Key, cursor: Cursor) -> Row | None:
         group = self._groups.get(key[0])
         if group is not None and key in group:
             return group[key]
@@ -110,7 +105,7 @@ class Rows:
         self._hold(key, row)
         return row
 
-    def _load(self, key: Key, cursor: sqlite3.Cursor) -> Row | None:
+    def _load(self, key: Key, cursor: Cursor) -> Row | None:
         where = " AND ".join(f"{name} = ?" for name in self._table.keys)
         found = cursor.execute(f"SELECT * FROM {self._table.name} WHERE {where}", key).fetchone()  # noqa: S608
         if found is None:
@@ -148,37 +143,13 @@ class Rows:
             self._count -= len(self._groups.pop(oldest))
             self._whole.discard(oldest)
 
-    def _write_broad(self, cursor: sqlite3.Cursor, layer: Iterable[SetAll]) -> None:
+    def _write_broad(self, cursor: Cursor, layer: Iterable[SetAll]) -> None:
         """One statement for all broad changes of the same shape; no two of a layer concern the same group."""
         shapes: dict[tuple[object, ...], list[SetAll]] = {}
         for change in layer:
             shapes.setdefault((*change.values, *change.where.items()), []).append(change)
         for alike in shapes.values():
-            allowed = list(chain.from_iterable(alike[0].where.values()))
-            parameters = ((change.group, *change.values.values()) for change in alike)
-            for count, block in _blocks(parameters, 1 + len(alike[0].values)):
-                cursor.execute(self._update_sql(alike[0], count), [*block, *allowed])
-
-    def _update_sql(self, change: SetAll, count: int) -> str:
-        name = self._table.name
-        news = ", ".join(f"{column} = of.column{number}" for number, column in enumerate(change.values, 2))
-        tests = [f"{name}.{self._table.keys[0]} = of.column1"]
-        tests += [f"{name}.{column} IN {_places(len(values))}" for column, values in change.where.items()]
-        places = _places(1 + len(change.values), count)
-        return f"UPDATE {name} SET {news} FROM (VALUES {places}) AS of WHERE {' AND '.join(tests)}"  # noqa: S608
-
-    def _delete_sql(self, depth: int, count: int) -> str:
-        keys = ", ".join(self._table.keys[:depth])
-        return f"DELETE FROM {self._table.name} WHERE ({keys}) IN (VALUES {_places(depth, count)})"  # noqa: S608
-
-    def _upsert_sql(self, count: int) -> str:
-        """Rows that only fill up the block have no key and are left out."""
-        rest = ", ".join(f"{column} = excluded.{column}" for column in tuple(self._table.columns)[self._table.key :])
-        return (
-            f"INSERT INTO {self._table.name} SELECT * FROM (VALUES {_places(self._width, count)}) "  # noqa: S608
-            f"WHERE column1 IS NOT NULL ON CONFLICT ({', '.join(self._table.keys)}) "
-            + (f"DO UPDATE SET {rest}" if rest else "DO NOTHING")
-        )
+            self._tables.set_all(cursor, self._table, alike)
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Row], Key]:
@@ -211,22 +182,3 @@ def _layers(broad: Iterable[list[SetAll]]) -> Iterator[list[SetAll]]:
     """The first change of every group, then the second of every group, and so on: in a group their order matters."""
     for layer in zip_longest(*broad):
         yield [change for change in layer if change is not None]
-
-
-def _blocks(rows: Iterable[Iterable[Value]], width: int) -> Iterator[tuple[int, list[Value]]]:
-    """The values of rows cut into blocks whose number of rows is a power of two, the last filled up with NULL.
-
-    Few sizes are few statements to prepare.
-    """
-    values = list(chain.from_iterable(rows))
-    most = min(BLOCK, 1 << ((_MOST_PARAMETERS // width).bit_length() - 1)) * width
-    for start in range(0, len(values), most):
-        block = values[start : start + most]
-        count = 1 << (len(block) // width - 1).bit_length()
-        block.extend([None] * (count * width - len(block)))
-        yield count, block
-
-
-def _places(width: int, count: int = 1) -> str:
-    """`(?,?)` for a row of two values, as often as there are rows."""
-    return ",".join(["(" + ",".join("?" * width) + ")"] * count)

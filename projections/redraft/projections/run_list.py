@@ -106,7 +106,7 @@ async def _exact(views: Views, text: str) -> list[RunLine]:
 async def _alike(views: Views, text: str) -> list[RunLine]:
     sql = (
         f"SELECT {_COLUMNS} FROM runs WHERE substr(run, 1, length(:text)) = :text "  # noqa: S608
-        "OR substr(run, -length(:text)) = :text ORDER BY started DESC, position DESC LIMIT :limit"
+        "OR substr(run, length(run) - length(:text) + 1) = :text ORDER BY started DESC, position DESC LIMIT :limit"
     )
     return await views.read(_line, sql, {"text": text, "limit": _NAMED + 1})
 

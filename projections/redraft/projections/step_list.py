@@ -16,7 +16,7 @@ from redraft.projections.views import Cells, Views
 StepStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "abandoned"]
 
 _COLUMNS: Final = ", ".join(TABLE.columns)
-_RUNS: Final = "(:runs IS NULL OR run IN (SELECT value FROM json_each(:runs)))"
+_RUNS: Final = "(CAST(:runs AS TEXT) IS NULL OR run IN (SELECT value FROM json_each(:runs)))"
 
 
 class StepLine(msgspec.Struct, frozen=True):

@@ -7,44 +7,35 @@ however often one is killed. Nothing here blocks the event loop: writing and rea
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, StoreError
-from redraft.projections.positions import Mark, Positions
+from redraft.events.recorders import psycopg_needed
+from redraft.projections.place import Cells, Mark, Parameters, Place, Session, Where
+from redraft.projections.positions import Positions
 from redraft.projections.progress import Progress
-from redraft.projections.projection import Projection, Value
-from redraft.projections.view_file import (
-    clear_errors,
-    damaged,
-    is_damage,
-    is_ours,
-    open_file,
-    open_memory,
-    open_reader,
-    remove,
-)
+from redraft.projections.projection import Projection
+from redraft.projections.sqlite_place import SqlitePlace
 from redraft.projections.writer import Writer, check_names, lowest
 
+__all__ = ["Cells", "Parameters", "Views", "open_views"]
+
 T = TypeVar("T")
-Cells: TypeAlias = tuple[Value, ...]
-Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 
-async def open_views(path: Path | None, projections: Sequence[Projection]) -> Views:
-    """The read models of these projections in the file `path`, or in memory without one.
+async def open_views(where: Where, projections: Sequence[Projection]) -> Views:
+    """The read models of these projections in a file, beside the store that a `postgresql://` URL names, or in memory.
 
-    A projection that the file does not have, or has in an earlier version, starts from the beginning of the log.
-    Raises StoreUnusable when the file is not ours or of a later version, StoreError when it cannot be opened.
+    A projection that is not there, or in an earlier version, starts from the beginning of the log. Raises StoreUnusable
+    when the place is not ours or of a later version, StoreError when it cannot be opened.
     """
     check_names(projections)
-    views = Views(path, projections)
+    views = Views(_place(where), projections)
     try:
         await views.open()
     except BaseException:
@@ -56,14 +47,14 @@ async def open_views(path: Path | None, projections: Sequence[Projection]) -> Vi
 class Views:
     """Open read models; made by `open_views`, closed by leaving its context."""
 
-    def __init__(self, path: Path | None, projections: Sequence[Projection]) -> None:
-        self._path = path
+    def __init__(self, place: Place, projections: Sequence[Projection]) -> None:
+        self._place = place
         self._projections = {projection.name: projection for projection in projections}
         self._writing = ThreadPoolExecutor(1, "redraft-project")
-        self._reading = ThreadPoolExecutor(1, "redraft-query") if path else self._writing
+        self._reading = ThreadPoolExecutor(1, "redraft-query") if place.has_readers else self._writing
         self._writer: Writer | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._positions = Positions()
+        self._reader: Session | None = None
+        self._positions = Positions(place.tracks)
         self.progress = Progress(self.look)
         self._closed = False
 
@@ -111,7 +102,7 @@ class Views:
 
     async def marks(self) -> dict[str, Mark]:
         """The version and position of each projection, by name, as they are in the file."""
-        found = await self._on(self._reading, lambda: self._positions.marks(self._connection.cursor()))
+        found = await self._on(self._reading, self._marks)
         return {name: found[name] for name in self._projections}
 
     async def wait_for(self, position: int) -> int:
@@ -157,7 +148,7 @@ class Views:
     async def _on(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         if self._closed:
             raise StoreError("the read models are closed")
-        with clear_errors(self._path):
+        with self._place.clear_errors():
             return await asyncio.get_running_loop().run_in_executor(thread, work)
 
     @property
@@ -167,51 +158,58 @@ class Views:
         return self._writer
 
     @property
-    def _connection(self) -> sqlite3.Connection:
+    def _open_reader(self) -> Session:
         if self._reader is None:
             raise StoreError("the read models are not open")
         return self._reader
 
     def _open(self) -> None:
-        """Opens the file, once more without it if it is ours and damaged."""
+        """Opens the place, once more without what lies there if that is ours and damaged."""
         try:
             self._connect()
-        except (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError) as error:
-            if self._path is None or not (is_damage(error, opening=True) and is_ours(self._path)):
+        except self._place.faults as error:
+            if not self._place.is_damage(error, opening=True):
                 raise
-            remove(self._path)
+            self._remove()
             self._connect()
 
     def _connect(self) -> None:
-        connection = open_memory() if self._path is None else open_file(self._path)
+        session = self._place.open()
         try:
-            self._writer = Writer(connection, self._projections.values())
-            self._reader = connection if self._path is None else open_reader(self._path)
+            self._writer = Writer(session, self._place, self._projections.values())
+            self._reader = self._place.open_reader() if self._place.has_readers else session
         except BaseException:
-            connection.close()
+            session.close()
             raise
 
+    def _marks(self) -> dict[str, Mark]:
+        with self._open_reader.reading() as cursor:
+            return self._positions.marks(cursor)
+
     def _read(self, line: Callable[[Cells], T], sql: str, parameters: Parameters) -> list[T]:
-        found: list[Cells] = self._connection.execute(sql, parameters).fetchall()
+        with self._open_reader.reading() as cursor:
+            found: list[Cells] = cursor.execute(sql, parameters).fetchall()
         try:
             return [line(cells) for cells in found]
         except (msgspec.MsgspecError, OverflowError, ValueError) as error:
-            raise damaged(self._path) from error
+            raise self._place.damaged() from error
 
     def _begin_anew(self, names: Sequence[str]) -> int | None:
-        """The position reached; None when the file is damaged."""
+        """The position reached; None when what lies there is damaged."""
         try:
             return self._open_writer.begin_anew(names)
-        except (sqlite3.DatabaseError, msgspec.MsgspecError) as error:
-            if self._path is None or not is_damage(error):
+        except self._place.faults as error:
+            if not self._place.is_damage(error):
                 raise
             return None
 
     def _replace(self) -> None:
         self._close_writer()
-        if self._path is not None:
-            remove(self._path)
+        self._remove()
         self._open()
+
+    def _remove(self) -> None:
+        self._place.remove(table.name for projection in self._projections.values() for table in projection.tables)
 
     def _close_reader(self) -> None:
         if self._reader is not None:
@@ -222,6 +220,14 @@ class Views:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _place(where: Where) -> Place:
+    if not isinstance(where, str):
+        return SqlitePlace(where)
+    with psycopg_needed():
+        from redraft.projections.postgres_place import PostgresPlace  # only those who use it need psycopg
+    return PostgresPlace(where)
 
 
 def _as_it_is(cells: Cells) -> Cells:

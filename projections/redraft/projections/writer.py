@@ -5,26 +5,31 @@ Several processes may write one file: each transaction reads the positions first
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import StoreUnusable
-from redraft.projections.positions import Mark, Positions
-from redraft.projections.projection import Projection, Table
+from redraft.projections.place import Cursor, Mark, Place, Session
+from redraft.projections.positions import Positions
+from redraft.projections.projection import Projection
 from redraft.projections.rows import Rows
 
 
 class Writer:
-    """Projects into an open file. Tables that are missing, or of an earlier version of a projection, are made anew."""
+    """Projects through a session. Tables that are missing, or of an earlier version of a projection, are made anew."""
 
-    def __init__(self, connection: sqlite3.Connection, projections: Iterable[Projection]) -> None:
-        self._connection = connection
+    def __init__(self, session: Session, place: Place, projections: Iterable[Projection]) -> None:
+        self._session = session
+        self._tables = place.tables
         self._projections = tuple(projections)
-        self._positions = Positions()
+        self._positions = Positions(place.tracks)
         check_names(self._projections)
-        self._rows = {table.name: Rows(table) for projection in self._projections for table in projection.tables}
+        self._rows = {
+            table.name: Rows(table, tables=self._tables)
+            for projection in self._projections
+            for table in projection.tables
+        }
         self._held: dict[str, Mark] = {}
         with self._transaction() as cursor:
             self._positions.create(cursor)
@@ -32,6 +37,7 @@ class Writer:
             for projection in self._projections:
                 if self._needs_tables(projection, marks.get(projection.name)):
                     self._make_anew(cursor, projection)
+                _check_tables(cursor, projection)
 
     def write(self, batch: Sequence[Recorded], after: int) -> int:
         """Projects events that follow the position `after`; returns the position reached.
@@ -69,28 +75,22 @@ class Writer:
             return lowest(self._positions.marks(cursor), self._projections)
 
     def close(self) -> None:
-        self._connection.close()
+        self._session.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Cursor]:
-        cursor = self._connection.cursor()
-        cursor.execute("BEGIN IMMEDIATE")
+    def _transaction(self) -> Iterator[Cursor]:
         try:
-            yield cursor
-            cursor.execute("COMMIT")
+            with self._session.transaction() as cursor:
+                yield cursor
         except BaseException:
             self._held = {}
-            if self._connection.in_transaction:
-                self._connection.rollback()
             raise
-        finally:
-            cursor.close()
 
     def _forget(self, projection: Projection) -> None:
         for table in projection.tables:
             self._rows[table.name].forget()
 
-    def _current_marks(self, cursor: sqlite3.Cursor) -> dict[str, Mark]:
+    def _current_marks(self, cursor: Cursor) -> dict[str, Mark]:
         """The marks as they are, having dropped what is held of rows that somebody else has written since."""
         marks = self._positions.marks(cursor)
         for projection in self._projections:
@@ -108,7 +108,7 @@ class Writer:
             )
         return mark is None or mark.version < projection.version
 
-    def _project(self, cursor: sqlite3.Cursor, projection: Projection, batch: Sequence[Recorded], mark: Mark) -> Mark:
+    def _project(self, cursor: Cursor, projection: Projection, batch: Sequence[Recorded], mark: Mark) -> Mark:
         news = [recorded for recorded in batch if recorded.position > mark.position]
         if not news:
             return mark
@@ -121,20 +121,13 @@ class Writer:
         self._positions.move(cursor, projection.name, news[-1].position)
         return Mark(mark.version, news[-1].position)
 
-    def _make_anew(self, cursor: sqlite3.Cursor, projection: Projection) -> None:
+    def _make_anew(self, cursor: Cursor, projection: Projection) -> None:
         for name in self._positions.tables(cursor, projection.name):
             cursor.execute(f"DROP TABLE {name}")
         for table in projection.tables:
-            _create(cursor, table)
+            self._tables.create(cursor, table)
         self._forget(projection)
         self._positions.reset(cursor, projection)
-
-
-def _create(cursor: sqlite3.Cursor, table: Table) -> None:
-    columns = ", ".join(f"{name} {kind}" for name, kind in table.columns.items())
-    cursor.execute(f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({', '.join(table.keys)})) WITHOUT ROWID")
-    for name, rest in table.indexes.items():
-        cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
 
 
 def lowest(marks: Mapping[str, Mark], projections: Iterable[Projection]) -> int:
@@ -151,3 +144,9 @@ def check_names(projections: Sequence[Projection]) -> None:
         twice = sorted({name for name in listed if listed.count(name) > 1})
         if twice:
             raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
+
+
+def _check_tables(cursor: Cursor, projection: Projection) -> None:
+    """Asks for every column by name: a table that is not as it was made is damage, found before anything is written."""
+    for table in projection.tables:
+        cursor.execute(f"SELECT {', '.join(table.columns)} FROM {table.name} LIMIT 0")  # noqa: S608 - checked names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,7 +15,7 @@ from redraft.app.cli.faults import FAILED, say
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import ask, events_of
-from redraft.events.errors import InputError, Tampered
+from redraft.events.errors import CodecError, InputError, Tampered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,14 +58,18 @@ def audit(
         raise InputError("--all goes with --verify alone; name one run to read or export it")
     if everything:
         return _verify_all(store, json=json)
-    events, count = ask(store, lambda log: _audited(log, run, path, verify=verify))
+    events, count, fault = ask(store, lambda log: _audited(log, run, path, verify=verify))
     if json:
-        print_json(_document(events, count, path, verify=verify))
+        print_json(_document(events, count, None if verify and fault else path, verify=verify))
+    elif verify and fault:
+        pass
     elif verify or path:
         _told(events, count, path, verify=verify)
     else:
         _history(events)
-    return 0
+    if fault:
+        say(fault)
+    return FAILED if fault else 0
 
 
 def _target(export: str) -> Path | None:
@@ -76,19 +81,20 @@ def _target(export: str) -> Path | None:
     return path
 
 
-async def _audited(log: House, text: str, path: Path | None, *, verify: bool) -> tuple[Sequence[Recorded], int]:
-    """The events of the run, and how many were verified. `verify` raises Tampered before anything is written."""
+async def _audited(log: House, text: str, path: Path | None, *, verify: bool) -> tuple[Sequence[Recorded], int, str]:
+    """The events of the run, how many were verified, and what is wrong. With `verify` nothing wrong is exported."""
     from redraft.projections.run_list import find_run
 
     run = (await find_run(log.views, text)).run
-    count = 0
+    count, fault = 0, ""
     if verify or path:
         try:
             count = await log.store.verify(run)
-        except Tampered:
-            if verify:
-                raise
-    events = await events_of(log, run)
+        except Tampered as error:
+            fault = str(error)
+    events = await _readable(log, run, fault)
+    if verify and fault:
+        return events, count, fault
     if path and path.suffix == ".html":
         from redraft.app.audit_page import render
 
@@ -97,7 +103,17 @@ async def _audited(log: House, text: str, path: Path | None, *, verify: bool) ->
         from redraft.app.audit_lines import exported
 
         _write(path, "".join(await exported(log.store, run)))
-    return events, count
+    return events, count, fault
+
+
+async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
+    """The events of a run; none when it is so damaged that they cannot be read, which is the fault then."""
+    try:
+        return await events_of(log, run)
+    except CodecError as error:
+        if not fault:
+            raise
+        raise Tampered(fault) from error
 
 
 def _write(path: Path, text: str) -> None:
@@ -112,7 +128,8 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise InputError(f"--export {path}: {error.strerror}; free some space, or name another file") from None
+        remedy = "see to its folder's permissions and free space, or name another file"
+        raise InputError(f"--export {path}: {error.strerror}; {remedy}") from None
 
 
 def _verify_all(store: str | None, *, json: bool) -> int:
@@ -128,14 +145,14 @@ def _verify_all(store: str | None, *, json: bool) -> int:
 
 async def _all_verified(log: House) -> tuple[dict[str, int], dict[str, str]]:
     """How many events of each run hold, and what is wrong with the others."""
-    runs: dict[str, None] = {}
+    runs: Counter[str] = Counter()
     async for batch in log.store.tail(0, follow=False):
-        runs.update(dict.fromkeys(event.run for event in batch))
+        runs.update(event.run for event in batch)
     found: dict[str, int] = {}
     faults: dict[str, str] = {}
-    for run in runs:
+    for run, rows in runs.items():
         try:
-            found[run] = await log.store.verify(run)
+            found[run] = await log.store.verify(run, rows)
         except Tampered as error:
             faults[run] = str(error)
     return found, faults

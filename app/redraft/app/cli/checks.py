@@ -14,8 +14,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from redraft.app.compose import PROJECTIONS
-from redraft.app.settings import Settings, views_path
-from redraft.events.errors import CodecError, StoreError, StoreUnusable, Tampered
+from redraft.app.settings import LOCAL, Settings, redacted, views_path
+from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
+from redraft.events.plan import Role
 from redraft.events.store import EventStore, open_store
 from redraft.projections.plain import counted
 from redraft.projections.projector import catch_up
@@ -45,43 +46,65 @@ class Check(msgspec.Struct, frozen=True, omit_defaults=True):
 
 async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
     """Every check, in order; those of the runs are left out when the store cannot be opened."""
+    from redraft.app.cli.broker_checks import broker_checks
+
+    actors: list[tuple[Role, str]] = []
     found = [_python(), *_packages(), _sqlite(), *_disk(settings)]
+    found += await _log(settings, actors, deep=deep)
+    return found + await broker_checks(settings, actors)
+
+
+async def _log(settings: Settings, actors: list[tuple[Role, str]], *, deep: bool) -> list[Check]:
+    """The checks of the store and what is in it; adds to `actors` those that its runs needed."""
     missing = _missing(settings)
     if missing is not None:
-        return [*found, missing]
+        return [missing]
+    found: list[Check] = []
     try:
         async with open_store(settings.store) as store:
-            found += [each async for each in _store(settings, store, deep=deep)]
-    except StoreUnusable as error:
+            found += [each async for each in _store(settings, store, actors, deep=deep)]
+    except (StoreUnusable, InputError) as error:
         found.append(Check("store", "fail", str(error)))
     except StoreError as error:
         found.append(Check("store", "fail", str(error), unreachable=True))
     return found
 
 
-async def _store(settings: Settings, store: EventStore, *, deep: bool) -> AsyncIterator[Check]:
+async def _store(
+    settings: Settings, store: EventStore, actors: list[tuple[Role, str]], *, deep: bool
+) -> AsyncIterator[Check]:
     head = await store.head()
-    yield Check("store", "ok", f"{settings.store}{_size(settings)}; {counted(head, 'event')}, last position {head}")
+    where = f"{redacted(settings.store)}{_size(settings)}"
+    yield Check("store", "ok", f"{where}; {counted(head, 'event')}, last position {head}")
     try:
         async with await open_views(views_path(settings.store), PROJECTIONS) as views:
             behind = head - views.position
             await catch_up(views, store)
             told = f"{counted(behind, 'event')} behind, now caught up" if behind > 0 else "up to date"
             yield Check("read models", "ok", told)
-            async for each in _runs(store, views, deep=deep):
+            async for each in _runs(settings, store, views, deep=deep):
                 yield each
+            actors += await _actors(settings, views)
     except (CodecError, Tampered) as error:
         yield Check("events", "fail", f"{error}; restore the store from a copy")
     except StoreError as error:
         yield Check("read models", "fail", str(error))
 
 
-async def _runs(store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
+async def _actors(settings: Settings, views: Views) -> list[tuple[Role, str]]:
+    """The actors whose queues the broker is asked about."""
+    from redraft.app.cli.broker_checks import actors_known
+
+    return await actors_known(views) if settings.bus != LOCAL else []
+
+
+async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
     ((total, ended),) = await views.query("SELECT count(*), count(ended) FROM runs")
     yield Check("runs", "ok", f"{total} in all, {ended} ended")
     overdue = await count_overdue(views, datetime.now(UTC))
     if overdue:
-        told = f"{counted(overdue, 'step')} past the due time; go on with them: redraft run --resume RUN"
+        remedy = "redraft run --resume RUN" if settings.bus == LOCAL else "redraft doctor --rebuild-broker"
+        told = f"{counted(overdue, 'step')} past the due time; go on with them: {remedy}"
         yield Check("steps", "warn", told)
     else:
         yield Check("steps", "ok", "none is overdue")
@@ -137,7 +160,7 @@ def _missing(settings: Settings) -> Check | None:
     path = _path(settings)
     if path is None or path.exists() or not _folder(path).is_dir():
         return None
-    return Check("store", "warn", f"{settings.store} is not there yet; `redraft run` makes it")
+    return Check("store", "warn", f"{redacted(settings.store)} is not there yet; `redraft run` makes it")
 
 
 def _path(settings: Settings) -> Path | None:

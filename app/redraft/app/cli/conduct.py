@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from redraft.actors.plan_paths import steps_in
-from redraft.app.cli.faults import FAILED, UNACCEPTED, say
+from redraft.app.cli.ending import tell_end
+from redraft.app.cli.faults import say
 from redraft.app.cli.interrupts import Interrupts, interrupts
 from redraft.app.cli.order import Given, Order, new_order, resumed_order
-from redraft.app.cli.output import print_json, print_text
 from redraft.app.compose import House, open_house
 from redraft.app.loop import run
 from redraft.app.outlets import Outlets
@@ -23,7 +23,6 @@ from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
 from redraft.app.settings import Settings, read_settings
 from redraft.events.domain_events import RunEnded
-from redraft.projections.plain import counted, outcome_text, score_text
 
 GRACE: Final = 10.0
 """Seconds that the steps under way have to end after the first signal; what they cost would be paid again."""
@@ -54,7 +53,8 @@ def conduct(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
             end = run(_conducted(settings, order, screen))
     if isinstance(end, Interrupted):
         return _told_to_resume(end, order, store, settings)
-    return _tell(end, order, json=json, quiet=quiet)
+    publishes = any(step.role == "publisher" for _, step in steps_in(order.plan.steps))
+    return tell_end(end, text=order.has_ended or not publishes, json=json, quiet=quiet)
 
 
 async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result | Interrupted:
@@ -125,28 +125,3 @@ def _told_to_resume(end: Interrupted, order: Order, store: str | None, settings:
         options = " ".join([*order.files, *([f"--store {shlex.quote(store)}"] if store else [])])
         say(f"interrupted; go on with: redraft run --resume {end.run} {options}".rstrip())
     return 128 + end.signal
-
-
-def _tell(result: Result, order: Order, *, json: bool, quiet: bool) -> int:
-    publishes = any(step.role == "publisher" for _, step in steps_in(order.plan.steps))
-    if json:
-        print_json(result)
-    elif result.draft and (order.has_ended or not publishes):
-        print_text(result.text)
-    if not quiet or result.outcome != "accepted":
-        if sys.stdout.isatty() and not json and result.draft and not result.text.endswith("\n"):
-            print(file=sys.stderr)  # noqa: T201 - the text ended in the middle of the terminal's line
-        say(_sentence(result))
-    match result.outcome:
-        case "accepted":
-            return 0
-        case "failed":
-            return FAILED
-        case _:
-            return UNACCEPTED
-
-
-def _sentence(result: Result) -> str:
-    score = f"score {score_text(result.score)}" if result.score is not None else "no score"
-    what = f"{outcome_text(result.outcome)}, {score}, {counted(result.iterations, 'iteration')}, run {result.run}"
-    return f"{what}: {result.reason}"

@@ -1,16 +1,23 @@
-"""`redraft doctor`: whether all that Redraft needs is there and in order."""
+"""`redraft doctor`: whether all that Redraft needs is there and in order. It also fills an emptied broker again."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from redraft.app.cli.faults import FAILED
-from redraft.app.cli.options import JsonOption, StoreOption
-from redraft.app.cli.output import out, print_json
+from redraft.app.cli.options import BusOption, JsonOption, StoreOption
+from redraft.app.cli.output import out, print_json, print_line
 
-EXAMPLE: Final = "Example: redraft doctor --deep"
+EXAMPLE: Final = """\b
+Examples:
+  redraft doctor --deep
+  redraft doctor --rebuild-broker
+"""
+
+if TYPE_CHECKING:
+    from redraft.app.settings import Settings
 
 _UNREACHABLE: Final = 5
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -18,19 +25,28 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 def doctor(
     deep: Annotated[bool, typer.Option("--deep", help="Verify every run, not only the newest.")] = False,
+    rebuild_broker: Annotated[
+        bool, typer.Option("--rebuild-broker", help="Send again all that is open, for a broker that lost its data.")
+    ] = False,
     store: StoreOption = None,
+    bus: BusOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Check the store, the runs, the versions and the disk.
+    """Check the store, the runs, the broker, the versions and the disk.
 
-    Each line is ok, warn or fail. Exit codes: 0 nothing fails, 1 something does, 5 the store cannot be reached.
+    Each line is ok, warn or fail. Exit codes: 0 nothing fails, 1 something does, 5 store or broker cannot be reached.
     """
     import asyncio
 
     from redraft.app.cli.checks import checks_of
+    from redraft.app.logs import libraries
     from redraft.app.settings import read_settings
 
-    found = asyncio.run(checks_of(read_settings(store=store), deep=deep))
+    settings = read_settings(store=store, bus=bus)
+    if rebuild_broker:
+        return _rebuilt(settings, json=json)
+    with libraries():
+        found = asyncio.run(checks_of(settings, deep=deep))
     if json:
         print_json({"ok": all(each.level != "fail" for each in found), "checks": found})
     else:
@@ -42,3 +58,21 @@ def doctor(
     if any(each.unreachable for each in found):
         return _UNREACHABLE
     return FAILED if any(each.level == "fail" for each in found) else 0
+
+
+def _rebuilt(settings: Settings, *, json: bool) -> int:
+    import asyncio
+
+    from redraft.app.cli.reading import refuse_missing
+    from redraft.app.deployment import rebuild_broker
+    from redraft.app.logs import libraries
+    from redraft.projections.plain import counted
+
+    refuse_missing(settings.store)
+    with libraries():
+        sent = asyncio.run(rebuild_broker(settings))
+    if json:
+        print_json({"sent_again": sent})
+    else:
+        print_line(f"{counted(sent, 'open request')} sent again")
+    return 0

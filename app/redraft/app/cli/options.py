@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -11,7 +12,16 @@ StoreOption: TypeAlias = Annotated[
     typer.Option(
         "--store",
         metavar="URL",
-        help="Where the events are: sqlite:///path (default: REDRAFT_STORE, else in your data folder).",
+        help="Where the events are: sqlite:///path or postgresql://… (default: REDRAFT_STORE, else your data folder).",
+        show_default=False,
+    ),
+]
+BusOption: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bus",
+        metavar="URL",
+        help="The broker: amqp://user:password@host:5672/ (default: REDRAFT_BUS, where a password is safer).",
         show_default=False,
     ),
 ]
@@ -20,3 +30,16 @@ RunArgument: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, or the start or end of it, or `last`."),
 ]
+PATIENCE: Final = 60.0
+"""For how many seconds servers are tried at the start, unless told otherwise."""
+
+PatienceOption: TypeAlias = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0, help="For how long servers are tried at the start.")
+]
+HealthOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="A file that is touched every 5 s while all is well.", show_default=False),
+]
+TiedOption: TypeAlias = Annotated[bool, typer.Option("--tied", hidden=True, help="End when standard input ends.")]
+NameOption: TypeAlias = Annotated[str, typer.Option("--name", hidden=True, help="What it is called in the log.")]
+JsonLogOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Log JSON lines, on a terminal too.")]

@@ -36,7 +36,7 @@ def ask(store: str | None, question: Callable[[House], Awaitable[T]]) -> T:
 def refuse_missing(url: str) -> None:
     """Raises StoreError when a URL names a file that is not there."""
     scheme, _, path = url.partition(":///")
-    if scheme == "sqlite" and path and not Path(path).exists():
+    if scheme == "sqlite" and path and not (Path(path).exists() and Path(path).stat().st_size):
         raise StoreError(f"there is no store {path} yet; `redraft run` makes it, or name another one with --store")
 
 

@@ -7,7 +7,23 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli import audit, contract, diff, doctor, log, plan, rebuild, run, runs, show
+from redraft.app.cli import (
+    audit,
+    contract,
+    coordinator,
+    diff,
+    doctor,
+    log,
+    parked,
+    plan,
+    rebuild,
+    run,
+    runs,
+    show,
+    submit,
+    up,
+    worker,
+)
 from redraft.app.cli.faults import USAGE, exit_code_of
 
 APP: Final = typer.Typer(
@@ -28,6 +44,11 @@ APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
+APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
+APP.command("up", epilog=up.EXAMPLE)(up.up)
+APP.command("coordinator", epilog=coordinator.EXAMPLE)(coordinator.coordinator)
+APP.command("worker", epilog=worker.EXAMPLE)(worker.worker)
+APP.add_typer(parked.APP, name="parked")
 APP.command("contract", epilog=contract.EXAMPLE)(contract.contract)
 
 

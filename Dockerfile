@@ -1,0 +1,27 @@
+# One image for every role: coordinator, generator, critic, refiner, publisher.
+#   docker build --tag redraft:0.1.0 .
+ARG PYTHON=3.11
+
+FROM python:${PYTHON}-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md ./
+COPY events events
+COPY actors actors
+COPY projections projections
+COPY app app
+RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
+COPY constraints.txt ./
+RUN python -m venv --without-pip /opt/redraft \
+    && pip --python /opt/redraft/bin/python install --no-cache-dir --constraint constraints.txt /wheel/*.whl
+
+FROM python:${PYTHON}-slim
+RUN useradd --uid 10001 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin redraft
+COPY --from=build /opt/redraft /opt/redraft
+ENV PATH=/opt/redraft/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+# The example's actors, so that the image works as it is. Mount or copy your own modules here.
+COPY examples/article.py /actors/
+WORKDIR /actors
+USER 10001:10001
+HEALTHCHECK --interval=30s --timeout=20s --start-period=60s CMD ["redraft", "doctor"]
+ENTRYPOINT ["redraft"]
+CMD ["--help"]

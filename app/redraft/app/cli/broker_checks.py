@@ -1,0 +1,82 @@
+"""The checks of `redraft doctor` that ask the broker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, cast
+
+from redraft.app.cli.checks import Check
+from redraft.app.deployment import open_survey
+from redraft.app.settings import LOCAL, Settings
+from redraft.events.bus import INBOX, work_queue
+from redraft.events.errors import BusError, InputError
+from redraft.events.plan import Role
+from redraft.events.rabbit_survey import PARKED, Survey
+from redraft.projections.plain import counted, plain
+from redraft.projections.views import Views
+
+MOST: Final = 200
+"""How many actors' queues are looked at, those that were needed last."""
+
+_OLDEST: Final = (3, 10)
+
+
+async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) -> list[Check]:
+    """Whether the broker is there, and what waits in its queues; nothing for `local:`."""
+    if settings.bus == LOCAL:
+        return []
+    found: list[Check] = []
+    try:
+        async with open_survey(settings) as survey:
+            async for check in _asked(survey, actors):
+                found.append(check)  # noqa: PERF401 - what was found before an error counts
+    except InputError as error:
+        found.append(Check("broker", "fail", str(error)))
+    except BusError as error:
+        found.append(Check("broker", "fail", f"{error}; start it, or mend REDRAFT_BUS", unreachable=True))
+    return found
+
+
+async def actors_known(views: Views) -> list[tuple[Role, str]]:
+    """The actors that steps were asked of, those that were needed last first."""
+    sql = f"SELECT role, actor FROM steps GROUP BY role, actor ORDER BY max(position) DESC LIMIT {MOST}"  # noqa: S608
+    return await views.read(_seat, sql)
+
+
+async def _asked(survey: Survey, actors: Sequence[tuple[Role, str]]) -> AsyncIterator[Check]:
+    yield _version(await survey.server(), survey.where)
+    missing = await survey.missing()
+    if missing:
+        yield Check("topology", "warn", f"not there yet: {', '.join(missing)}; a coordinator makes it all")
+    else:
+        yield Check("topology", "ok", "exchanges, inbox, parking and event stream are there")
+    yield await _served(survey, INBOX, "start `redraft coordinator`")
+    for role, actor in actors:
+        yield await _served(survey, work_queue(role, actor), f"start `redraft worker` for the {role} {plain(actor)}")
+    parked = await survey.queue(PARKED)
+    if parked and parked.waiting:
+        told = f"{counted(parked.waiting, 'message')} set aside; see `redraft parked list`"
+        yield Check("parked", "warn", told)
+    else:
+        yield Check("parked", "ok", "nothing is set aside")
+
+
+def _version(server: str, where: str) -> Check:
+    told = f"{server} at {where}"
+    number = server.rpartition(" ")[2].split(".")
+    known = tuple(int(part) for part in number[:2] if part.isdecimal())
+    if known and known < _OLDEST:
+        return Check("broker", "fail", f"{told}; Redraft needs RabbitMQ 3.10 or later")
+    return Check("broker", "ok", told)
+
+
+async def _served(survey: Survey, queue: str, remedy: str) -> Check:
+    depth = await survey.queue(queue)
+    if depth is None:
+        return Check("queue", "warn", f"{plain(queue)} is not there yet; {remedy}")
+    told = f"{plain(queue)}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
+    return Check("queue", "ok", told) if depth.consumers else Check("queue", "warn", f"{told}; {remedy}")
+
+
+def _seat(cells: Sequence[object]) -> tuple[Role, str]:
+    return cast("Role", str(cells[0])), str(cells[1])

@@ -1,0 +1,46 @@
+"""`redraft coordinator`: one process that decides, records, and passes on what was recorded."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redraft.app.cli.options import (
+    PATIENCE,
+    BusOption,
+    HealthOption,
+    JsonLogOption,
+    NameOption,
+    PatienceOption,
+    StoreOption,
+    TiedOption,
+)
+
+EXAMPLE: Final = "Example: REDRAFT_STORE=postgresql://… REDRAFT_BUS=amqp://… redraft coordinator"
+
+
+def coordinator(
+    store: StoreOption = None,
+    bus: BusOption = None,
+    health_file: HealthOption = None,
+    patience: PatienceOption = PATIENCE,
+    json: JsonLogOption = False,
+    tied: TiedOption = False,
+    name: NameOption = "coordinator",
+) -> int:
+    """Decide for every run, record it, and send the workers their requests.
+
+    Any number may run on one store: one of them passes on what was recorded, and another takes over by itself.
+    Exit codes: 0 told to end, 2 wrong input, 5 the store or broker could not be reached at the start.
+    """
+    from redraft.app.cli.process import Serving, serve
+    from redraft.app.deployment import coordinate, require_broker
+    from redraft.app.settings import read_settings, redacted
+
+    settings = read_settings(store=store, bus=bus, log="json" if json else None)
+    require_broker(settings)
+
+    async def part(serving: Serving) -> None:
+        given = serving.ready, serving.log
+        await coordinate(settings, *given, drain=serving.drain, patience=patience, health=health_file)
+
+    return serve(settings, name, part, tied=tied, store=redacted(settings.store), bus=redacted(settings.bus))

@@ -1,0 +1,118 @@
+"""`redraft submit`: a run for a deployment, from anywhere that reaches its broker."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from redraft.app.cli.options import BusOption, JsonOption, StoreOption
+
+if TYPE_CHECKING:
+    from redraft.app.client import Client
+    from redraft.app.progress import Screen
+    from redraft.app.result import Result
+    from redraft.app.settings import Settings
+    from redraft.events.content import Brief
+    from redraft.events.plan import Plan
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft submit article.py:article "Why tides exist"
+  redraft submit plan.yaml notes.md --key notes-7 --wait --json
+"""
+
+
+def submit(
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="prose, code, file.py:name, or plan.yaml.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, - for standard input, or the text itself.")],
+    key: Annotated[str, typer.Option(help="The same key is the same run, however often it is submitted.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and tell it as `run` does.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
+    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
+    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+) -> int:
+    """Send a run to a deployment and print its id. Its actors are not needed here, and without --wait no store.
+
+    With --wait the final draft is printed instead. Exit codes: 0 submitted or accepted, 1 failed, 2 wrong input,
+    3 ended without acceptance, 5 the broker or store cannot be reached, 130 interrupted (the run goes on).
+    """
+    from redraft.app.briefs import read_brief
+    from redraft.app.cli.ending import tell_end
+    from redraft.app.cli.output import print_json, print_line
+    from redraft.app.deployment import require_broker
+    from redraft.app.logs import libraries
+    from redraft.app.loop import run
+    from redraft.app.outlets import refuse_folder
+    from redraft.app.progress import Screen
+    from redraft.app.settings import read_settings
+    from redraft.app.sources import override, read_source
+
+    settings = read_settings(store=store, bus=bus)
+    require_broker(settings)
+    brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
+    found = read_source(workflow)
+    refuse_folder(found.plan, found.actors)
+    plan = override(found.plan, until, max_iterations)
+    with libraries():
+        if wait:
+            end = run(_waited(settings, plan, brief, key, Screen(sys.stderr, quiet=quiet)))
+            return end if isinstance(end, int) else tell_end(end, text=True, json=json, quiet=quiet)
+        submitted = run(_submitted(settings, plan, brief, key))
+    if json:
+        print_json({"run": submitted})
+    else:
+        print_line(submitted)
+    return 0
+
+
+async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str) -> str:
+    from redraft.app.deployment import open_client
+
+    async with open_client(settings, reads=False) as client:
+        return await client.submit(plan, brief, key=key, by="redraft submit")
+
+
+async def _waited(settings: Settings, plan: Plan, brief: Brief, key: str, screen: Screen) -> Result | int:
+    """The result of the run, or the exit code of the signal that came before it."""
+    from redraft.app.cli.faults import say
+    from redraft.app.cli.interrupts import interrupts
+    from redraft.app.deployment import open_client, open_log_of
+
+    with interrupts() as signals:
+        async with open_log_of(settings) as store:
+            after = await store.head()
+        async with open_client(settings) as client:
+            run = await client.submit(plan, brief, key=key, by="redraft submit")
+            screen.show(f"run {run} is submitted", "waiting")
+            if (ended := await client.result(run)) is not None:
+                return ended
+            watching = asyncio.create_task(_watched(client, run, after, screen))
+            try:
+                await asyncio.wait({watching, signals.first}, return_when=asyncio.FIRST_COMPLETED)
+                if watching.done():
+                    await watching
+                    return await client.wait(run)
+            finally:
+                watching.cancel()
+                screen.pause()
+    say(f"interrupted; the run goes on: redraft show {run}")
+    return 128 + signals.number
+
+
+async def _watched(client: Client, run: str, after: int, screen: Screen) -> None:
+    """Shows what happens until the run has ended."""
+    from redraft.app.progress import Progress
+    from redraft.events.domain_events import RunEnded
+
+    progress = Progress()
+    async for event in client.subscribe(after, run=run):
+        screen.show(progress.note(event), progress.status)
+        if isinstance(event.data, RunEnded):
+            return

@@ -1,0 +1,167 @@
+"""Several processes on one machine: each is started again when it dies, all of them write one log, all end together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, TextIO
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from redraft.app.cli.interrupts import Interrupts
+
+SHORTEST: Final = 0.5
+LONGEST: Final = 30.0
+"""Seconds between two starts of a process that dies again and again."""
+
+SOUND: Final = 30.0
+"""Seconds after which a process that lived so long is started again at once."""
+
+KILLED_AFTER: Final = 5.0
+"""Seconds that processes which were told to stop at once have for it."""
+
+HOPELESS: Final = frozenset({2, 5})
+"""Exit codes at the first start that nothing will change: wrong input, and servers that were tried for long enough."""
+
+_LINE: Final = 64 * 1024
+
+
+class Child(msgspec.Struct, frozen=True):
+    """A process: what it is called in the log, and its command line."""
+
+    name: str
+    command: Sequence[str]
+
+
+class Supervisor:
+    """Runs children. Their standard error becomes lines of `stream`: each begins with the name of its process or,
+    where they are JSON, names it already.
+    """
+
+    def __init__(
+        self,
+        children: Sequence[Child],
+        environment: Mapping[str, str],
+        stream: TextIO,
+        log: FilteringBoundLogger,
+        *,
+        as_json: bool,
+    ) -> None:
+        self._children = children
+        self._environment = dict(environment)
+        self._stream = stream
+        self._log = log
+        self._json = as_json
+        self._width = max(len(child.name) for child in children)
+        self._running: dict[str, Process] = {}
+        self._draining = asyncio.Event()
+        self._code = 0
+
+    async def run(self, signals: Interrupts) -> int:
+        """Runs all until a signal came, or one could not do anything from the start; gives the exit code.
+
+        The first signal lets each end what it does, the second stops them.
+        """
+        async with asyncio.TaskGroup() as group:
+            for child in self._children:
+                group.create_task(self._kept_running(child))
+            guard = asyncio.create_task(self._guard(signals))
+            await self._draining.wait()
+            for process in self._running.values():
+                _drain(process)
+        guard.cancel()
+        return self._code
+
+    async def _guard(self, signals: Interrupts) -> None:
+        await signals.first
+        self._log.info("draining", processes=len(self._running))
+        self._draining.set()
+        await signals.second
+        self._code = 128 + signals.number
+        self._tell(signal.SIGTERM)
+        await asyncio.sleep(KILLED_AFTER)
+        self._tell(signal.SIGKILL)
+
+    def _tell(self, number: int) -> None:
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def _kept_running(self, child: Child) -> None:
+        clock = asyncio.get_running_loop().time
+        wait, first = SHORTEST, True
+        while not self._draining.is_set():
+            began = clock()
+            code = await self._once(child)
+            if self._draining.is_set():
+                return
+            if first and code in HOPELESS:
+                self._log.error("cannot start", died=child.name, code=code)
+                self._code = code
+                self._draining.set()
+                return
+            wait = SHORTEST if clock() - began > SOUND else min(wait * 2, LONGEST)
+            self._log.warning("died, starts again", died=child.name, code=code, seconds=wait)
+            first = False
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._draining.wait()
+
+    async def _once(self, child: Child) -> int:
+        """Runs the process to its end; gives its exit code, negative for a signal."""
+        process = await asyncio.create_subprocess_exec(
+            *child.command, stdin=PIPE, stderr=PIPE, env=self._environment, start_new_session=True
+        )
+        self._running[child.name] = process
+        if self._draining.is_set():
+            _drain(process)
+        try:
+            assert process.stderr is not None  # noqa: S101 - it was asked for
+            async for line in _lines(process.stderr):
+                self._write(child.name, line)
+            return await process.wait()
+        except asyncio.CancelledError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            raise
+        finally:
+            del self._running[child.name]
+
+    def _write(self, name: str, line: str) -> None:
+        told = _as_json(name, line) if self._json else f"{name:<{self._width}} | {line}"
+        with suppress(BrokenPipeError):
+            self._stream.write(f"{told}\n")
+            self._stream.flush()
+
+
+def _drain(process: Process) -> None:
+    """Ends its standard input, which it takes for the first signal."""
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[str]:
+    """What a process writes, line by line; a line that never ends is cut."""
+    rest = b""
+    while chunk := await stream.read(_LINE):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.decode(errors="replace")
+        if len(rest) > _LINE:
+            yield rest.decode(errors="replace")
+            rest = b""
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def _as_json(name: str, line: str) -> str:
+    """A line of the log as it is, and any other as one."""
+    with suppress(ValueError):
+        if isinstance(json.loads(line), dict):
+            return line
+    return json.dumps({"process": name, "event": line}, ensure_ascii=False)

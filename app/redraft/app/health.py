@@ -1,0 +1,71 @@
+"""A file that supervisors look at: it is there and fresh as long as the process serves and reaches its servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from redraft.events.errors import BusError, InputError, StoreError
+
+EVERY: Final = 5.0
+"""Seconds between two touches."""
+
+_ANSWER: Final = 10.0
+
+
+@asynccontextmanager
+async def health_file(
+    path: Path | None, ping: Callable[[], Awaitable[None]], log: FilteringBoundLogger, every: float = EVERY
+) -> AsyncIterator[None]:
+    """Touches the file every so many seconds in which `ping` succeeds, while the block lasts; then takes it away.
+
+    Nothing is done without a path. Raises InputError when the file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    await _touch(path)
+    touching = asyncio.create_task(_kept_fresh(path, ping, log, every))
+    try:
+        yield
+    finally:
+        touching.cancel()
+        with suppress(asyncio.CancelledError):
+            await touching
+        await asyncio.to_thread(path.unlink, missing_ok=True)
+
+
+async def _kept_fresh(path: Path, ping: Callable[[], Awaitable[None]], log: FilteringBoundLogger, every: float) -> None:
+    well = True
+    while True:
+        fault = await _fault(path, ping)
+        if fault and well:
+            log.warning("not healthy", error=fault)
+        elif not fault and not well:
+            log.info("healthy again")
+        well = not fault
+        await asyncio.sleep(every)
+
+
+async def _fault(path: Path, ping: Callable[[], Awaitable[None]]) -> str:
+    try:
+        async with asyncio.timeout(_ANSWER):
+            await ping()
+        await _touch(path)
+    except (BusError, StoreError, InputError) as error:
+        return str(error)
+    except TimeoutError:
+        return f"no answer within {_ANSWER:g} seconds"
+    return ""
+
+
+async def _touch(path: Path) -> None:
+    try:
+        await asyncio.to_thread(path.touch)
+    except OSError as error:
+        raise InputError(f"--health-file {path}: {error.strerror}; name a file in a folder that is there") from None

@@ -1,0 +1,123 @@
+"""What was parked reaches the coordinator as a failed step, so that no run waits for what will not come.
+
+A request that was parked (nobody could read it, or it was delivered too often) is answered in its worker's place: the
+step failed, kind `lost`, to be tried again as the plan says. So is a parked answer, for the request that it belongs to.
+The letter itself stays parked, for people to look at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+
+from structlog.typing import FilteringBoundLogger
+
+from redraft.events.bus import INBOX, Bus, Letter, Parked
+from redraft.events.codec import decode_work, encode_message
+from redraft.events.commands import WORK_NAMES, Failed
+from redraft.events.domain_events import StepRequested
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import CodecError, StoreError
+
+EVERY: Final = 5.0
+"""Seconds between two looks at how much is parked."""
+
+AT_LEAST_EVERY: Final = 600.0
+"""Seconds after which the letters are looked at though their number is the same."""
+
+_LONGEST: Final = 500
+_REQUESTS: Final = frozenset(WORK_NAMES.values())
+
+
+class Log(Protocol):
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+
+class LostSteps:
+    """Looks at what is parked on a bus. `new_id` makes the ids of its messages."""
+
+    def __init__(self, store: Log, bus: Bus, new_id: Callable[[], str], log: FilteringBoundLogger) -> None:
+        self._store = store
+        self._bus = bus
+        self._new_id = new_id
+        self._log = log
+        self._told: set[str] = set()
+
+    async def run(self, count: Callable[[], Awaitable[int]], every: float = EVERY) -> None:
+        """Looks now and whenever the `count` of what is parked has changed, until it is cancelled.
+
+        To look is dear where the letters are on a server: all of them are fetched. To count is not.
+        """
+        clock = asyncio.get_running_loop().time
+        seen, looked = 0, clock()
+        while True:
+            there = await count()
+            if there and (there != seen or clock() - looked > AT_LEAST_EVERY):
+                await self.look()
+                looked = clock()
+            seen = there
+            await asyncio.sleep(every)
+
+    async def look(self) -> int:
+        """Tells the coordinator of each request that is parked and was not told of; gives the number of them."""
+        parked = await self._bus.parked()
+        self._told &= {each.id for each in parked}
+        fresh = [each for each in parked if each.id not in self._told]
+        letters: list[Letter] = []
+        for each in fresh:
+            self._log.warning(
+                "parked", id=each.id, queue=each.queue, name=each.letter.name, run=each.letter.run, reason=each.reason
+            )
+            failed = await self._failed(each)
+            if failed is not None:
+                letters.append(self._letter(failed, each))
+        if letters:
+            await self._bus.publish(INBOX, letters)
+        self._told |= {each.id for each in fresh}
+        return len(letters)
+
+    async def _failed(self, parked: Parked) -> Failed | None:
+        try:
+            return _of_request(parked) or _of_run(parked, await self._events(parked.letter.run))
+        except CodecError:  # a run of a later version of Redraft is its coordinator's
+            return None
+
+    async def _events(self, run: str) -> Sequence[Recorded]:
+        try:
+            return await self._store.read(run) if run and run.isprintable() else ()
+        except StoreError as error:
+            if run:
+                raise
+            self._log.warning("not read", run=run, error=str(error))
+            return ()
+
+    def _letter(self, failed: Failed, parked: Parked) -> Letter:
+        name, body = encode_message(failed)
+        came = parked.letter.origin
+        return Letter(name, body, Origin(self._new_id(), "coordinator", came.id, failed.run, came.trace), failed.run)
+
+
+def _of_request(parked: Parked) -> Failed | None:
+    """The failure of a request that can be read."""
+    if parked.letter.name not in _REQUESTS:
+        return None
+    try:
+        request = decode_work(parked.letter.name, parked.letter.body).request
+    except CodecError:
+        return None
+    return Failed(request.run, request.path, request.attempt, "lost", _said(parked))
+
+
+def _of_run(parked: Parked, events: Sequence[Recorded]) -> Failed | None:
+    """The failure of the request that this letter is, or answers: it names the event that asked for it."""
+    came = parked.letter.origin
+    cause = came.causation if parked.queue == INBOX else came.id
+    asked = next((each for each in events if each.id == cause and isinstance(each.data, StepRequested)), None)
+    if asked is None or not isinstance(asked.data, StepRequested):
+        return None
+    return Failed(asked.run, asked.data.path, asked.data.attempt, "lost", _said(parked))
+
+
+def _said(parked: Parked) -> str:
+    return f"set aside from {parked.queue or 'an unknown queue'} as {parked.id}: {parked.reason}"[:_LONGEST]

@@ -1,0 +1,153 @@
+"""Our tables in a PostgreSQL database: that they are ours before anything is written, and how they are laid out.
+
+The events lie in the table of the `eventsourcing` library, with the same columns, so that any program built on it can
+read them. They come in by one function, `redraft_append`, and nothing changes them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+from psycopg.rows import DictRow, tuple_row
+from psycopg.sql import SQL, Composed, Identifier
+
+from redraft.events.errors import StoreUnusable
+from redraft.events.postgres_connection import Database
+
+SCHEMA_VERSION: Final = 1
+"""The version of the tables that this version of Redraft makes, kept in the table `redraft_schema`."""
+
+EVENTS: Final = "stored_events"
+RELAY: Final = "redraft_relay"
+APPLICATION: Final = 0x52446674
+"""The first key of our advisory locks: "RDft". The second is 0 while tables are made, else a table's oid."""
+
+VERSION_TABLE: Final = "redraft_schema"
+_OWN_SCHEMA: Final = "CREATE SCHEMA redraft, and add ?options=-csearch_path%3Dredraft to the URL"
+
+_TABLES: Final = """
+    CREATE TABLE {version} (version integer NOT NULL);
+
+    CREATE TABLE {events} (
+        originator_id text NOT NULL,
+        originator_version bigint NOT NULL,
+        topic text NOT NULL,
+        state bytea NOT NULL,
+        notification_id bigint NOT NULL,
+        PRIMARY KEY (originator_id, originator_version)
+    );
+
+    CREATE UNIQUE INDEX ON {events} (notification_id);
+
+    CREATE FUNCTION {append} (runs text[], versions bigint[], topics text[], states bytea[])
+    RETURNS bigint LANGUAGE plpgsql AS $body$
+    DECLARE head bigint;
+    BEGIN
+        -- The lock makes the order of positions that of commits, so that who follows the log passes over none. Each
+        -- statement sees what was committed when it began, so that the positions have no gaps.
+        PERFORM pg_advisory_xact_lock({application}, {events_name}::regclass::oid::integer);
+        SELECT coalesce(max(notification_id), 0) INTO head FROM {events};
+        INSERT INTO {events} (originator_id, originator_version, topic, state, notification_id)
+            SELECT run, version, topic, state, head + nth
+            FROM unnest(runs, versions, topics, states) WITH ORDINALITY AS given (run, version, topic, state, nth);
+        head := head + cardinality(runs);
+        PERFORM pg_notify('redraft_' || {events_name}::regclass::oid, head::text);
+        RETURN head;
+    END $body$;
+
+    CREATE FUNCTION {refuse} () RETURNS trigger LANGUAGE plpgsql AS $body$
+    BEGIN
+        RAISE EXCEPTION 'events are never changed: % is refused', TG_OP;
+    END $body$;
+
+    CREATE TRIGGER redraft_refuse BEFORE UPDATE OR DELETE OR TRUNCATE ON {events}
+        FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
+    ALTER TABLE {events} ENABLE ALWAYS TRIGGER redraft_refuse;
+
+    CREATE TABLE {relay} (epoch bigint NOT NULL, position bigint NOT NULL);
+    INSERT INTO {relay} VALUES (0, 0);
+
+    INSERT INTO {version} VALUES ({number});
+"""
+_OURS: Final = """
+    FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f')
+    AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e')
+"""
+"""Tables and views of our schema, but for those of extensions."""
+
+
+def prepare(database: Database) -> str:
+    """Makes sure that there are tables of ours in the first schema of the search path, and gives the schema's name.
+
+    Raises StoreUnusable, with nothing written, when the database is not ours; StoreError when it cannot be reached,
+    or our tables cannot be made. A database that has them is only read.
+    """
+    try:
+        with database.connect() as connection:
+            schema = _schema(connection, database.where)
+            if not _is_ours(connection, schema, database.where):
+                with connection.transaction():
+                    _lay_out(connection, schema, database.where)
+    except psycopg.Error as error:
+        raise database.unreadable(error) from None
+    return schema
+
+
+def _schema(connection: psycopg.Connection[DictRow], where: str) -> str:
+    asked = "SELECT current_schema(), current_setting('server_encoding'), current_setting('search_path')"
+    schema, encoding, path = _one(connection, SQL(asked).format()) or ("", "", "")
+    if encoding != "UTF8":
+        raise StoreUnusable(f"store {where} is a database in {encoding}; name one that is in UTF8")
+    if not schema:
+        raise StoreUnusable(f"store {where} has no schema {path}; CREATE SCHEMA, or name another")
+    return str(schema)
+
+
+def _is_ours(connection: psycopg.Connection[DictRow], schema: str, where: str) -> bool:
+    """Whether our tables are there; raises StoreUnusable for those of a later version."""
+    there = f"SELECT 1 {_OURS} AND relname = %s"
+    if connection.execute(there, (VERSION_TABLE,)).fetchone() is None:
+        return False
+    table = Identifier(schema, VERSION_TABLE)
+    made = connection.execute(SQL("SELECT max(version) AS version FROM {}").format(table)).fetchone()
+    version = made["version"] if made else None
+    if version is None or version > SCHEMA_VERSION:
+        raise StoreUnusable(
+            f"store {where} was written by a later version of Redraft (its schema is {version}, ours "
+            f"{SCHEMA_VERSION}); upgrade Redraft, or name another database"
+        )
+    return True
+
+
+def _lay_out(connection: psycopg.Connection[DictRow], schema: str, where: str) -> None:
+    connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))
+    if _is_ours(connection, schema, where):
+        return  # somebody else made them meanwhile
+    stranger = _one(connection, SQL(f"SELECT relname {_OURS} ORDER BY 1 LIMIT 1").format())
+    if stranger is not None:
+        raise StoreUnusable(
+            f"store {where} is the database of another program (schema {schema} holds {stranger[0]}); "
+            f"name another, or give Redraft a schema: {_OWN_SCHEMA}"
+        )
+    connection.execute(_tables(schema))
+
+
+def _tables(schema: str) -> Composed:
+    events = Identifier(schema, EVENTS)
+    return SQL(_TABLES).format(
+        version=Identifier(schema, VERSION_TABLE),
+        events=events,
+        events_name=events.as_string(),
+        relay=Identifier(schema, RELAY),
+        append=Identifier(schema, "redraft_append"),
+        refuse=Identifier(schema, "redraft_refuse"),
+        application=APPLICATION,
+        number=SCHEMA_VERSION,
+    )
+
+
+def _one(connection: psycopg.Connection[DictRow], query: Composed) -> tuple[object, ...] | None:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query).fetchone()

@@ -1,0 +1,169 @@
+"""The bus of many machines: RabbitMQ, by aio-pika. What lies where is in `rabbit_topology`, how messages look in
+`rabbit_letters`.
+
+A letter is safe once `publish` returns: a quorum queue has confirmed it. Every letter arrives at least once; one that
+was sent again, because nothing was heard of the first time, arrives with a `count` above 1. Letters of one `publish`
+keep their order unless something failed in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, Self
+from uuid import uuid4
+
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Letter, Parked
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError
+from redraft.events.rabbit_address import Address, read_address
+from redraft.events.rabbit_consumer import Held, RabbitConsumer
+from redraft.events.rabbit_letters import letter_headers
+from redraft.events.rabbit_lifetime import Lifetime
+from redraft.events.rabbit_link import Link
+from redraft.events.rabbit_parking import Parking
+from redraft.events.rabbit_publisher import Outgoing, Place, Publisher
+from redraft.events.rabbit_room import Room
+from redraft.events.rabbit_stream import Stream, announce
+from redraft.events.rabbit_topology import PREFIX, Names, Topology
+
+CAPACITY: Final = 10_000
+"""How many letters wait in a queue before publishers wait, unless the bus is told otherwise."""
+
+PATIENCE: Final = 60.0
+"""For how many seconds a server that was reached before is tried again, unless the bus is told otherwise."""
+
+
+def open_rabbit_bus(
+    url: str,
+    *,
+    delivery_limit: int = DELIVERY_LIMIT,
+    prefix: str = PREFIX,
+    capacity: int = CAPACITY,
+    patience: float = PATIENCE,
+) -> RabbitBus:
+    """The bus on the server of a URL: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS (`read_address`).
+
+    `delivery_limit` (at least 1) is how often a letter is delivered before it is parked, the same for all who use the
+    server. `prefix` is what names on the server begin with. Raises InputError for a URL or number that cannot be used.
+    It connects when it is entered (BusError when that fails) or first used.
+    """
+    for what, number in [("delivery_limit", delivery_limit), ("capacity", capacity)]:
+        if number < 1:
+            raise InputError(f"{what} is {number}: it must be at least 1")
+    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex)
+
+
+class RabbitBus:
+    """All of it is used from one event loop. It has two connections: when the server is short of memory or disk it
+    stops those that publish, and consumers go on.
+
+    While the server is away, every call waits for it, for `patience` seconds; then it raises BusError, as does every
+    call after `close`. Publishers wait while `capacity` letters wait in the queue: what each sees is a moment old, so
+    several of them together may put some more.
+    """
+
+    def __init__(
+        self, address: Address, names: Names, delivery_limit: int, capacity: int, patience: float, token: str
+    ) -> None:
+        self._names = names
+        self._limit = delivery_limit
+        self._capacity = capacity
+        self._life = Lifetime()
+        self._out = Link(address, "publishes", patience)
+        self._in = Link(address, "consumes", patience)
+        self._places = Topology(self._out, names, delivery_limit)
+        self._queues = Topology(self._in, names, delivery_limit)
+        self._publisher = Publisher(self._out, f"{token}-c")
+        self._announcer = Publisher(self._out, f"{token}-e")
+        self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(capacity))
+        self._parking = Parking(self._in, self._queues, names, self._publisher, capacity)
+        self._stream = Stream(self._in, self._queues, names.events)
+        self._consumers: set[RabbitConsumer] = set()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
+        """Puts letters into a queue, in order, and returns when they are safe there. See `Bus`.
+
+        Raises InputError for a name that no queue of letters can have.
+        """
+        key = self._names.key(queue)
+        exchange = self._names.commands
+        place = Place(queue, lambda: self._places.queue(queue))
+        room = self._rooms[queue]
+        rest = list(letters)
+        async with self._life.during():
+            while rest:
+                number = await room.enter(len(rest), lambda: self._out.persist(lambda: self._places.waiting(queue)))
+                ready, rest = rest[:number], rest[number:]
+                messages = [Outgoing(exchange, key, letter.body, letter_headers(letter)) for letter in ready]
+                await self._publisher.send(place, messages)
+
+    @asynccontextmanager
+    async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
+        if prefetch < 1:
+            raise InputError(f"prefetch is {prefetch}: it must be at least 1")
+        self._life.require_open()
+        name = self._names.there(queue)
+        consumer = RabbitConsumer(queue, name, prefetch, self._in, self._queues, self._park, self._limit)
+        self._consumers.add(consumer)
+        try:
+            yield consumer
+        finally:
+            self._consumers.discard(consumer)
+            leaving = asyncio.create_task(consumer.leave())
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+            await asyncio.shield(leaving)  # it gives everything back even if we are told not to wait
+
+    async def parked(self) -> Sequence[Parked]:
+        """What was set aside, oldest first. See `rabbit_parking` for what holds when several look at once."""
+        async with self._life.during():
+            return await self._parking.all()
+
+    async def retry(self, parked_id: str) -> bool:
+        async with self._life.during():
+            return await self._parking.retry(parked_id)
+
+    async def discard(self, parked_id: str) -> bool:
+        async with self._life.during():
+            return await self._parking.discard(parked_id)
+
+    async def announce(self, events: Sequence[Recorded], workflows: Mapping[str, str]) -> None:
+        """Publishes recorded events, given in log order, to the topic and stream `redraft.events`. See `Announcer`."""
+        async with self._life.during():
+            await announce(self._announcer, self._places, self._names, events, workflows)
+
+    def subscribe_stream(self, after: int = 0) -> AsyncGenerator[Recorded, None]:
+        """Recorded events after this position of the log, once and in order: those that are kept, then those to come.
+
+        For those who have RabbitMQ alone; close it when you are done (`contextlib.aclosing`). Raises BusError when
+        events after the position are not kept any more, or the server cannot be used; CodecError for an event that this
+        release cannot read.
+        """
+        self._life.require_open()
+        return self._stream.read(after)
+
+    async def close(self) -> None:
+        """Ends every call that waits with BusError. What consumers hold goes back to its queue."""
+        self._life.end()
+        for consumer in self._consumers:
+            consumer.close("the bus is closed")
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        await self._publisher.close()
+        await self._announcer.close()
+        await asyncio.gather(self._out.close(), self._in.close())
+
+    async def __aenter__(self) -> Self:
+        self._life.require_open()
+        await self._out.connect()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def _park(self, held: Held, reason: str) -> None:
+        async with self._life.during():
+            await self._parking.put(held.message, held.delivery.queue, reason)

@@ -1,0 +1,193 @@
+"""One reader of a queue on RabbitMQ: it has a session, and a new one whenever the old one ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Final
+
+import msgspec
+from aiormq.abc import DeliveredMessage
+
+from redraft.events.bus import Delivery
+from redraft.events.errors import BusError, InputError
+from redraft.events.rabbit_letters import SENT, headers_of, number, read_letter
+from redraft.events.rabbit_link import LOST, Link, let_go
+from redraft.events.rabbit_session import Session
+from redraft.events.rabbit_topology import Topology
+
+ACK_DELAY: Final = 0.1
+"""Seconds for which an acknowledgement waits for company while nobody waits for letters."""
+
+_MOST: Final = 65_535
+
+
+class Held(msgspec.Struct, frozen=True, gc=False):
+    """A delivery, and the session and message that it came with: neither is that of another connection."""
+
+    delivery: Delivery
+    session: Session
+    message: DeliveredMessage
+
+
+class RabbitConsumer:
+    """Reads one queue. A letter of a session that ended is delivered again by the server; settling it does nothing.
+
+    The server sends up to `prefetch` letters ahead, from the first `take` on. While nobody waits in `take`,
+    acknowledgements are kept back for `ACK_DELAY`, so that it sends no more than can be taken.
+    """
+
+    def __init__(
+        self,
+        queue: str,
+        name: str,
+        prefetch: int,
+        link: Link,
+        topology: Topology,
+        park: Callable[[Held, str], Awaitable[None]],
+        delivery_limit: int,
+    ) -> None:
+        self._queue = queue
+        self._name = name
+        self._prefetch = min(prefetch, _MOST)
+        self._link = link
+        self._topology = topology
+        self._park = park
+        self._limit = delivery_limit
+        self._tags = count(1)
+        self._ready: deque[Held] = deque()
+        self._held: dict[int, Held] = {}
+        self._session: Session | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._waiting = 0
+        self._end = ""
+
+    async def take(self, most: int) -> Sequence[Delivery]:
+        if most < 1:
+            raise InputError(f"most is {most}: it must be at least 1")
+        self._require_presence()
+        self._waiting += 1
+        try:
+            while (room := min(most, self._prefetch - len(self._held))) < 1 or not self._ready:
+                self._keep()
+                self._changed.clear()
+                await self._changed.wait()
+                self._require_presence()
+        finally:
+            self._waiting -= 1
+        taken = [self._ready.popleft() for _ in range(min(room, len(self._ready)))]
+        self._held.update((held.delivery.tag, held) for held in taken)
+        return [held.delivery for held in taken]
+
+    async def ack(self, deliveries: Sequence[Delivery]) -> None:
+        self._require_presence()
+        for delivery in deliveries:
+            held = self._held.pop(delivery.tag, None)
+            if held is not None:
+                held.session.settle(held.message)
+        self._tell()
+
+    async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:
+        self._require_presence()
+        held = self._held.get(delivery.tag)
+        if held is None:
+            return
+        if not requeue:
+            await self._set_aside(held, reason or "rejected")
+        elif delivery.count >= self._limit:
+            times = f"delivered {delivery.count} times, the last time"
+            await self._set_aside(held, f"{times}: {reason or 'rejected'}")
+        elif self._held.pop(delivery.tag, None):
+            with suppress(*LOST):  # a session that ended has given it back
+                await held.session.give_back(held.message)
+        self._changed.set()
+
+    async def leave(self) -> None:
+        """Gives back what is not settled."""
+        self.close(f"this consumer has left {self._queue}; what it had not settled is delivered again")
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+        session, self._session = self._session, None
+        if session is not None:
+            held = {
+                tag for held in self._held.values() if held.session is session if (tag := held.message.delivery_tag)
+            }
+            with suppress(*LOST):
+                await session.leave(held)
+
+    def close(self, why: str) -> None:
+        """Everybody who waits, and every call from now on, gets BusError."""
+        self._end = self._end or why
+        self._changed.set()
+
+    async def _set_aside(self, held: Held, reason: str) -> None:
+        await self._park(held, reason)
+        if self._held.pop(held.delivery.tag, None):
+            held.session.settle(held.message)
+            held.session.send_soon()
+
+    def _require_presence(self) -> None:
+        if self._end:
+            raise BusError(self._end)
+
+    def _tell(self) -> None:
+        """Has acknowledgements sent: now if somebody waits for letters, soon if not."""
+        self._changed.set()
+        session = self._session
+        if session is None:
+            return
+        if self._waiting:
+            session.send_soon()
+        else:
+            asyncio.get_running_loop().call_later(ACK_DELAY, session.send_soon)
+
+    def _keep(self) -> None:
+        """Sees to it that there is a session, or will be, and that it has nothing to tell."""
+        if self._keeper is None:
+            self._keeper = asyncio.create_task(self._read_on())
+        elif self._keeper.done():
+            keeper, self._keeper = self._keeper, None
+            keeper.result()
+        elif self._session is not None:
+            self._session.send_soon()
+
+    async def _read_on(self) -> None:
+        """Has one session after the other. Ends with BusError when the server cannot be used any more."""
+        try:
+            while True:
+                session = await self._link.persist(self._open)
+                await session.serve()
+                self._drop(session)
+        finally:
+            self._changed.set()
+
+    async def _open(self) -> Session:
+        await self._topology.queue(self._queue)
+        channel = await self._link.channel()
+        session = Session(channel)
+
+        def arrived(message: DeliveredMessage) -> None:
+            headers = headers_of(message)
+            times = 1 + number(headers, SENT) + number(headers, "x-delivery-count")
+            delivery = Delivery(read_letter(message), self._queue, next(self._tags), times)
+            self._ready.append(Held(delivery, session, message))
+            self._changed.set()
+
+        self._session = session  # what arrives may be taken and settled before we hear that we may read
+        try:
+            await session.read(self._name, self._prefetch, arrived)
+        except LOST:
+            self._drop(session)
+            await let_go(channel)
+            raise
+        return session
+
+    def _drop(self, session: Session) -> None:
+        """Forgets what was sent ahead by a session that ended. What is held stays held until it is settled."""
+        self._session = None
+        self._ready = deque(held for held in self._ready if held.session is not session)

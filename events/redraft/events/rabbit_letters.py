@@ -1,0 +1,198 @@
+"""Letters and recorded events as AMQP messages: CloudEvents 1.0 in binary mode, attributes in headers, JSON body.
+
+A header is `cloudEvents:` and the name of an attribute. Those of every message:
+
+    specversion    1.0
+    id             the message's own id
+    source         /redraft/ and who spoke, percent-encoded: /redraft/relay, /redraft/critic%20judge
+    type           its stable name: draft.critique.v1
+    subject        the run that it is about
+    causationid    the id of what caused it
+    correlationid  the id of what began it all
+    traceparent    W3C trace context (the extension "Distributed Tracing")
+
+What is empty is left out. A recorded event (`redraft.events`) has also:
+
+    time           when it was recorded, RFC 3339
+    workflow       the name of its workflow
+    position       its place in the log, from 1: growing, though not always by one
+    follows        the position of the event announced before it, when both were announced together
+    version        its place in its run, from 1
+    hash           SHA-256, in hex, of what was stored
+    previoushash   that of the event before it in its run
+
+`type` and `data` of an event are always of the current version: one that was stored by an older release is announced as
+it is read now, and its hash then still speaks of the older bytes.
+
+Redraft's own headers: `redraft-sent`, how often the message was sent before without an answer, so that it may be there
+twice; `redraft-queue` and `redraft-reason` on what was set aside.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, unquote
+
+import msgspec
+from aiormq.abc import DeliveredMessage
+from pamqp.common import FieldTable, FieldValue
+from pamqp.encode import encode_table_value, field_table
+
+from redraft.events.bus import Letter
+from redraft.events.codec import decode_event
+from redraft.events.domain_events import EVENT_NAMES
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import CodecError
+
+Headers: TypeAlias = FieldTable
+
+SENT: Final = "redraft-sent"
+QUEUE: Final = "redraft-queue"
+REASON: Final = "redraft-reason"
+
+_LONGEST_HEADERS: Final = 64 * 1024
+_CE: Final = "cloudEvents:"
+_SOURCE: Final = "/redraft/"
+
+
+def letter_headers(letter: Letter) -> Headers:
+    return {**_common(letter.origin, letter.name, letter.run)}
+
+
+def read_letter(message: DeliveredMessage) -> Letter:
+    """The letter in any message: what a stranger left out is empty, and for whoever decodes the body to refuse."""
+    headers = headers_of(message)
+    return Letter(_text(headers, "type"), message.body, _origin(headers), _text(headers, "subject"))
+
+
+def event_headers(event: Recorded, workflow: str, follows: int) -> Headers:
+    """`follows` is the position of the event before it, 0 when it is not known."""
+    origin = Origin(event.id, event.actor, event.causation, event.correlation, event.trace)
+    headers = _common(origin, EVENT_NAMES[type(event.data)], event.run)
+    headers |= {
+        f"{_CE}time": msgspec.to_builtins(event.time),
+        f"{_CE}position": event.position,
+        f"{_CE}version": event.version,
+        f"{_CE}hash": event.hash,
+        f"{_CE}previoushash": event.previous,
+    }
+    if workflow:
+        headers[f"{_CE}workflow"] = workflow
+    if follows:
+        headers[f"{_CE}follows"] = follows
+    return headers
+
+
+def event_key(event: Recorded, workflow: str) -> str:
+    """The routing key of an event: its name without the version, and its workflow, in which a dot is %2E."""
+    name = EVENT_NAMES[type(event.data)].rpartition(".")[0]
+    return f"{name}.{quote(workflow, safe='').replace('.', '%2E')}"[:255]
+
+
+def read_event(message: DeliveredMessage) -> Recorded:
+    """The recorded event in a message of the stream; raises CodecError when there is none, or an unknown one."""
+    headers = headers_of(message)
+    origin = _origin(headers)
+    stored = {
+        "id": origin.id,
+        "time": _text(headers, "time"),
+        "previous": _text(headers, "previoushash"),
+        "actor": origin.actor,
+        "data": msgspec.Raw(message.body),
+        "causation": origin.causation,
+        "correlation": origin.correlation,
+        "trace": origin.trace,
+        "hash": _text(headers, "hash"),
+    }
+    run, version = _text(headers, "subject"), number(headers, f"{_CE}version")
+    return decode_event(run, version, _text(headers, "type"), msgspec.json.encode(stored), position(message))
+
+
+def position(message: DeliveredMessage) -> int:
+    """The place in the log of the event in a message; raises CodecError when it has none."""
+    place = number(headers_of(message), f"{_CE}position")
+    if place < 1:
+        raise CodecError(f"a message without the header {_CE}position is in the stream of events")
+    return place
+
+
+def follows(message: DeliveredMessage) -> int:
+    """The position of the event that was announced before this one, 0 when it is not known."""
+    return number(headers_of(message), f"{_CE}follows")
+
+
+def headers_of(message: DeliveredMessage) -> FieldTable:
+    return message.header.properties.headers or {}
+
+
+def sendable(headers: FieldTable) -> FieldTable:
+    """Headers that came with a message, so that they can be sent again: what the client cannot write becomes text.
+
+    Headers too long for a frame are left out altogether.
+    """
+    plain = {name: _sendable(value) for name, value in headers.items()}
+    return plain if len(field_table(plain)) <= _LONGEST_HEADERS else {}
+
+
+def _sendable(value: Any) -> Any:  # noqa: ANN401 - a value of AMQP, nested
+    match value:
+        case bytes():
+            return bytearray(value)
+        case dict():
+            return {name: _sendable(inner) for name, inner in value.items()}
+        case list():
+            return [_sendable(inner) for inner in value]
+        case _:
+            return value if _can_be_written(value) else str(value)
+
+
+def _can_be_written(value: FieldValue) -> bool:
+    try:
+        encode_table_value(value)
+    except (TypeError, ValueError, OverflowError, struct.error):
+        return False
+    return True
+
+
+def number(headers: Mapping[str, object], name: str) -> int:
+    """A header that is a number above 0; 0 when there is none."""
+    value = headers.get(name)
+    return max(0, value) if isinstance(value, int) else 0
+
+
+def _common(origin: Origin, name: str, run: str) -> Headers:
+    attributes = {
+        "specversion": "1.0",
+        "id": origin.id,
+        "source": _SOURCE + quote(origin.actor, safe=""),
+        "type": name,
+        "subject": run,
+        "causationid": origin.causation,
+        "correlationid": origin.correlation,
+        "traceparent": origin.trace,
+    }
+    return {_CE + attribute: value for attribute, value in attributes.items() if value}
+
+
+def _origin(headers: Mapping[str, object]) -> Origin:
+    return Origin(
+        _text(headers, "id"),
+        unquote(_text(headers, "source").removeprefix(_SOURCE)),
+        _text(headers, "causationid"),
+        _text(headers, "correlationid"),
+        _text(headers, "traceparent"),
+    )
+
+
+def _text(headers: Mapping[str, object], attribute: str) -> str:
+    match headers.get(_CE + attribute):
+        case None:
+            return ""
+        case str() as text:
+            return text
+        case bytes() | bytearray() as raw:
+            return raw.decode(errors="replace")
+        case other:
+            return str(other)

@@ -1,0 +1,145 @@
+"""What was set aside on RabbitMQ: put into `redraft.parked`, looked at, put back to work, or thrown away.
+
+Letters come there from consumers that refuse them, and from the server when they were delivered too often. To look at
+them they are taken and given back, which keeps their order. One at a time may look: whoever does owns the queue
+`redraft.looking`, which the server takes away with its connection. So `parked`, `retry` and `discard` see all that is
+parked, in any number of processes; what is parked meanwhile comes behind. If one who looks dies, all is there again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from hashlib import sha256
+from typing import Final
+
+from aiormq import Channel
+from aiormq.abc import DeliveredMessage
+from aiormq.exceptions import ChannelLockedResource
+
+from redraft.events.bus import Parked
+from redraft.events.errors import BusError
+from redraft.events.rabbit_letters import QUEUE, REASON, Headers, headers_of, read_letter, sendable
+from redraft.events.rabbit_link import LOST, Link, Lost, answer, explain, let_go
+from redraft.events.rabbit_look import Look
+from redraft.events.rabbit_publisher import Outgoing, Place, Publisher
+from redraft.events.rabbit_topology import Names, Topology
+
+_LONGEST_REASON: Final = 4_000
+
+
+class Parking:
+    """`capacity` is how many letters consumers may park (at least 1); what the server parks comes on top."""
+
+    def __init__(self, link: Link, topology: Topology, names: Names, publisher: Publisher, capacity: int) -> None:
+        self._link = link
+        self._topology = topology
+        self._names = names
+        self._publisher = publisher
+        self._capacity = capacity
+        self._one = asyncio.Lock()
+
+    async def put(self, message: DeliveredMessage, queue: str, reason: str) -> None:
+        """Sets a message aside as it is, with the queue that it was in and the reason; it is safe when this returns."""
+        waiting = await self._link.persist(self._topology.parked)
+        if waiting >= self._capacity:
+            raise BusError(
+                f"cannot park a letter from {queue} ({reason}): {waiting} letters are parked already; "
+                "mend what made them fail, then retry or discard them"
+            )
+        headers = {**sendable(headers_of(message)), QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
+        place = Place(self._names.parked, self._topology.parked)
+        await self._publisher.send(place, [Outgoing("", self._names.parked, message.body, headers)])
+
+    async def all(self) -> Sequence[Parked]:
+        """What is set aside, oldest first."""
+        async with self._looking() as (_, messages):
+            return [self._parked(message) for message in messages]
+
+    async def retry(self, parked_id: str) -> bool:
+        """Puts a letter into the queue that it came from; False when none has this id."""
+        async with self._looking() as (look, messages):
+            found = _find(messages, parked_id)
+            if found is None:
+                return False
+            queue = self._parked(found).queue
+            if not queue:
+                raise BusError(f"the parked letter {parked_id} came from no queue that is known; it can be discarded")
+            await self._put_back(found, queue)
+            await look.take(found)
+            return True
+
+    async def discard(self, parked_id: str) -> bool:
+        """Throws a letter away; False when none has this id."""
+        async with self._looking() as (look, messages):
+            found = _find(messages, parked_id)
+            if found is not None:
+                await look.take(found)
+            return found is not None
+
+    async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
+        place = Place(queue, lambda: self._topology.queue(queue))
+        await self._publisher.send(
+            place, [Outgoing(self._names.commands, self._names.key(queue), message.body, _original(message))]
+        )
+
+    def _parked(self, message: DeliveredMessage) -> Parked:
+        headers = headers_of(message)
+        queue, reason = headers.get(QUEUE), headers.get(REASON)
+        if not isinstance(queue, str) or not isinstance(reason, str):
+            queue, reason = self._death(headers)
+        return Parked(_id(message), read_letter(message), queue, reason)
+
+    def _death(self, headers: Mapping[str, object]) -> tuple[str, str]:
+        """The queue and the reason that the server gives for what it set aside itself."""
+        match headers.get("x-death"):
+            case [{"queue": str() as name, "reason": "delivery_limit"}, *_]:
+                return self._names.here(name), "delivered too often; the last consumer left before it was settled"
+            case [{"queue": str() as name, "reason": reason}, *_]:
+                return self._names.here(name), f"set aside by RabbitMQ: {reason}"
+            case _:
+                return "", "put here by somebody else"
+
+    @asynccontextmanager
+    async def _looking(self) -> AsyncIterator[tuple[Look, Sequence[DeliveredMessage]]]:
+        """All that is set aside, for us alone; what the block does not take is given back after it."""
+        async with self._one:
+            channel = await self._link.persist(self._alone)
+            try:
+                look = Look(channel, self._names.parked, self._topology.parked)
+                yield look, await look.begin()
+                await look.end()
+            except LOST as error:
+                raise BusError(f"what is parked cannot be looked at: {explain(error)}") from None
+            finally:
+                with suppress(*LOST):
+                    await answer(channel.queue_delete(self._names.looking))
+                await let_go(channel)
+
+    async def _alone(self) -> Channel:
+        """A channel whose connection owns the right to look; raises Lost while another's does."""
+        channel = await self._link.channel()
+        try:
+            await answer(channel.queue_declare(self._names.looking, exclusive=True))
+        except ChannelLockedResource:
+            raise Lost("another process is looking at what is parked") from None
+        except BaseException:
+            await let_go(channel)
+            raise
+        return channel
+
+
+def _find(messages: Sequence[DeliveredMessage], parked_id: str) -> DeliveredMessage | None:
+    return next((message for message in messages if _id(message) == parked_id), None)
+
+
+def _id(message: DeliveredMessage) -> str:
+    """The id that the message was sent with; of a stranger's without one, a hash of its body."""
+    return message.header.properties.message_id or sha256(message.body).hexdigest()[:32]
+
+
+def _original(message: DeliveredMessage) -> Headers:
+    """The headers that it was first sent with, without those of its fate."""
+    fate = ("x-", "redraft-")
+    return {name: value for name, value in sendable(headers_of(message)).items() if not name.startswith(fate)}

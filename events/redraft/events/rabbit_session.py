@@ -1,0 +1,97 @@
+"""One channel that reads a queue: what it was sent and has not settled. It ends with its channel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Final
+
+from aiormq import Channel
+from aiormq.abc import DeliveredMessage
+
+from redraft.events.rabbit_link import LOST, answer, let_go, tell
+
+_READER: Final = "redraft"
+"""The tag of the one consumer on the channel."""
+
+
+class Session:
+    """Acknowledgements are collected, and sent together when `send_soon` is called."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.ended = False
+        self._channel = channel
+        self._open: dict[int, None] = {}
+        self._settled: set[int] = set()
+        self._due = asyncio.Event()
+        channel.closing.add_done_callback(lambda _: self.end())
+
+    async def read(self, queue: str, prefetch: int, arrived: Callable[[DeliveredMessage], None]) -> None:
+        """Asks for what is in a queue; each message is handed to `arrived` in order."""
+
+        async def deliver(message: DeliveredMessage) -> None:
+            self._open[tag_of(message)] = None
+            arrived(message)
+
+        channel = self._channel
+        channel.on_consumer_cancel_callbacks.add(lambda _: self.end())
+        await answer(channel.basic_qos(prefetch_count=prefetch))
+        await answer(channel.basic_consume(queue, deliver, consumer_tag=_READER))
+
+    def settle(self, message: DeliveredMessage) -> None:
+        self._settled.add(tag_of(message))
+
+    def send_soon(self) -> None:
+        if self._settled:
+            self._due.set()
+
+    def end(self) -> None:
+        self.ended = True
+        self._due.set()
+
+    async def serve(self) -> None:
+        """Sends what is settled, each time that it is due, until the session ends."""
+        try:
+            while not self.ended:
+                await self._due.wait()
+                self._due.clear()
+                await self._send()
+        except LOST:
+            self.end()
+
+    async def give_back(self, message: DeliveredMessage) -> None:
+        """To be delivered again, counted. (`basic.reject` is counted by every version, `basic.nack` not by 4.3.)"""
+        await tell(self._channel.basic_reject(tag_of(message), requeue=True, wait=False))
+        self._open.pop(tag_of(message), None)
+
+    async def leave(self, held: set[int]) -> None:
+        """Sends what is settled and gives back the rest in its order. What was not `held` is not counted, by 4.3."""
+        try:
+            if not self.ended:
+                await answer(self._channel.basic_cancel(_READER))
+                await self._send()
+                for tag in list(self._open):
+                    back = self._channel.basic_reject if tag in held else self._channel.basic_nack
+                    await tell(back(tag, requeue=True, wait=False))
+        finally:
+            await let_go(self._channel)
+
+    async def _send(self) -> None:
+        """Settles at once all that was delivered before what is still open, and the others one by one."""
+        together = list(takewhile(self._settled.__contains__, self._open))
+        if together:
+            await self._ack(together[-1], together)
+        for tag in sorted(self._settled):
+            await self._ack(tag, [tag])
+
+    async def _ack(self, tag: int, tags: Sequence[int]) -> None:
+        """Settles `tags`, which are all that is open up to `tag`, or that one."""
+        await tell(self._channel.basic_ack(tag, multiple=len(tags) > 1, wait=False))
+        self._settled.difference_update(tags)
+        for settled in tags:
+            self._open.pop(settled, None)
+
+
+def tag_of(message: DeliveredMessage) -> int:
+    return message.delivery_tag or 0

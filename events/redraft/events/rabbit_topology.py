@@ -1,0 +1,140 @@
+"""What there is on the server: exchanges, queues and how they are bound. Whoever comes first makes it.
+
+    redraft.commands  (direct)   -- critic.judge --> redraft.critic.judge   quorum queue, one per actor
+                                 -- inbox ---------> redraft.inbox          quorum queue
+    (default exchange, dead letters)      ---------> redraft.parked         quorum queue
+    redraft.events    (topic)    -- # -------------> redraft.events         stream
+
+Only what RabbitMQ 3.10 and 4.x both have is used. A queue of work parks what was delivered too often: the server moves
+it, at least once, and keeps it until `redraft.parked` has it. Delivery limits are always named: 3.10 has none of its
+own, 4.x has 20, which would take away what is only looked at in `redraft.parked`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Final
+from urllib.parse import quote, unquote
+
+from aiormq import Channel
+from aiormq.exceptions import ChannelPreconditionFailed
+from pamqp.common import FieldTable
+
+from redraft.events.errors import BusError, InputError
+from redraft.events.rabbit_link import Link, answer, explain
+
+PREFIX: Final = "redraft"
+"""What every name on the server begins with, unless the bus is told otherwise; queues are always `redraft.…` to us."""
+
+KEPT_BYTES: Final = 8 * 1024**3
+"""How much of the history the stream of events keeps. A policy on the server can keep less."""
+
+_LONGEST: Final = 255
+_WITHOUT_LIMIT: Final = 2**31 - 1
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_RESERVED: Final = ("parked", "events", "commands", "looking")
+
+
+class Names:
+    """What things are called on the server: a queue `redraft.x` of ours is `prefix.x` there.
+
+    The client takes names of ASCII letters, digits and a few signs: any other byte becomes `+` and its two hex digits,
+    so that `critic.prüfer` is `critic.pr+C3+BCfer`.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise InputError(f"prefix is {prefix!r}: it must be of ASCII letters, digits, - and _")
+        self._prefix = prefix
+        self.commands = f"{prefix}.commands"
+        self.parked = f"{prefix}.parked"
+        self.events = f"{prefix}.events"
+        self.looking = f"{prefix}.looking"
+
+    def key(self, queue: str) -> str:
+        """The routing key of a queue. Raises InputError for a name that no queue of letters can have."""
+        home, _, key = queue.partition(".")
+        if home != PREFIX or not key or key in _RESERVED:
+            raise InputError(
+                f"{queue!r} is not a queue of letters: those are called {PREFIX}.inbox or {PREFIX}.role.actor"
+            )
+        spelled = quote(key, safe="").replace("~", "%7E").replace("%", "+")
+        if len(f"{self._prefix}.{spelled}") > _LONGEST:
+            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {_LONGEST} bytes")
+        return spelled
+
+    def there(self, queue: str) -> str:
+        """The name on the server of a queue."""
+        return f"{self._prefix}.{self.key(queue)}"
+
+    def here(self, name: str) -> str:
+        """The queue that has this name on the server; empty when it is none of ours."""
+        home, _, key = name.partition(".")
+        return f"{PREFIX}.{unquote(key.replace('+', '%'))}" if home == self._prefix else ""
+
+
+class Topology:
+    """Declares what is needed, on a channel of its own: a refusal ends the channel that it is told on."""
+
+    def __init__(self, link: Link, names: Names, delivery_limit: int) -> None:
+        self._link = link
+        self._names = names
+        self._limit = delivery_limit
+        self._opening = asyncio.Lock()
+        self._channel: Channel | None = None
+
+    async def queue(self, queue: str) -> int:
+        """Makes a queue of letters and all that belongs to it; how many letters wait in it, without those held."""
+        names = self._names
+        channel = await self._own()
+        await self._declare_parked(channel)
+        await answer(channel.exchange_declare(names.commands, exchange_type="direct", durable=True))
+        waiting = await self.waiting(queue)
+        await answer(channel.queue_bind(names.there(queue), names.commands, names.key(queue)))
+        return waiting
+
+    async def waiting(self, queue: str) -> int:
+        """How many letters wait in a queue, which is made if it is not there."""
+        names = self._names
+        arguments: FieldTable = {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": self._limit - 1,  # the server counts deliveries after the first
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": names.parked,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
+        return await self._declare(await self._own(), names.there(queue), arguments)
+
+    async def parked(self) -> int:
+        """Makes the queue of what was set aside; how many letters wait in it."""
+        return await self._declare_parked(await self._own())
+
+    async def events(self) -> None:
+        """Makes the topic of recorded events and the stream that keeps them."""
+        name = self._names.events
+        channel = await self._own()
+        await answer(channel.exchange_declare(name, exchange_type="topic", durable=True))
+        await self._declare(channel, name, {"x-queue-type": "stream", "x-max-length-bytes": KEPT_BYTES})
+        await answer(channel.queue_bind(name, name, "#"))
+
+    async def _own(self) -> Channel:
+        async with self._opening:
+            if self._channel is None or self._channel.is_closed:
+                self._channel = await self._link.channel()
+            return self._channel
+
+    async def _declare_parked(self, channel: Channel) -> int:
+        arguments: FieldTable = {"x-queue-type": "quorum", "x-delivery-limit": _WITHOUT_LIMIT}
+        return await self._declare(channel, self._names.parked, arguments)
+
+    async def _declare(self, channel: Channel, name: str, arguments: FieldTable) -> int:
+        try:
+            made = await answer(channel.queue_declare(name, durable=True, arguments=arguments))
+        except ChannelPreconditionFailed as error:
+            raise BusError(
+                f"the queue {name} is there with other settings ({explain(error)}): start with the same settings, "
+                "or delete it when it is empty (`rabbitmqctl delete_queue`)"
+            ) from None
+        return made.message_count or 0

@@ -1,0 +1,96 @@
+"""Open ways to read models in PostgreSQL: statements as the engine writes them, as psycopg takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final, Self, cast
+
+import psycopg
+import psycopg.abc
+from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Identifier
+
+from redraft.events.postgres_connection import Connections
+from redraft.events.postgres_schema import APPLICATION, VERSION_TABLE
+from redraft.projections.place import Parameters
+
+_SPOKEN: Final = re.compile(r"'[^']*'|\?|json_each\(:(?P<list>\w+)\)|:(?P<name>\w+)|%")
+"""What is put in other words here: values, and a list of texts that is given as JSON."""
+
+
+class PostgresCursor:
+    """What carries out the engine's statements; `plain` is psycopg's."""
+
+    def __init__(self, plain: psycopg.Cursor[tuple[Any, ...]]) -> None:
+        self.plain = plain
+
+    def execute(self, sql: str, parameters: Parameters = (), /) -> Self:
+        self.plain.execute(_translated(sql), cast("psycopg.abc.Params", _storable(parameters)))
+        return self
+
+    def fetchone(self) -> Any:  # noqa: ANN401
+        return self.plain.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        return self.plain.fetchall()
+
+
+class PostgresSession:
+    """Connects when it is used, and again when the server was away."""
+
+    def __init__(self, connections: Connections, schema: str) -> None:
+        self._connections = connections
+        table = Identifier(schema, VERSION_TABLE).as_string()
+        self._lock = SQL("SELECT pg_advisory_xact_lock({}, {}::regclass::oid::integer)").format(APPLICATION, table)
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresCursor]:
+        with (
+            self._connections.lend() as connection,
+            connection.transaction(),
+            connection.cursor(row_factory=tuple_row) as cursor,
+        ):
+            cursor.execute(self._lock)
+            yield PostgresCursor(cursor)
+
+    @contextmanager
+    def reading(self) -> Iterator[PostgresCursor]:
+        with self._connections.lend() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            yield PostgresCursor(cursor)
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+@lru_cache(maxsize=512)
+def _translated(sql: str) -> bytes:
+    """A statement of the engine in the words of psycopg and PostgreSQL."""
+
+    def spoken(found: re.Match[str]) -> str:
+        if found["list"]:
+            return f"jsonb_array_elements_text(CAST(%({found['list']})s AS jsonb)) AS listed (value)"
+        if found["name"]:
+            return f"%({found['name']})s"
+        return "%s" if found.group() == "?" else found.group().replace("%", "%%")
+
+    return _SPOKEN.sub(spoken, sql).encode()
+
+
+def _storable(parameters: Parameters) -> object:
+    """PostgreSQL keeps every character but one."""
+    if isinstance(parameters, Mapping):
+        return {name: _without_nul(value) for name, value in parameters.items()}
+    return [_without_nul(value) for value in parameters]
+
+
+def _without_nul(value: object) -> object:
+    match value:
+        case str() if "\0" in value:
+            return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        case list():
+            return [_without_nul(each) for each in value]
+        case _:
+            return value

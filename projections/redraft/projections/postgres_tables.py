@@ -1,0 +1,88 @@
+"""How rows are written in PostgreSQL: one array for each column, any number of rows with one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final, cast
+
+from redraft.projections.place import Cells, Cursor
+from redraft.projections.projection import Key, SetAll, Table, Value
+
+_KINDS: Final = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
+"""The types of a projection's tables, and what they are here: the same range, and the same order."""
+
+_VALUES: Final[dict[str, Callable[[Value], Value]]] = {
+    "TEXT": lambda value: str(value),
+    "INTEGER": lambda value: int(cast("int", value)),
+    "REAL": lambda value: float(cast("float", value)),
+}
+"""An array holds values of one type, a number in a row may be of either."""
+
+
+class PostgresTables:
+    def create(self, cursor: Cursor, table: Table) -> None:
+        columns = [f"{name} {_KINDS[_kind(kind)]}{kind[len(_kind(kind)) :]}" for name, kind in table.columns.items()]
+        cursor.execute(f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))")
+        for name, rest in table.indexes.items():
+            cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+
+    def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
+        names = tuple(table.columns)
+        rest = ", ".join(f"{name} = excluded.{name}" for name in names[table.key :])
+        cursor.execute(
+            f"INSERT INTO {table.name} SELECT * FROM {_given(table, names)} "  # noqa: S608
+            f"ON CONFLICT ({', '.join(table.keys)}) " + (f"DO UPDATE SET {rest}" if rest else "DO NOTHING"),
+            _columns(table, names, rows),
+        )
+
+    def delete(self, cursor: Cursor, table: Table, depth: int, keys: Iterable[Key]) -> None:
+        names = table.keys[:depth]
+        cursor.execute(
+            f"DELETE FROM {table.name} WHERE ({', '.join(names)}) IN (SELECT * FROM {_given(table, names)})",  # noqa: S608
+            _columns(table, names, keys),
+        )
+
+    def set_all(self, cursor: Cursor, table: Table, alike: Sequence[SetAll]) -> None:
+        shape = alike[0]
+        names = (table.keys[0], *shape.values)
+        news = ", ".join(f"{name} = given.c{number}" for number, name in enumerate(shape.values, 1))
+        tests = [f"{table.name}.{names[0]} = given.c0"]
+        tests += [f"{table.name}.{name} = ANY(CAST(? AS {_array(table, name)}))" for name in shape.where]
+        sql = f"UPDATE {table.name} SET {news} FROM {_given(table, names)} WHERE {' AND '.join(tests)}"  # noqa: S608
+        rows = ((change.group, *change.values.values()) for change in alike)
+        allowed = [_column(table, name, values) for name, values in shape.where.items()]
+        cursor.execute(sql, [*_columns(table, names, rows), *allowed])
+
+
+POSTGRES_TABLES: Final = PostgresTables()
+
+
+@lru_cache(maxsize=256)
+def _kind(declared: str) -> str:
+    """The type with which a column is declared; raises ValueError for one that there is not."""
+    kind = declared.split()[0].upper()
+    if kind not in _KINDS:
+        raise ValueError(f"a column cannot be {declared!r}; declare it as {', '.join(_KINDS)}")
+    return kind
+
+
+def _array(table: Table, name: str) -> str:
+    return _KINDS[_kind(table.columns[name])].partition(" COLLATE")[0] + "[]"
+
+
+def _given(table: Table, names: Sequence[str]) -> str:
+    """Rows made of one array for each of these columns, as a table `given` with the columns c0, c1 and so on."""
+    arrays = ", ".join(f"CAST(? AS {_array(table, name)})" for name in names)
+    return f"unnest({arrays}) AS given ({', '.join(f'c{number}' for number in range(len(names)))})"
+
+
+def _columns(table: Table, names: Sequence[str], rows: Iterable[Sequence[Value]]) -> list[Value]:
+    columns = zip(*rows, strict=True)
+    return [_column(table, name, values) for name, values in zip(names, columns, strict=True)]
+
+
+def _column(table: Table, name: str, values: Iterable[Value]) -> Value:
+    convert = _VALUES[_kind(table.columns[name])]
+    # A cursor of PostgreSQL takes lists for arrays; no other place is ever given one.
+    return cast("Value", [None if value is None else convert(value) for value in values])

@@ -1,0 +1,60 @@
+"""The positions in PostgreSQL: tracking rows of the `eventsourcing` library, high-water marks that can only rise."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from eventsourcing.persistence import Tracking
+from eventsourcing.postgres import PostgresDatastore, PostgresTrackingRecorder
+from psycopg import Cursor as PsycopgCursor
+from psycopg.rows import DictRow
+
+from redraft.projections.place import Cursor, Mark
+from redraft.projections.postgres_session import PostgresCursor
+
+_VERSIONS: Final = (
+    "CREATE TABLE redraft_projections (name text PRIMARY KEY, version bigint NOT NULL, tables text NOT NULL)"
+)
+_LOG: Final = "CREATE TABLE redraft_log (first text NOT NULL)"
+_MADE: Final = """
+    SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname = current_schema() AND relname IN ('redraft_projections', 'redraft_log', 'tracking')
+"""
+_MARKS: Final = """
+    SELECT name, version, coalesce(notification_id, 0)
+    FROM redraft_projections LEFT JOIN tracking ON application_name = name
+"""
+
+
+class PostgresTracks:
+    """See `Tracks`; the tables lie in the first schema of the search path."""
+
+    def __init__(self) -> None:
+        self._recorder: PostgresTrackingRecorder | None = None
+
+    def create(self, cursor: Cursor) -> None:
+        made = {name for (name,) in cursor.execute(_MADE).fetchall()}
+        for name, statement in (("redraft_projections", _VERSIONS), ("redraft_log", _LOG)):
+            if name not in made:
+                cursor.execute(statement)
+        if "tracking" not in made:
+            self._recorder_in(cursor)._create_table(_plain(cursor))
+
+    def move(self, cursor: Cursor, name: str, position: int) -> None:
+        self._recorder_in(cursor)._insert_tracking(_plain(cursor), Tracking(name, position))
+
+    def marks(self, cursor: Cursor) -> dict[str, Mark]:
+        found = cursor.execute(_MARKS).fetchall()
+        return {name: Mark(version, position) for name, version, position in found}
+
+    def _recorder_in(self, cursor: Cursor) -> PostgresTrackingRecorder:
+        if self._recorder is None:
+            (schema,) = cursor.execute("SELECT current_schema()").fetchone()
+            datastore = PostgresDatastore("", "", "", "", "", schema=schema)  # it never connects: cursors are ours
+            self._recorder = PostgresTrackingRecorder(datastore, tracking_table_name="tracking")
+        return self._recorder
+
+
+def _plain(cursor: Cursor) -> PsycopgCursor[DictRow]:
+    """The library's recorder looks at no row's columns here, only at whether there is one."""
+    return cast("PsycopgCursor[DictRow]", cast("PostgresCursor", cursor).plain)

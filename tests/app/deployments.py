@@ -1,0 +1,195 @@
+"""A deployment in processes of its own on the shared RabbitMQ, with names of its own there and a store in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.app.cli_calls import Said
+from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
+
+from redraft.events.bus import INBOX, work_queue
+from redraft.events.domain_events import RunEnded
+from redraft.events.envelope import Recorded
+from redraft.events.store import open_store
+
+ACTORS = """
+import time
+from pathlib import Path
+from redraft.actors import Critique, Workflow, critic, generator, publisher, refiner, score
+
+HERE = Path(__file__).parent
+
+def note(context):
+    with (HERE / "worked.txt").open("a") as file:
+        file.write(f"{context.path}#{context.attempt}\\n")
+
+@generator
+def write(brief, context):
+    note(context)
+    return brief.text
+
+@critic
+def judge(draft, context):
+    note(context)
+    while (HERE / "hold").exists():
+        time.sleep(0.01)
+    return Critique(min(1, draft.version / 3))
+
+@refiner
+def improve(draft, context):
+    note(context)
+    return draft.text + " more"
+
+@publisher
+def save(draft, context):
+    note(context)
+    return "nowhere"
+
+loop = Workflow("loop").start_with(write)
+loop = loop.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve]).finally_(save)
+"""
+QUEUES = (
+    INBOX,
+    work_queue("generator", "write"),
+    work_queue("critic", "judge"),
+    work_queue("refiner", "improve"),
+    work_queue("publisher", "save"),
+)
+DEADLINE = 45.0
+
+
+class Deployment:
+    """`folder` holds the actors, the store, and a log for each process that was started."""
+
+    def __init__(self, folder: Path, prefix: str, store: str) -> None:
+        self.folder = folder
+        self.prefix = prefix
+        self.store = store
+        self.processes: list[subprocess.Popen[bytes]] = []
+        (folder / "loop.py").write_text(ACTORS)
+
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
+        settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL, "REDRAFT_PREFIX": self.prefix}
+        return kept | settings | {"PYTHONWARNINGS": "error"}
+
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        """A process that serves; its log is `NAME.log`."""
+        with self.log(name).open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "redraft", *arguments],
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+        self.processes.append(process)
+        return process
+
+    def call(self, *arguments: str) -> Said:
+        """A command, waited for."""
+        done = subprocess.run(
+            [sys.executable, "-m", "redraft", *arguments],
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    def json(self, *arguments: str) -> Any:
+        said = self.call(*arguments, "--json")
+        assert said.code == 0, said.err
+        return json.loads(said.out)
+
+    def submit(self, *arguments: str) -> str:
+        said = self.call("submit", "loop.py:loop", "a text", *arguments)
+        assert said.code == 0, said.err
+        return said.out.strip()
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The log of a process: every line of it is JSON."""
+        text = self.log(name).read_text() if self.log(name).exists() else ""
+        return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+
+    def serving(self, name: str, times: int = 1) -> None:
+        self.until(f"{name} serves", lambda: [line["event"] for line in self.lines(name)].count("serving") >= times)
+
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {DEADLINE:g} s: {what}; {self.logs()}")
+            time.sleep(0.02)
+
+    def ended(self, *runs: str) -> None:
+        """Waits until these runs have ended."""
+        end = time.monotonic() + DEADLINE
+        for run in runs:
+            while not asyncio.run(self._ended(run, end - time.monotonic())):
+                assert time.monotonic() < end, f"run {run} has not ended; {self.logs()}"
+
+    async def _ended(self, run: str, within: float) -> bool:
+        """Whether the run ended before the log was silent for this long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(within, 0.1)), open_store(self.store, poll=0.05) as store:
+                async for batch in store.tail(0):
+                    if any(event.run == run and isinstance(event.data, RunEnded) for event in batch):
+                        return True
+        return False
+
+    async def _history(self, run: str) -> tuple[Recorded, ...]:
+        async with open_store(self.store) as store:
+            assert await store.verify(run) > 0
+            return await store.read(run)
+
+    def history(self, run: str) -> tuple[Recorded, ...]:
+        """The events of a run, each hash of which was verified."""
+        return asyncio.run(self._history(run))
+
+    def logs(self) -> dict[str, str]:
+        return {path.name: path.read_text()[-2000:] for path in self.folder.glob("*.log")}
+
+    def worked(self) -> list[str]:
+        """Every piece of work that was begun, such as `Loop[1]/judge#1`."""
+        file = self.folder / "worked.txt"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def stop(self) -> None:
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def deployment(folder: Path, store: str = "") -> Iterator[Deployment]:
+    """Ends every process, and takes away what they made on the broker. Skips the test where there is no broker."""
+    require_rabbitmq()
+    made = Deployment(folder, new_prefix(), store or f"sqlite:///{folder / 'store.db'}")
+    try:
+        yield made
+    finally:
+        made.stop()
+        asyncio.run(clear(URL, made.prefix, QUEUES))

@@ -1,0 +1,233 @@
+"""`redraft coordinator`, `worker`, `submit` and `up` as real processes on a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.app.deployments import Deployment, deployment
+from tests.events.rabbit_server import URL
+
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    RunEnded,
+    StepRequested,
+)
+
+WORKERS = ("loop.py:write", "loop.py:judge", "loop.py:improve", "loop.py:save")
+STEPS = [
+    "write#1",
+    "Loop[1]/judge#1",
+    "Loop[1]/improve#1",
+    "Loop[2]/judge#1",
+    "Loop[2]/improve#1",
+    "Loop[3]/judge#1",
+    "save#1",
+]
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Deployment]:
+    with deployment(tmp_path) as made:
+        yield made
+
+
+def begin(there: Deployment) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
+    """The coordinator and a worker for the critic, beside one for all the others."""
+    coordinator = there.start("coordinator", "coordinator")
+    there.start("others", "worker", "loop.py:write", "loop.py:improve", "loop.py:save")
+    return coordinator, there.start("judge", "worker", "loop.py:judge")
+
+
+def whole(there: Deployment, run: str) -> None:
+    """The history has every step once, in order, and ends as accepted."""
+    events = there.history(run)
+    assert [event.version for event in events] == list(range(1, len(events) + 1))
+    asked = [event.data for event in events if isinstance(event.data, StepRequested)]
+    assert [f"{each.path}#{each.attempt}" for each in asked] == STEPS
+    answers = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
+    answered = [event.data.path for event in events if isinstance(event.data, answers)]
+    assert answered == [step.partition("#")[0] for step in STEPS]
+    assert isinstance(events[-1].data, RunEnded)
+    assert events[-1].data.outcome == "accepted"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_run_goes_through_a_coordinator_and_four_workers(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
+    with deployment(tmp_path, store) as there:
+        there.start("coordinator", "coordinator")
+        for target in WORKERS:
+            there.start(target.partition(":")[2], "worker", target)
+        said = there.call("submit", "loop.py:loop", "a text", "--wait", "--json")
+        assert said.code == 0, said.err
+        result = json.loads(said.out)
+        assert (result["outcome"], result["iterations"]) == ("accepted", 3)
+        assert result["draft"]["text"] == "a text more more"
+        assert "Loop[1]/judge: critic judge scored draft 1" in said.err
+        assert there.worked() == STEPS
+        whole(there, result["run"])
+        assert there.call("submit", "loop.py:loop", "text", "--wait", "-q", "--max-iterations", "1").code == 3
+
+
+def test_the_same_key_is_one_run(there: Deployment) -> None:
+    begin(there)
+    first, second = there.submit("--key", "k"), there.submit("--key", "k")
+    assert first == second
+    there.ended(first)
+    assert there.json("submit", "loop.py:loop", "a text", "--key", "k") == {"run": first}
+    again = there.call("submit", "loop.py:loop", "a text", "--key", "k", "--wait")
+    assert (again.code, again.out) == (0, "a text more more")
+    assert len(there.json("list")) == 1
+    assert there.worked() == STEPS
+
+
+def test_a_worker_and_a_coordinator_killed_at_work_leave_a_whole_history(there: Deployment) -> None:
+    (there.folder / "hold").touch()
+    coordinator, judge = begin(there)
+    run = there.submit()
+    there.until("the critic is at work", lambda: "Loop[1]/judge#1" in there.worked())
+    judge.kill()
+    coordinator.kill()
+    (there.folder / "hold").unlink()
+    there.start("judge", "worker", "loop.py:judge")
+    there.start("coordinator", "coordinator")
+    there.ended(run)
+    whole(there, run)
+    assert Counter(there.worked()) - Counter(STEPS) == Counter({"Loop[1]/judge#1": 1}), "only what was cut off"
+
+
+def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -> None:
+    (there.folder / "hold").touch()
+    coordinator, judge = begin(there)
+    run = there.submit()
+    there.until("the critic is at work", lambda: "Loop[1]/judge#1" in there.worked())
+    judge.send_signal(signal.SIGTERM)
+    there.until("it drains", lambda: "draining" in [line["event"] for line in there.lines("judge")])
+    assert judge.poll() is None
+    (there.folder / "hold").unlink()
+    assert judge.wait(30) == 0
+    there.until("its answer is used", lambda: "Loop[1]/improve#1" in there.worked())
+    assert "Loop[2]/judge#1" not in there.worked()
+    there.start("judge", "worker", "--role", "critic", "loop.py")
+    there.ended(run)
+    whole(there, run)
+    assert there.worked() == STEPS
+    coordinator.send_signal(signal.SIGTERM)
+    assert coordinator.wait(30) == 0
+
+
+def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:
+    (there.folder / "hold").touch()
+    _, judge = begin(there)
+    there.submit()
+    there.until("the critic is at work", lambda: "Loop[1]/judge#1" in there.worked())
+    judge.send_signal(signal.SIGTERM)
+    there.until("it drains", lambda: "draining" in [line["event"] for line in there.lines("judge")])
+    judge.send_signal(signal.SIGTERM)
+    assert judge.wait(30) == 128 + signal.SIGTERM
+
+
+def test_up_runs_all_of_it_in_one_log_and_starts_again_what_dies(there: Deployment) -> None:
+    up = there.start("up", "up", "loop.py:loop", "--scale", "judge=2")
+
+    def pids(name: str) -> list[int]:
+        return [each["pid"] for each in there.lines("up") if each["event"] == "serving" and each["process"] == name]
+
+    names = ["coordinator", "generator.write", "critic.judge-1", "critic.judge-2", "refiner.improve", "publisher.save"]
+    there.until("all serve", lambda: all(pids(name) for name in names))
+    os.kill(pids("coordinator")[0], signal.SIGKILL)
+    os.kill(pids("refiner.improve")[0], signal.SIGKILL)
+    run = there.submit()
+    there.ended(run)
+    whole(there, run)
+    there.until("both serve again", lambda: len(pids("coordinator")) == len(pids("refiner.improve")) == 2)
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(30) == 0
+    ended = {line["process"] for line in there.lines("up") if line["event"] == "ended"}
+    assert ended == {"up", *names}
+    told = there.log("up").read_text()
+    assert "guest:guest" not in told
+    assert "a text" not in told
+    assert not [name for name in names if any(_lives(pid) for pid in pids(name))]
+
+
+def test_up_that_is_killed_leaves_no_process_behind(there: Deployment) -> None:
+    up = there.start("up", "up", "loop.py")
+
+    def pids() -> list[int]:
+        return [line["pid"] for line in there.lines("up") if line["event"] == "serving"]
+
+    there.until("all serve", lambda: len(pids()) == 5)
+    up.kill()
+    up.wait()
+    there.until("they end", lambda: not any(_lives(pid) for pid in pids()))
+
+
+def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> None:
+    before = {(each["name"], each["level"]) for each in there.json("doctor")["checks"]}
+    assert {("broker", "ok"), ("topology", "warn"), ("queue", "warn"), ("parked", "ok")} <= before
+    begin(there)
+    for name in ("coordinator", "judge"):
+        there.serving(name)
+    run = there.submit()
+    there.ended(run)
+    checks = there.json("doctor")["checks"]
+    told = " ".join(each["told"] for each in checks)
+    assert re.search(r"RabbitMQ \d+\.\d+", told)
+    assert "redraft.critic.judge: 1 consumer, 0 messages waiting" in told
+    assert "guest:guest" not in told
+    assert all(each["level"] != "fail" for each in checks)
+    (there.folder / "hold").touch()
+    other = there.submit()
+    there.until("the critic is at work", lambda: there.worked().count("Loop[1]/judge#1") == 2)
+    assert there.json("doctor", "--rebuild-broker") == {"sent_again": 1}
+    (there.folder / "hold").unlink()
+    there.ended(other)
+    whole(there, other)
+
+
+def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> None:
+    for name, arguments in {"coordinator": ("coordinator",), "write": ("worker", "loop.py:write")}.items():
+        file = there.folder / f"{name}.healthy"
+        process = there.start(name, *arguments, "--health-file", str(file))
+        there.until("it is healthy", file.exists)
+        first = file.stat().st_mtime_ns
+        there.until("it is touched again", lambda file=file, first=first: file.stat().st_mtime_ns > first)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert not file.exists()
+
+
+def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:
+    nowhere = URL.replace(":5672", ":1")
+    for arguments in (
+        ("worker", "loop.py", "--patience", "0.5"),
+        ("up", "loop.py", "--patience", "0"),
+        ("submit", "loop.py:loop", "text"),
+        ("doctor",),
+    ):
+        said = there.call(*arguments, "--bus", nowhere)
+        assert said.code == 5, (arguments, said)
+        assert "Traceback" not in said.err
+        assert "guest:guest" not in said.out + said.err
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc/self/stat").exists() else True

@@ -1,0 +1,116 @@
+"""`redraft parked`, and that no run hangs on what was parked: real processes on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.app.deployments import Deployment, deployment
+from tests.events.rabbit_server import URL
+
+from redraft.events.bus import Letter, work_queue
+from redraft.events.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.rabbit_bus import open_rabbit_bus
+
+JUDGE = work_queue("critic", "judge")
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[Deployment]:
+    with deployment(tmp_path) as made:
+        yield made
+
+
+def put(there: Deployment, queue: str, letter: Letter) -> None:
+    async def put_it() -> None:
+        async with open_rabbit_bus(URL, prefix=there.prefix) as bus:
+            await bus.publish(queue, [letter])
+
+    asyncio.run(put_it())
+
+
+def parked(there: Deployment, number: int) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+
+    def enough() -> bool:
+        found[:] = there.json("parked", "list")
+        return len(found) == number
+
+    there.until(f"{number} letters are parked", enough)
+    return found
+
+
+def test_what_nobody_can_read_is_parked_and_can_be_listed_shown_retried_and_discarded(there: Deployment) -> None:
+    assert there.json("parked", "list") == []
+    there.start("judge", "worker", "loop.py:judge")
+    put(there, JUDGE, Letter("draft.critique.v1", b"no JSON", Origin("e1", "somebody")))
+    [one] = parked(there, 1)
+    assert (one["queue"], one["name"], one["bytes"]) == (JUDGE, "draft.critique.v1", 7)
+    assert "cannot be read" in str(one["reason"])
+    shown = there.json("parked", "show", str(one["id"])[-8:])
+    assert shown["body"] == "no JSON"
+    assert there.json("parked", "retry", str(one["id"])) == {"retried": [one["id"]]}
+    [again] = parked(there, 1)
+    assert again["id"] != one["id"]
+    said = there.call("parked", "discard", "nothing")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert there.json("parked", "discard", "--all") == {"discarded": [again["id"]]}
+    assert there.json("parked", "list") == []
+
+
+def test_a_run_whose_request_was_parked_goes_on(there: Deployment) -> None:
+    """The critic's worker is one that cannot read the request that the relay sent: it finds another body in it."""
+    there.start("coordinator", "coordinator")
+    there.start("write", "worker", "loop.py:write")
+    run = there.submit("--key", "k")
+    [asked] = requests(there, run, "Loop[1]/judge")
+    taken = take(there, JUDGE)
+    assert taken.origin.id == asked.id
+    put(there, JUDGE, Letter(taken.name, b"\x00 torn", taken.origin, taken.run))
+    there.start("others", "worker", "loop.py")
+    there.ended(run)
+    events = there.history(run)
+    [failed] = [event.data for event in events if isinstance(event.data, StepFailed)]
+    assert (failed.path, failed.attempt, failed.kind) == ("Loop[1]/judge", 1, "lost")
+    assert failed.retry_at is not None
+    assert isinstance(events[-1].data, RunEnded)
+    assert events[-1].data.outcome == "accepted"
+    assert len(parked(there, 1)) == 1
+    lines = [line for line in there.lines("coordinator") if line["event"] == "parked"]
+    assert [(line["run"], line["queue"]) for line in lines] == [(run, JUDGE)]
+    checks = json.loads(there.call("doctor", "--json").out)["checks"]
+    assert any("1 message set aside; see `redraft parked list`" in each["told"] for each in checks)
+
+
+def requests(there: Deployment, run: str, path: str) -> list[Recorded]:
+    found: list[Recorded] = []
+
+    def asked() -> bool:
+        events = there.history(run) if there.lines("coordinator") and known(there, run) else ()
+        found[:] = [each for each in events if isinstance(each.data, StepRequested) and each.data.path == path]
+        return bool(found)
+
+    there.until(f"{path} is asked for", asked)
+    return found
+
+
+def known(there: Deployment, run: str) -> bool:
+    return (there.folder / "store.db").exists() and any(
+        line["event"] == "run started" and line["run"] == run for line in there.lines("coordinator")
+    )
+
+
+def take(there: Deployment, queue: str) -> Letter:
+    """Takes the next letter out of a queue for good."""
+
+    async def taken() -> Letter:
+        async with open_rabbit_bus(URL, prefix=there.prefix) as bus, bus.consume(queue, 1) as consumer:
+            [delivery] = await asyncio.wait_for(consumer.take(1), 30)
+            await consumer.ack([delivery])
+            return delivery.letter
+
+    return asyncio.run(taken())

@@ -1,0 +1,328 @@
+"""The parts of a deployment that need no server: settings, logs, health, what a worker serves, what was parked."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.app.cli_calls import call, one_line
+
+from redraft.actors.coordinator import Coordinator
+from redraft.actors.relay import Relay
+from redraft.actors.worker import Worker
+from redraft.app.cli.crew import crew_of
+from redraft.app.client import Client
+from redraft.app.compose import together
+from redraft.app.health import health_file
+from redraft.app.logs import libraries, new_log
+from redraft.app.lost_steps import LostSteps
+from redraft.app.outlets import Outlets
+from redraft.app.settings import read_settings, redacted
+from redraft.app.sources import read_source
+from redraft.app.targets import actors_for
+from redraft.app.upkeep import kept_up, opened
+from redraft.events.bus import INBOX, Letter, work_queue
+from redraft.events.domain_events import RunEnded, StepFailed
+from redraft.events.errors import BusError, InputError, StoreUnusable
+from redraft.events.local_bus import LocalBus
+from redraft.events.store import open_store
+
+SECRET = "hunter2"  # noqa: S105
+ACTORS = """
+from redraft.actors import Critique, Workflow, critic, generator, score
+
+@generator
+def write(brief):
+    return brief.text
+
+@critic
+def judge(draft):
+    return Critique(1.0)
+
+@critic(name="second-look")
+def again(draft):
+    return Critique(1.0)
+
+plain = Workflow("plain").start_with(write).repeat_until(score >= 1, max_iterations=1, body=[judge])
+"""
+
+
+@pytest.fixture
+def actors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "plain.py"
+    file.write_text(ACTORS)
+    return file
+
+
+def outlets() -> Outlets:
+    return Outlets(io.StringIO(), Path.cwd())
+
+
+def quiet_log():
+    return new_log(io.StringIO(), "json", "test")
+
+
+@pytest.mark.parametrize("url", ["local:", "amqp://u:p@host/", "amqps://u:p@host:5671/v?cafile=ca.pem"])
+def test_settings_take_every_bus(url: str) -> None:
+    assert read_settings(bus=url).bus == url
+
+
+@pytest.mark.parametrize("url", [f"http://me:{SECRET}@host", f"rabbit:{SECRET}", ""])
+def test_settings_refuse_another_bus_without_repeating_it(url: str) -> None:
+    with pytest.raises(InputError, match="amqp://") as refused:
+        read_settings(bus=url)
+    assert SECRET not in str(refused.value)
+
+
+def test_settings_show_no_password() -> None:
+    assert SECRET not in repr(read_settings(bus=f"amqp://me:{SECRET}@host/", store=f"postgresql://me:{SECRET}@host/d"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"amqp://me:{SECRET}@host/v", "amqp://me:***@host/v"),
+        (f"at postgresql://me:{SECRET}@x@host/d now", "at postgresql://me:***@host/d now"),
+        (f"postgresql:///d?password={SECRET}&user=me", "postgresql:///d?password=***&user=me"),
+        ("sqlite:////tmp/a@b.db", "sqlite:////tmp/a@b.db"),
+    ],
+)
+def test_passwords_are_redacted(text: str, shown: str) -> None:
+    assert redacted(text) == shown
+
+
+def test_a_log_is_json_that_names_its_process_and_holds_no_password() -> None:
+    stream = io.StringIO()
+    log = new_log(stream, "auto", "judge")
+    with libraries(log):
+        log.warning("not reached", error=f"amqp://me:{SECRET}@host/ is away\nreally")
+        logging.getLogger("aio_pika").warning("cannot reach %s", f"amqp://me:{SECRET}@host/")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["process"], first["event"], first["level"]) == ("judge", "not reached", "warning")
+    assert first["error"] == "amqp://me:***@host/ is away really"
+    assert second["event"] == "cannot reach amqp://me:***@host/"
+
+
+def test_a_log_in_text_has_its_prefix_and_goes_on_when_nobody_reads() -> None:
+    class Closed(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    stream = io.StringIO()
+    new_log(stream, "text", "up", "up | ").info("starting", processes=2)
+    assert stream.getvalue().startswith("up | ")
+    assert "starting" in stream.getvalue()
+    new_log(Closed(), "text", "up").info("starting")
+
+
+def test_targets_name_actors_by_file_name_function_and_role(actors: Path) -> None:
+    def names(*targets: str, role=None) -> list[str]:
+        return [actor.name for actor in actors_for(targets, role, outlets())]
+
+    assert names("plain.py") == ["write", "judge", "second-look"]
+    assert names("plain.py:judge") == ["judge"]
+    assert names("plain.py:again") == names("plain.py:second-look") == ["second-look"]
+    assert names("plain.py", role="critic") == ["judge", "second-look"]
+    assert names("ruff", "prose") == ["ruff", "prose"]
+    assert [each.role for each in actors_for(["command"], None, outlets())] == ["generator", "critic", "refiner"]
+
+
+@pytest.mark.parametrize(
+    ("target", "role", "told"),
+    [
+        ("plain.py:jugde", None, "did you mean 'judge'"),
+        ("pros", None, "did you mean 'prose'"),
+        ("plain.py", "publisher", "no publisher is among the generator write"),
+        ("missing.py", None, "no such file"),
+    ],
+)
+def test_a_target_that_names_nothing_is_one_line(actors: Path, target: str, role, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        actors_for([target], role, outlets())
+
+
+def test_a_worker_that_publishes_to_files_writes_below_its_own_folder_only(actors: Path) -> None:
+    [save] = actors_for(["file"], None, outlets())
+    from redraft.actors.roles import Context
+    from redraft.events.content import Brief, new_draft
+    from redraft.events.errors import PermanentError
+
+    context = Context("r", "save", 1, 10.0, "id", {"folder": "/", "path": "x"})
+    with pytest.raises(PermanentError, match="folder"):
+        save.function(draft=new_draft(1, "text"), brief=Brief("text"), context=context)
+
+
+def test_the_crew_of_a_workflow(actors: Path) -> None:
+    crew = crew_of(["plain.py:plain"], "", ["judge=2"], 60)
+    assert [child.name for child in crew] == ["coordinator", "generator.write", "critic.judge-1", "critic.judge-2"]
+    assert crew[2].command[3:7] == ("worker", "plain.py:judge", "--role", "critic")
+    assert [child.name for child in crew_of(["prose"], "", (), 1)][1:] == [
+        "generator.source",
+        "critic.prose",
+        "refiner.prose-fix",
+        "publisher.stdout",
+    ]
+    for scale in ("judge=0", "jugde=2", "judge"):
+        with pytest.raises(InputError, match="--scale"):
+            crew_of(["plain.py"], "", [scale], 60)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("up", "plain.py"), ("worker", "plain.py"), ("coordinator",), ("submit", "prose", "x"), ("parked", "list")],
+)
+def test_without_a_broker_each_verb_says_what_to_name(actors: Path, arguments: tuple[str, ...], monkeypatch) -> None:
+    monkeypatch.setenv("REDRAFT_BUS", "local:")
+    said = call(*arguments)
+    assert said.code == 2
+    assert "REDRAFT_BUS=amqp://user:password@host:5672/" in one_line(said)
+    if arguments[0] == "up":
+        assert "`up` needs a broker" in said.err
+
+
+async def until_parked(bus: LocalBus, number: int) -> None:
+    while len(await bus.parked()) < number:  # noqa: ASYNC110 - the bus tells nobody
+        await asyncio.sleep(0)
+
+
+async def test_a_request_that_was_parked_is_a_failed_step_and_the_run_goes_on(actors: Path) -> None:
+    """On the in-process bus: the first request to the critic is replaced by one that nobody can read."""
+    source = read_source("plain.py:plain")
+    ids = (f"id{number}" for number in count(1))
+    queue = work_queue("critic", "judge")
+    async with open_store("memory:") as store, LocalBus() as bus:
+        relay = Relay(store, bus, lambda run: True)
+
+        async def again(run: str, path: str, sent: int) -> None:
+            await relay.resend(run, path, sent=sent, confirmed=True)
+
+        async def adopt(run: str, known: bool) -> None:
+            pass
+
+        client = Client(store, bus, adopt, lambda run: None, lambda: "run", lambda: next(ids), 1000)
+        coordinator = Coordinator(store, bus, lambda: datetime.now(UTC), again)
+        writer = Worker(source.actors[:1], bus, lambda: next(ids))
+        async with together([coordinator.run(), relay.run(0), writer.run()]), asyncio.timeout(30):
+            await client.submit(source.plan, "a text")
+            async with bus.consume(queue, 1) as reader:
+                [delivery] = await reader.take(1)
+                await reader.ack([delivery])
+            sent = delivery.letter
+            await bus.publish(queue, [Letter(sent.name, b"torn", sent.origin, sent.run)])
+            stranger = Letter(sent.name, b"torn", sent.origin.__class__("nobody", "stranger"), sent.run)
+            await bus.publish(queue, [stranger, Letter("", b"", stranger.origin, "no such run")])
+            async with together([Worker(source.actors[1:2], bus, lambda: next(ids)).run()]):
+                await until_parked(bus, 3)
+            lost = LostSteps(store, bus, lambda: next(ids), quiet_log())
+            assert await lost.look() == 1
+            assert await lost.look() == 0, "each is told once"
+            async for batch in store.tail(0):
+                failed = [event.data for event in batch if isinstance(event.data, StepFailed)]
+                if failed:
+                    break
+        assert [(each.path.rpartition("/")[2], each.attempt, each.kind) for each in failed] == [("judge", 1, "lost")]
+        assert "cannot be read" in failed[0].message
+        assert failed[0].retry_at is not None
+
+
+async def test_an_answer_that_was_parked_is_a_failed_step_too(actors: Path) -> None:
+    source = read_source("plain.py:plain")
+    ids = (f"id{number}" for number in count(1))
+    async with open_store("memory:") as store, LocalBus() as bus:
+        relay = Relay(store, bus, lambda run: True)
+
+        async def again(run: str, path: str, sent: int) -> None:
+            raise AssertionError
+
+        async def adopt(run: str, known: bool) -> None:
+            pass
+
+        client = Client(store, bus, adopt, lambda run: None, lambda: "run", lambda: next(ids), 1000)
+        coordinator = Coordinator(store, bus, lambda: datetime.now(UTC), again)
+        async with together([coordinator.run(), relay.run(0)]), asyncio.timeout(30):
+            await client.submit(source.plan, "a text")
+            async with bus.consume(work_queue("generator", "write"), 1) as reader:
+                [delivery] = await reader.take(1)
+                await reader.ack([delivery])
+            came = delivery.letter.origin
+            torn = came.__class__("answer", "generator write", came.id)
+            await bus.publish(INBOX, [Letter("outcome.generated.v1", b"torn", torn, "run")])
+            await until_parked(bus, 1)
+            assert await LostSteps(store, bus, lambda: next(ids), quiet_log()).look() == 1
+            async for batch in store.tail(0):
+                if any(isinstance(event.data, StepFailed | RunEnded) for event in batch):
+                    break
+        assert [event.data.path for event in batch if isinstance(event.data, StepFailed)] == ["write"]
+
+
+async def test_the_health_file_is_touched_only_while_the_ping_succeeds(tmp_path: Path) -> None:
+    file = tmp_path / "healthy"
+    pings: list[bool] = []
+
+    async def ping() -> None:
+        pings.append(True)
+        if len(pings) > 2:
+            raise BusError("away")
+
+    stream = io.StringIO()
+    async with asyncio.timeout(30), health_file(file, ping, new_log(stream, "json", "test"), every=0):
+        while len(pings) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        touched = file.stat().st_mtime_ns
+        while len(pings) < 20:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert file.stat().st_mtime_ns == touched
+    assert not file.exists()
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["not healthy"]
+
+
+async def test_a_health_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    async def ping() -> None:
+        pass
+
+    with pytest.raises(InputError, match="--health-file"):
+        async with health_file(tmp_path / "no" / "file", ping, quiet_log()):
+            pass
+
+
+async def test_a_part_is_run_again_when_its_server_was_away_and_told_what_ends_it() -> None:
+    calls = iter([ExceptionGroup("", [ExceptionGroup("", [BusError("away")])]), BusError("away"), None])
+
+    async def part() -> None:
+        error = next(calls)
+        if error is not None:
+            raise error
+
+    stream = io.StringIO()
+    await kept_up("part", part, new_log(stream, "json", "test"))
+    assert [json.loads(line)["error"] for line in stream.getvalue().splitlines()] == ["away", "away"]
+
+    async def hopeless() -> None:
+        raise StoreUnusable("not ours")
+
+    with pytest.raises(StoreUnusable):
+        await kept_up("part", hopeless, quiet_log())
+
+
+async def test_a_server_is_tried_for_as_long_as_the_patience() -> None:
+    tries: list[int] = []
+
+    class Away:
+        async def __aenter__(self) -> None:
+            tries.append(1)
+            raise BusError("away")
+
+        async def __aexit__(self, *exception: object) -> None:
+            raise AssertionError
+
+    with pytest.raises(BusError, match="away"):
+        async with opened(Away, 0, quiet_log()):
+            raise AssertionError
+    assert len(tries) == 1

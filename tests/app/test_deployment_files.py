@@ -1,0 +1,194 @@
+"""The image, the compose file and the Kubernetes files: each by its schema or linter, and each against Redraft itself.
+
+No container is run here.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import kubernetes_validate
+import pytest
+import yaml
+from tests.app.node import CHECKERS, ROOT, installed
+from tests.services import missing
+
+from redraft.actors.plan_paths import steps_in
+from redraft.app.cli.faults import USAGE
+from redraft.app.sources import read_source
+from redraft.events.bus import work_queue
+from redraft.events.plan import Role
+
+KUBERNETES = "1.37"
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+ROLES: tuple[Role, ...] = get_args(Role)
+
+
+@pytest.fixture(scope="module")
+def objects() -> list[dict[str, Any]]:
+    """What `kubectl apply --kustomize deploy/kubernetes` would send."""
+    if not shutil.which("kubectl"):
+        missing("kubectl is not found; install it (kubernetes.io/docs/tasks/tools); it needs no cluster for this")
+    said = subprocess.run(
+        ["kubectl", "kustomize", "deploy/kubernetes"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert said.returncode == 0, said.stderr
+    return list(yaml.safe_load_all(said.stdout))
+
+
+def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
+
+
+def pod(deployment: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = deployment["spec"]["template"]["spec"]
+    return found
+
+
+def env(deployment: dict[str, Any]) -> dict[str, Any]:
+    [container] = pod(deployment)["containers"]
+    return {each["name"]: each for each in container["env"]}
+
+
+def test_compose_fits_the_compose_specification() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "check_jsonschema",
+        "--builtin-schema",
+        "vendor.compose-spec",
+        "docker-compose.yml",
+    ]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0, said.stdout
+
+
+def test_compose_holds_no_password() -> None:
+    text = (ROOT / "docker-compose.yml").read_text()
+    named = re.findall(r"\$\{(\w*PASSWORD)([^}]*)\}", text)
+    assert {name for name, _ in named} == {"REDRAFT_BUS_PASSWORD", "REDRAFT_STORE_PASSWORD"}
+    assert all(rest.startswith(":?") for _, rest in named)
+    for service in COMPOSE["services"].values():
+        for name, value in service["environment"].items():
+            assert "PASS" not in name or value.startswith("${"), name
+            assert "://" not in value or re.search(r"://redraft:\$\{\w+:\?[^}]*\}@", value), name
+
+
+def test_compose_has_a_service_for_each_role_and_workers_know_no_database() -> None:
+    services = COMPOSE["services"]
+    assert set(services) == {"rabbitmq", "postgres", "coordinator", *ROLES}
+    assert set(services["coordinator"]["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS"}
+    for role in ROLES:
+        assert services[role]["command"][:3] == ["worker", "--role", role]
+        assert set(services[role]["environment"]) == {"REDRAFT_BUS"}
+        assert services[role]["depends_on"]["rabbitmq"] == {"condition": "service_healthy"}
+        assert not {"container_name", "ports"} & set(services[role]), "either of them would forbid --scale"
+
+
+def test_compose_keeps_what_has_to_outlive_a_container() -> None:
+    kept = {
+        mount.partition(":")[0] for name in ("rabbitmq", "postgres") for mount in COMPOSE["services"][name]["volumes"]
+    }
+    assert kept == set(COMPOSE["volumes"])
+    assert all("healthcheck" in COMPOSE["services"][name] for name in ("rabbitmq", "postgres"))
+
+
+def test_the_dockerfile_passes_a_linter(tmp_path: Path) -> None:
+    checker = installed(CHECKERS, tmp_path)
+    command = ["npx", "--no", "dockerfile-utils", "lint", ROOT / "Dockerfile"]
+    said = subprocess.run(command, cwd=checker, capture_output=True, text=True, timeout=60, check=False)
+    assert said.returncode == 0, said.stdout
+
+
+def test_the_image_has_all_that_it_is_built_from() -> None:
+    allowed = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    sources = [source for line in copied for source in line.split()]
+    assert "pyproject.toml" in sources
+    for source in sources:
+        assert (ROOT / source).exists(), source
+        assert any(each == source or each.startswith(f"{source}/") for each in allowed), f"{source} is ignored"
+
+
+def test_the_image_runs_as_nobody_special() -> None:
+    last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    [user] = re.findall(r"^USER (\d+):\d+$", last, re.MULTILINE)
+    assert int(user) > 0
+    assert "HEALTHCHECK" in last
+
+
+def test_kubernetes_takes_every_object(objects: list[dict[str, Any]]) -> None:
+    known = [each for each in objects if not each["apiVersion"].startswith("keda.sh/")]
+    assert len(known) == len(objects) - len(ROLES) - 1
+    for each in known:
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+
+
+def test_kubernetes_has_a_deployment_and_a_scaler_for_each_role(objects: list[dict[str, Any]]) -> None:
+    deployments, scalers = of_kind(objects, "Deployment"), of_kind(objects, "ScaledObject")
+    assert set(deployments) == {"coordinator", *(f"worker-{role}" for role in ROLES)}
+    assert deployments["coordinator"]["spec"]["replicas"] == 2
+    actors = {
+        step.role: step.actor for _, step in steps_in(read_source(f"{ROOT}/examples/article.py:article").plan.steps)
+    }
+    for role in ROLES:
+        deployment, scaler = deployments[f"worker-{role}"], scalers[f"worker-{role}"]
+        assert pod(deployment)["containers"][0]["args"][:3] == ["worker", "--role", role]
+        assert "replicas" not in deployment["spec"], "KEDA sets them"
+        assert scaler["spec"]["scaleTargetRef"]["name"] == f"worker-{role}"
+        [trigger] = scaler["spec"]["triggers"]
+        assert trigger["metadata"]["queueName"] == work_queue(role, actors[role])
+        assert trigger["authenticationRef"]["name"] in of_kind(objects, "TriggerAuthentication")
+
+
+def test_kubernetes_finds_the_pods_of_each_deployment_and_no_others(objects: list[dict[str, Any]]) -> None:
+    deployments, budgets = of_kind(objects, "Deployment"), of_kind(objects, "PodDisruptionBudget")
+    assert set(budgets) == set(deployments)
+    labels = {name: each["spec"]["template"]["metadata"]["labels"] for name, each in deployments.items()}
+    for kind in (deployments, budgets):
+        for name, each in kind.items():
+            selector = each["spec"]["selector"]["matchLabels"].items()
+            assert [found for found, own in labels.items() if selector <= own.items()] == [name]
+
+
+def test_kubernetes_gets_secrets_from_elsewhere(objects: list[dict[str, Any]]) -> None:
+    assert not of_kind(objects, "Secret")
+    for name, deployment in of_kind(objects, "Deployment").items():
+        wanted = {"REDRAFT_STORE", "REDRAFT_BUS"} if name == "coordinator" else {"REDRAFT_BUS"}
+        assert set(env(deployment)) == wanted
+        assert all("secretKeyRef" in each["valueFrom"] for each in env(deployment).values())
+
+
+def test_kubernetes_runs_pods_that_can_do_little(objects: list[dict[str, Any]]) -> None:
+    for deployment in of_kind(objects, "Deployment").values():
+        assert pod(deployment)["securityContext"]["runAsNonRoot"] is True
+        assert pod(deployment)["automountServiceAccountToken"] is False
+        [container] = pod(deployment)["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"startupProbe", "readinessProbe"} <= set(container)
+
+
+def test_redraft_has_every_command_that_the_files_give(objects: list[dict[str, Any]]) -> None:
+    composed = [each["command"] for each in COMPOSE["services"].values() if "command" in each]
+    deployed = [pod(each)["containers"][0] for each in of_kind(objects, "Deployment").values()]
+    probed = [container["readinessProbe"]["exec"]["command"][1:] for container in deployed]
+    for command in {tuple(each) for each in [*composed, *(container["args"] for container in deployed), *probed]}:
+        options = [word for word in command[1:] if word.startswith("--")]
+        said = subprocess.run(
+            [sys.executable, "-m", "redraft", command[0], "--help"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert said.returncode != USAGE, said.stderr
+        assert all(option in said.stdout for option in options), command

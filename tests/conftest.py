@@ -1,0 +1,30 @@
+"""Fixtures for all tests: databases of a PostgreSQL server. See `services` for how it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg.sql import SQL, Identifier
+from tests.services import postgres_database
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A database for this session, as libpq's parameters."""
+    with postgres_database() as database:
+        yield database
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> str:
+    """The URL of an empty place to keep something in: a schema of its own, in the session's database."""
+    name = f"place_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
+    given = psycopg.conninfo.conninfo_to_dict(postgres_server)
+    rest = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in given.items())
+    return f"postgresql://?{rest}&options={quote(f'-csearch_path={name}')}"

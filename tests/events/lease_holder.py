@@ -1,0 +1,21 @@
+"""Holds the relay's lease of a store: URL POSITION. Says `held` with the checkpoint, saves, and waits to be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from redraft.events.relay_lease import open_lease
+
+
+async def main(url: str, position: int) -> None:
+    async with open_lease(url, retry=0.02) as lease:
+        held = await lease.acquire()
+        await lease.save(position)
+        sys.stdout.write(f"held {held}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

@@ -1,0 +1,120 @@
+"""A PostgreSQL cluster of a test's own, in a temporary folder and on a free port, to be killed at will."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import psycopg
+from tests.services import missing
+
+DEADLINE: Final = 60.0
+"""Seconds within which a cluster has to start or stop."""
+
+
+class Cluster:
+    """Starts, stops and kills the server of one cluster; `url` is that of its database."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._server: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        command = [programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
+        subprocess.run([*command, "--locale=C"], check=True, capture_output=True, cwd=folder, **_owner())
+
+    def start(self) -> None:
+        """Returns when the server takes connections."""
+        deadline = time.monotonic() + DEADLINE
+        while not self._is_ready():
+            if self._server is None or self._server.poll() is not None:
+                self._launch()  # after a kill the last server's processes may still be on their way out
+            if time.monotonic() > deadline:
+                raise TimeoutError((self._folder / "log").read_text())
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """kill -9 of the server and the processes that serve connections, as when the machine fails."""
+        if self._server is None or self._server.poll() is not None:
+            return
+        self._server.send_signal(signal.SIGSTOP)  # it would end the others in order
+        found = subprocess.run(["pgrep", "-P", str(self._server.pid)], capture_output=True, text=True, check=False)
+        for process in found.stdout.split():
+            with suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+        self._server.kill()
+        self._server.wait(DEADLINE)
+
+    def stop(self) -> None:
+        """Ends the server in order, and all connections with it."""
+        if self._server is not None and self._server.poll() is None:
+            self._server.send_signal(signal.SIGINT)
+            self._server.wait(DEADLINE)
+
+    def _launch(self) -> None:
+        command = [self._programs / "postgres", "-D", self._folder / "data", "-p", str(self.port)]
+        settings = {"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "60"}
+        with (self._folder / "log").open("ab") as log:
+            self._server = subprocess.Popen(
+                [*command, *(f"--{name}={value}" for name, value in settings.items())],
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                **_owner(),
+            )
+
+    def _is_ready(self) -> bool:
+        try:
+            psycopg.connect(self.url, connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+@contextmanager
+def postgres_cluster() -> Iterator[Cluster]:
+    """A running cluster; what it kept is gone afterwards."""
+    programs = _programs()
+    if programs is None:
+        missing("PostgreSQL's initdb is not found; install the server (on Debian: apt install postgresql)")
+    folder = Path(tempfile.mkdtemp(prefix="redraft-postgres-"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres", "postgres")
+        cluster = Cluster(programs, folder)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.kill()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    """The folder of the server's programs, which Debian keeps out of the PATH."""
+    found = shutil.which("initdb")
+    if found:
+        return Path(found).resolve().parent
+    return max(Path("/usr/lib/postgresql").glob("*/bin"), default=None, key=lambda path: float(path.parent.name))
+
+
+def _owner() -> dict[str, str]:
+    """PostgreSQL does not run as root."""
+    return {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,276 @@
+"""RabbitMQ killed, restarted, frozen, wiped, and behind TLS: on a node of the tests' own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import pytest
+from tests.events.rabbit_node import RabbitNode, free_port, server_script
+from tests.events.rabbit_server import new_prefix
+from tests.events.rabbit_tls import make_certificates
+from tests.events.test_rabbit_stream import announce, recorded
+
+from redraft.events.bus import Consumer, Delivery, Letter, work_queue
+from redraft.events.envelope import Origin
+from redraft.events.errors import BusError
+from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
+
+QUEUE: Final = work_queue("critic", "judge")
+SETTLED: Final = 4.0
+"""Seconds after which a new quorum queue survives `kill -9`: RabbitMQ 3.10 may bring a younger one back leaderless."""
+
+
+class Place:
+    """The node, its TLS port, and where the certificates are."""
+
+    def __init__(self, folder: Path) -> None:
+        make_certificates(folder)
+        self.certificates = folder
+        self.tls_port = free_port()
+        definitions = {
+            "vhosts": [{"name": "/"}, {"name": "team/red"}],
+            "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+            "permissions": [
+                {"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
+                for vhost in ("/", "team/red")
+            ],
+        }
+        (folder / "definitions.json").write_text(json.dumps(definitions))
+        settings = {
+            "load_definitions": folder / "definitions.json",
+            "max_message_size": 1_000_000 + 16 * 1024 * 1024,
+            "listeners.ssl.default": f"127.0.0.1:{self.tls_port}",
+            "ssl_options.cacertfile": folder / "ca.pem",
+            "ssl_options.certfile": folder / "server.pem",
+            "ssl_options.keyfile": folder / "server.key",
+            "ssl_options.verify": "verify_peer",
+            "ssl_options.fail_if_no_peer_cert": "true",
+        }
+        lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
+        self.node = RabbitNode(folder, server_script(), lines)
+
+    def bus(self, **options: float) -> RabbitBus:
+        return open_rabbit_bus(self.node.url, prefix=new_prefix(), **options)  # type: ignore[arg-type]
+
+    def secured(self, host: str = "localhost", vhost: str = "", ca: str = "ca", *, mine: bool = True) -> str:
+        files = f"?cafile={self.certificates}/{ca}.pem"
+        if mine:
+            files += f"&certfile={self.certificates}/client.pem&keyfile={self.certificates}/client.key"
+        return f"amqps://guest:guest@{host}:{self.tls_port}/{vhost}{files}"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A node that runs when a test begins, whatever the one before did to it."""
+    there = Place(tmp_path_factory.mktemp("rabbit"))
+    there.node.start()
+    yield there
+    there.node.close()
+
+
+def letter(number: int) -> Letter:
+    return Letter("n.v1", b"%d" % number, Origin(f"id-{number}", "test"), "run")
+
+
+async def take_all(consumer: Consumer, numbers: set[int]) -> list[Delivery]:
+    """Takes until each of these came, in any order."""
+    taken: list[Delivery] = []
+    while {int(one.letter.body) for one in taken} < numbers:
+        taken += await consumer.take(len(numbers))
+    return taken
+
+
+class Traffic:
+    """Publishes numbers one after the other and takes them again; notes what was published and what was settled."""
+
+    def __init__(self, bus: RabbitBus) -> None:
+        self._bus = bus
+        self._stopping = False
+        self.published: list[int] = []
+        self.settled: set[int] = set()
+        self.counts: dict[int, int] = {}
+
+    async def publish(self) -> None:
+        for number in count(1):
+            if self._stopping:
+                return
+            await self._bus.publish(QUEUE, [letter(number)])
+            self.published.append(number)
+
+    async def settle(self) -> None:
+        async with self._bus.consume(QUEUE, 50) as consumer:
+            while not (self._stopping and self.settled.issuperset(self.published)):
+                for delivery in (taken := await consumer.take(50)):
+                    self.counts[int(delivery.letter.body)] = delivery.count
+                await consumer.ack(taken)
+                self.settled.update(int(delivery.letter.body) for delivery in taken)
+
+    def stop(self) -> None:
+        """Ends the publishing after one more number, and the settling once all is settled."""
+        self._stopping = True
+
+    async def flows(self) -> None:
+        """Waits until 50 numbers more were published and settled."""
+        enough = (self.published[-1] if self.published else 0) + 50
+        while enough not in self.settled:  # noqa: ASYNC110 - a test looks on from outside
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def traffic(bus: RabbitBus) -> AsyncIterator[Traffic]:
+    """Traffic on a bus whose queue is old enough to survive; at the end all that was published must be settled."""
+    async with asyncio.TaskGroup() as group:
+        flow = Traffic(bus)
+        group.create_task(flow.settle())
+        group.create_task(flow.publish())
+        begin = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() < begin + SETTLED:
+            await flow.flows()
+        yield flow
+        flow.stop()
+    assert flow.settled.issuperset(flow.published)
+
+
+async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place) -> None:
+    """Consumers are there again by themselves, and what was held before settles nothing of what is held after."""
+    other = work_queue("critic", "slow")
+    async with asyncio.timeout(100), place.bus() as bus:
+        await bus.publish(other, [letter(1), letter(2), letter(3)])
+        async with bus.consume(other, 5) as slow:
+            old = await take_all(slow, {1, 2, 3})
+            async with traffic(bus) as flow:
+                place.node.kill()
+                await place.node.restart()
+                await flow.flows()
+            await slow.ack(old[:1])
+            new = await take_all(slow, {1, 2, 3})
+            assert {one.count for one in new} == {2}
+            await slow.ack(old)
+            await slow.reject(old[1], requeue=False)
+            await slow.reject(old[2], requeue=True)
+        async with bus.consume(other, 5) as another:
+            assert {one.count for one in await take_all(another, {1, 2, 3})} == {3}
+        assert list(await bus.parked()) == []
+
+
+async def test_a_frozen_server_is_an_error_and_not_a_cancellation(place: Place) -> None:
+    async with asyncio.timeout(100), place.bus(patience=2.0) as bus, bus.consume(QUEUE, 5) as consumer:
+        await bus.publish(QUEUE, [letter(1)])
+        await consumer.ack(await consumer.take(1))
+        with place.node.frozen():
+            calls = [bus.publish(QUEUE, [letter(2)]), bus.publish(QUEUE, [letter(3)] * 600)]
+            for end in await asyncio.gather(*calls, return_exceptions=True):
+                assert isinstance(end, BusError)
+                assert "could not be used for 2 seconds: no message was confirmed" in str(end)
+            cancelled = asyncio.create_task(bus.publish(QUEUE, [letter(4)]))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+        await bus.publish(QUEUE, [letter(5)])
+        seen = 0
+        while seen != 5:
+            for delivery in (taken := await consumer.take(5)):
+                seen = int(delivery.letter.body)
+            await consumer.ack(taken)
+
+
+async def test_a_bus_closes_though_the_server_is_frozen(place: Place) -> None:
+    async with asyncio.timeout(60):
+        bus = place.bus(patience=5.0)
+        await bus.publish(QUEUE, [letter(1)])
+        with place.node.frozen():
+            publishing = asyncio.create_task(bus.publish(QUEUE, [letter(2)]))
+            async with bus.consume(QUEUE, 1) as consumer:
+                taking = asyncio.create_task(consumer.take(1))
+                await asyncio.sleep(0)
+                await bus.close()
+                for waiting in (publishing, taking):
+                    with pytest.raises(BusError, match="closed"):
+                        await waiting
+
+
+async def test_tls_works_with_our_certificate_in_any_virtual_host(place: Place) -> None:
+    for vhost in ("", "team%2Fred"):
+        async with asyncio.timeout(30), open_rabbit_bus(place.secured(vhost=vhost), prefix=new_prefix()) as bus:
+            await bus.publish(QUEUE, [letter(1)])
+            async with bus.consume(QUEUE, 1) as consumer:
+                assert [one.letter for one in await consumer.take(1)] == [letter(1)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"ca": "stranger"}, "certificate verify failed"),
+        ({"host": "127.0.0.1"}, "certificate"),
+        ({"mine": False}, "cannot reach RabbitMQ"),
+        ({"vhost": "nobody"}, "does not open the virtual host"),
+    ],
+)
+async def test_tls_refuses_who_is_not_known(place: Place, options: dict[str, str], told: str) -> None:
+    url = place.secured(**options)  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        with pytest.raises(BusError, match=told) as refused:
+            await open_rabbit_bus(url).__aenter__()
+    assert "\n" not in str(refused.value)
+
+
+async def test_a_message_larger_than_the_server_takes_is_refused_and_others_go_on(place: Place) -> None:
+    async with asyncio.timeout(60), place.bus() as bus, bus.consume(QUEUE, 50) as consumer:
+        large = Letter("large.v1", b" " * (18 * 1024 * 1024), Origin("large", "test"))
+        refused = asyncio.create_task(bus.publish(QUEUE, [large]))
+        await bus.publish(QUEUE, [letter(number) for number in range(1, 41)])
+        with pytest.raises(BusError, match="refuses a message of 18874368 bytes"):
+            await refused
+        seen: list[int] = []
+        while not set(seen) >= set(range(1, 41)):
+            taken = await consumer.take(50)
+            seen += [int(delivery.letter.body) for delivery in taken]
+            await consumer.ack(taken)
+
+
+@pytest.mark.chaos
+async def test_traffic_survives_a_server_that_is_frozen_until_it_is_given_up(place: Place) -> None:
+    """Longer than three heartbeats: the client gives the connections up, and cancels whoever waits on them."""
+    async with asyncio.timeout(170), place.bus(patience=120.0) as bus, traffic(bus) as flow:
+        with place.node.frozen():
+            await asyncio.sleep(40)
+        await flow.flows()
+
+
+@pytest.mark.chaos
+async def test_traffic_goes_on_after_the_servers_data_was_wiped(place: Place) -> None:
+    """What was confirmed is lost with the data; queues, consumers and the flow come back by themselves."""
+    async with asyncio.timeout(150), place.bus() as bus:
+        await announce(bus, recorded(1, 10))
+        flow = Traffic(bus)
+        async with asyncio.TaskGroup() as group, aclosing(bus.subscribe_stream(10)) as events:
+            settling = group.create_task(flow.settle())
+            publishing = group.create_task(flow.publish())
+            await flow.flows()
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.to_thread(place.node.stop)
+            place.node.wipe()
+            await place.node.restart()
+            await flow.flows()
+            await announce(bus, recorded(11, 12))
+            assert await waiting == recorded(11, 11)[0]
+            flow.stop()
+            await publishing
+            settling.cancel()
+
+
+@pytest.mark.chaos
+async def test_nothing_confirmed_is_lost_over_many_kills(place: Place) -> None:
+    async with asyncio.timeout(170), place.bus() as bus, traffic(bus) as flow:
+        for _ in range(5):
+            place.node.kill()
+            await place.node.restart()
+            await flow.flows()
+        assert flow.published

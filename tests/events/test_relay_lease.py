@@ -1,0 +1,233 @@
+"""One relay at a time, whatever the store: who holds the lease, who stands by, what one that lost it can do."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.events.postgres_cluster import postgres_cluster
+
+from redraft.events.errors import InputError, LeaseLost, StoreError, StoreUnusable
+from redraft.events.relay_lease import RelayLease, open_lease
+from redraft.events.store import open_store
+
+HOLDER = Path(__file__).with_name("lease_holder.py")
+"""A program that holds the lease: URL POSITION."""
+
+DEADLINE = 30.0
+"""Seconds after which a test that waits in vain fails."""
+
+LOCKED = "FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND datname = current_database()"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store of every kind that has a lease."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return f"sqlite:///{tmp_path}/log.db"
+
+
+@asynccontextmanager
+async def lease(url: str) -> AsyncIterator[RelayLease]:
+    async with asyncio.timeout(DEADLINE), open_lease(url, retry=0.02) as opened:
+        yield opened
+
+
+def take_away(url: str) -> None:
+    """Takes the lease from whoever has it, without asking."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as connection:
+            ended = connection.execute(f"SELECT pg_terminate_backend(pid, 5000) {LOCKED}").fetchall()
+        assert ended
+    else:
+        Path(url.removeprefix("sqlite:///")).with_name("log.relay.db").unlink()
+
+
+async def test_the_checkpoint_is_what_was_saved_last(url: str) -> None:
+    async with lease(url) as first:
+        assert await first.acquire() == 0
+        await first.save(7)
+        await first.save(40)
+        assert await first.load() == 40
+    async with lease(url) as second:
+        assert await second.acquire() == await second.load() == 40
+
+
+async def test_the_checkpoint_never_moves_back(url: str) -> None:
+    async with lease(url) as holder:
+        await holder.acquire()
+        await holder.save(9)
+        await holder.save(3)
+        assert await holder.load() == 9
+
+
+async def test_one_at_a_time_has_it_and_the_next_takes_over(url: str) -> None:
+    async with lease(url) as first, lease(url) as second, lease(url) as third:
+        await first.acquire()
+        waiting = [asyncio.create_task(each.acquire()) for each in (second, third)]
+        for position in range(1, 30):
+            await first.save(position)
+            await asyncio.sleep(0.005)
+            assert not any(each.done() for each in waiting)
+        await first.release()
+        done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert [await each for each in done] == [29]
+        assert len(pending) == 1
+        await (second if waiting[0] in done else third).release()
+        assert await pending.pop() == 29
+
+
+async def test_one_that_stands_by_can_be_cancelled(url: str) -> None:
+    async with lease(url) as first:
+        await first.acquire()
+        async with lease(url) as second:
+            waiting = asyncio.create_task(second.acquire())
+            await first.save(1)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        await first.save(2)
+        assert await first.load() == 2
+
+
+async def test_without_the_lease_nothing_is_saved(url: str) -> None:
+    async with lease(url) as first, lease(url) as second:
+        with pytest.raises(LeaseLost, match="stands by"):
+            await second.save(99)
+        await first.acquire()
+        with pytest.raises(LeaseLost, match="stands by"):
+            await second.load()
+        assert await first.load() == 0
+
+
+async def test_a_holder_that_lost_it_cannot_move_the_checkpoint(url: str) -> None:
+    async with lease(url) as first, lease(url) as second:
+        await first.acquire()
+        take_away(url)
+        await second.acquire()
+        await second.save(10)
+        with pytest.raises(LeaseLost, match="stands by") as caught:
+            await first.save(99)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(LeaseLost):
+            await first.save(99)
+        assert await second.load() == 10
+
+
+async def test_a_holder_that_lost_it_may_have_it_again(url: str) -> None:
+    async with lease(url) as first:
+        await first.acquire()
+        take_away(url)
+        with pytest.raises(LeaseLost):
+            await first.save(5)
+        position = await first.acquire()
+        await first.save(position + 6)
+        assert await first.load() == 6
+
+
+async def held(url: str, position: int) -> Process:
+    """Another process that has the lease and has saved this position."""
+    command = (sys.executable, str(HOLDER), url, str(position))
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
+    assert process.stdout
+    assert (await process.stdout.readline()).startswith(b"held")
+    return process
+
+
+async def test_when_the_holder_is_killed_the_standby_takes_over_by_itself(url: str) -> None:
+    for position in (12, 34):
+        holder = await held(url, position)
+        async with lease(url) as standby:
+            waiting = asyncio.create_task(standby.acquire())
+            for _ in range(10):
+                await asyncio.sleep(0.02)
+                assert not waiting.done()
+            holder.kill()
+            assert await waiting == position
+            await standby.save(position + 1)
+        assert await holder.wait() == -9
+
+
+async def test_the_lease_leaves_the_store_alone(url: str) -> None:
+    async with lease(url) as holder:
+        await holder.acquire()
+        async with open_store(url) as store:
+            assert await store.head() == 0
+        await holder.save(3)
+    async with open_store(url) as store:
+        assert await store.head() == 0
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:", "sqlite:///", "redis://me:secret@host", ""])
+def test_any_other_url_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="has no lease for a relay; give") as caught:
+        open_lease(url)
+    assert "secret" not in str(caught.value)
+
+
+# SQLite's own
+
+
+async def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "log.relay.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    before = path.read_bytes()
+    async with lease(f"sqlite:///{tmp_path}/log.db") as holder:
+        with pytest.raises(StoreUnusable, match=r"log\.relay\.db: the file is not ours; move it away"):
+            await holder.acquire()
+    assert path.read_bytes() == before
+
+
+async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async with lease(f"sqlite:///{tmp_path}/no/log.db") as holder:
+        with pytest.raises(StoreError, match=r"log\.relay\.db: it cannot be opened; check"):
+            await holder.acquire()
+
+
+async def test_a_damaged_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "log.relay.db").write_text("Dear diary,\n" * 1000)
+    async with lease(f"sqlite:///{tmp_path}/log.db") as holder:
+        with pytest.raises(StoreError, match=r"log\.relay\.db: it is damaged"):
+            await holder.acquire()
+
+
+# PostgreSQL's own
+
+
+async def test_a_server_that_is_killed_ends_the_lease_and_it_can_be_had_again() -> None:
+    with postgres_cluster() as cluster:
+        async with lease(cluster.url) as holder, lease(cluster.url) as standby:
+            assert await holder.acquire() == 0
+            await holder.save(5)
+            waiting = asyncio.create_task(standby.acquire())
+            cluster.kill()
+            with pytest.raises(LeaseLost, match="stands by"):
+                await holder.save(6)
+            with pytest.raises(StoreError, match="check that the server runs"):
+                await waiting
+            with pytest.raises(StoreError, match="check that the server runs"):
+                await holder.acquire()
+            await asyncio.to_thread(cluster.start)
+            assert await standby.acquire() in (0, 5), "what was not yet on disk is published once more"
+            await standby.save(8)
+            assert await standby.load() == 8
+
+
+async def test_a_session_of_an_earlier_epoch_cannot_move_the_checkpoint(postgres_url: str) -> None:
+    """Even if the lock were not enough, as when an administrator gives it away."""
+    async with lease(postgres_url) as holder:
+        await holder.acquire()
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute("UPDATE redraft_relay SET epoch = epoch + 1")
+            with pytest.raises(LeaseLost, match="another relay has it now"):
+                await holder.save(5)
+            assert connection.execute("SELECT position FROM redraft_relay").fetchone() == (0,)

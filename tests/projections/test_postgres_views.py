@@ -1,0 +1,182 @@
+"""What is PostgreSQL's own: rows of any changes, statements in its words, a server that goes away, changed tables."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.events.postgres_cluster import postgres_cluster
+from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
+from tests.projections.test_projection_rows import CHANGES, TABLE, naive, put
+
+from redraft.events.errors import InputError, NoSuchRun, StoreError, StoreUnusable
+from redraft.events.postgres_connection import Connections, Database
+from redraft.events.postgres_schema import prepare
+from redraft.events.store import open_store
+from redraft.projections.place import Cells
+from redraft.projections.postgres_session import PostgresCursor, PostgresSession
+from redraft.projections.postgres_tables import POSTGRES_TABLES
+from redraft.projections.projection import Change, Set, Table
+from redraft.projections.projector import catch_up, rebuild
+from redraft.projections.rows import Rows
+from redraft.projections.run_list import find_run, list_runs
+from redraft.projections.step_list import due
+from redraft.projections.views import open_views
+
+LOG = busy_log(12)
+
+
+@pytest.fixture
+def session(postgres_url: str) -> Iterator[PostgresSession]:
+    database = Database(postgres_url)
+    opened = PostgresSession(Connections(database), prepare(database))
+    with opened.transaction() as cursor:
+        POSTGRES_TABLES.create(cursor, TABLE)
+    yield opened
+    opened.close()
+
+
+def written(cursor: PostgresCursor, batches: Sequence[Sequence[Change]], kept: int = 2_000) -> list[Cells]:
+    rows = Rows(TABLE, kept, POSTGRES_TABLES)
+    for batch in batches:
+        for change in batch:
+            rows.change(change, cursor)
+        rows.write(cursor)
+    return cursor.execute("SELECT * FROM things ORDER BY run, path").fetchall()
+
+
+@given(st.lists(st.lists(CHANGES, max_size=8), max_size=8), st.sampled_from([0, 2, 5_000]))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_batches_held_or_let_go_give_the_rows_of_single_changes(
+    session: PostgresSession, batches: list[list[Change]], kept: int
+) -> None:
+    with session.transaction() as cursor:
+        cursor.execute("DELETE FROM things")
+        found = written(cursor, batches, kept)
+    expected = naive([change for batch in batches for change in batch])
+    assert {each[:2]: dict(zip(TABLE.columns, each, strict=True)) for each in found} == expected
+
+
+@pytest.mark.parametrize("count", [1, 2, 257, 5000])
+def test_any_number_of_rows_is_written_whole(session: PostgresSession, count: int) -> None:
+    rows = [put(("a", f"{number:04d}"), "open", number, 1 / (number + 3)) for number in range(count)]
+    with session.transaction() as cursor:
+        found = written(cursor, [rows])
+    assert [cells[3:] for cells in found] == [(number, 1 / (number + 3)) for number in range(count)]
+
+
+def test_values_come_back_as_they_were(session: PostgresSession) -> None:
+    rows = [
+        put(("é", "%s ? :name \\ ' \""), "", 2**62, 1e300),
+        put(("😀", "a\nb"), None, None, 5),
+        put(("nul", "n"), "a\0b", -1, None),
+    ]
+    with session.transaction() as cursor:
+        found = written(cursor, [rows, [Set("things", ("nul", "n"), {"status": "c\0"})]])
+        assert cursor.execute(
+            "SELECT '?' || '%' || ':x' || run FROM things WHERE run = :run", {"run": "é"}
+        ).fetchone() == ("?%:xé",)
+    assert found == [
+        ("nul", "n", "c\N{REPLACEMENT CHARACTER}", -1, None),
+        ("é", "%s ? :name \\ ' \"", "", 2**62, 1e300),
+        ("😀", "a\nb", None, None, 5.0),
+    ]
+
+
+def test_rows_stand_in_the_same_order_as_in_a_file(session: PostgresSession) -> None:
+    with session.transaction() as cursor:
+        found = written(cursor, [[put((run, "x"), None, 1, None) for run in ("a", "B", "_", "b", "A", "ä", "Z")]])
+    assert [cells[0] for cells in found] == sorted(["a", "B", "_", "b", "A", "ä", "Z"])
+
+
+def test_a_type_that_there_is_not_is_named(session: PostgresSession) -> None:
+    with session.transaction() as cursor, pytest.raises(ValueError, match="declare it as TEXT, INTEGER, REAL"):
+        POSTGRES_TABLES.create(cursor, Table("odd", {"a": "BLOB NOT NULL"}))
+
+
+def test_an_error_takes_back_all_of_a_transaction(session: PostgresSession) -> None:
+    with suppress(LookupError), session.transaction() as cursor:
+        written(cursor, [[put(("a", "x"), None, 1, None)]])
+        raise LookupError
+    with session.reading() as cursor:
+        assert cursor.execute("SELECT count(*) FROM things").fetchone() == (0,)
+
+
+# Beside the store
+
+
+async def test_read_models_and_store_share_a_database_in_either_order(postgres_url: str) -> None:
+    async with await open_views(postgres_url, PROJECTIONS) as views, open_store(postgres_url) as store:
+        await fill(store, LOG)
+        await catch_up(views, store)
+        assert await contents(views) == await made_afresh(LOG)
+    async with open_store(postgres_url) as store, await open_views(postgres_url, PROJECTIONS) as views:
+        assert views.position == await store.head() == len(LOG)
+
+
+async def test_a_database_of_another_program_is_refused(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as beside:
+        beside.execute("CREATE TABLE runs (mine text)")
+        with pytest.raises(StoreUnusable, match="another program"):
+            await open_views(postgres_url, PROJECTIONS)
+        assert beside.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+
+
+async def test_a_url_that_is_not_understood_is_refused() -> None:
+    with pytest.raises(InputError, match="give postgresql://") as caught:
+        await open_views("postgresql://me:s3cr3t@host:x/db", PROJECTIONS)
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    ["DROP TABLE steps", "ALTER TABLE runs DROP COLUMN brief", "DROP TABLE redraft_projections", "DROP TABLE tracking"],
+)
+async def test_tables_that_were_changed_are_told_and_a_rebuild_mends_them(postgres_url: str, harm: str) -> None:
+    async with await view_of(LOG, postgres_url) as views:
+        harmed(postgres_url, harm)
+        calls = (list_runs(views), due(views, LOG[-1].time), views.look())
+        told = [str(each) for each in await asyncio.gather(*calls, return_exceptions=True) if type(each) is StoreError]
+        assert told
+        assert all("; `redraft rebuild` makes them anew" in each and "\n" not in each for each in told)
+        assert await rebuild(views, ListLog(LOG)) == len(LOG)
+        assert await contents(views) == await made_afresh(LOG)
+    async with await open_views(postgres_url, PROJECTIONS) as views:
+        assert views.position == len(LOG)
+
+
+@pytest.mark.parametrize("table", ["redraft_projections", "redraft_log", "tracking"])
+async def test_a_table_that_was_taken_away_is_there_again_when_they_are_opened(postgres_url: str, table: str) -> None:
+    await (await view_of(LOG, postgres_url)).close()
+    harmed(postgres_url, f"DROP TABLE {table}")
+    async with await view_of(LOG, postgres_url) as views:
+        assert await contents(views) == await made_afresh(LOG)
+
+
+def harmed(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as beside:
+        beside.execute(statement)
+
+
+async def test_a_name_that_cannot_be_is_no_run(postgres_url: str) -> None:
+    async with await view_of(LOG, postgres_url) as views:
+        for text in ("a\0b", "%", "?", ":run", "'"):
+            with pytest.raises(NoSuchRun):
+                await find_run(views, text)
+
+
+async def test_a_server_that_is_killed_is_told_and_the_read_models_go_on() -> None:
+    with postgres_cluster() as cluster:
+        async with await view_of(LOG[:50], cluster.url) as views:
+            cluster.kill()
+            for call in (list_runs(views), views.look(), views.write(LOG[50:], 50)):
+                with pytest.raises(StoreError, match=r"read models in postgresql://.*; check that the server runs"):
+                    await call
+            cluster.start()
+            assert await views.write(LOG[50:], 50) == len(LOG)
+            assert await contents(views) == await made_afresh(LOG)
