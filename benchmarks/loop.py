@@ -1,10 +1,12 @@
-"""How fast the bare loop is: `python benchmarks/loop.py [--loops N] [--at-once 1,64] [--folder DIR] [--json]`.
+"""How fast the bare loop is: `python benchmarks/loop.py [--loops N] [--at-once 1,64] [--bus URL --store URL] [--json]`.
 
 One loop is: generate, 3 x (critique, refine), a closing critique, publish; drafts of 2 KB; trivial actors; every step
 durable before the next, on SQLite with synchronous=FULL; every event, the hash chain, relay and read models on.
 
 Beside it stands the machine's own limit, measured in the same run: the same loop written by hand, each step one row of
 as many bytes in a bare SQLite table, committed one by one, and for many at once one commit for a step of all of them.
+
+With --bus amqp://... and --store postgresql://... it runs on these servers, and prints what each of them does alone.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from bare import Rates, rates
+from place import open_place
 
 from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
-from redraft.app import open_house, read_settings
-from redraft.app.compose import House
+from redraft.app import Client
 from redraft.app.loop import run
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
 
@@ -70,35 +73,34 @@ class Figures(msgspec.Struct):
     bytes_per_loop: int
 
 
-async def redraft(folder: Path, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
+async def redraft(store: str, bus: str, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
     """Seconds for all loops, seconds for each, and the bytes that each step of a loop wrote."""
-    settings = read_settings(store=f"sqlite:///{folder / 'log.db'}")
-    async with open_house(settings, workflow().actors.values()) as house:
-        await lane(house, 3)
+    async with open_place(store, bus, list(workflow().actors.values())) as client:
+        await lane(client, 3)
         begun = time.perf_counter()
-        lanes = await asyncio.gather(*(lane(house, loops // at_once) for _ in range(at_once)))
+        lanes = await asyncio.gather(*(lane(client, loops // at_once) for _ in range(at_once)))
         taken = time.perf_counter() - begun
-        written = await bytes_of_a_loop(house)
+        written = await bytes_of_a_loop(client)
     return taken, [each for done in lanes for each in done], written
 
 
-async def lane(house: House, loops: int) -> list[float]:
+async def lane(client: Client, loops: int) -> list[float]:
     taken = []
     plan = workflow().plan
     for _ in range(loops):
         begun = time.perf_counter()
-        result = await house.client.wait(await house.client.submit(plan, "Why tides exist"))
+        result = await client.wait(await client.submit(plan, "Why tides exist"))
         taken.append(time.perf_counter() - begun)
         if result.outcome != "exhausted" or len(result.critiques) != 4 or len(result.attempts) != 3:
             raise SystemExit(f"a loop went wrong: {result.outcome}: {result.reason}")
     return taken
 
 
-async def bytes_of_a_loop(house: House) -> list[int]:
-    run = await house.client.submit(workflow(), "Why tides exist")
-    await house.client.wait(run)
+async def bytes_of_a_loop(client: Client) -> list[int]:
+    run = await client.submit(workflow(), "Why tides exist")
+    await client.wait(run)
     sizes = [0]
-    for event in await house.client.history(run):
+    for event in await client.history(run):
         if isinstance(event.data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished):
             sizes.append(0)
         sizes[-1] += len(msgspec.json.encode(event))
@@ -135,10 +137,10 @@ def row(texts: dict[int, str], run: int, step: int, size: int) -> bytes:
     return said.ljust(size)
 
 
-def measure(folder: Path, loops: int, at_once: int) -> Figures:
+def measure(folder: Path, store: str, bus: str, loops: int, at_once: int) -> Figures:
     folder.mkdir()
     loops = max(1, loops // at_once) * at_once
-    taken, each, sizes = run(redraft(folder, loops, at_once))
+    taken, each, sizes = run(redraft(store or f"sqlite:///{folder / 'log.db'}", bus, loops, at_once))
     stored = sum(path.stat().st_size for path in folder.iterdir())
     cuts = statistics.quantiles(each, n=100) if len(each) > 1 else each * 100
     return Figures(
@@ -150,9 +152,9 @@ def measure(folder: Path, loops: int, at_once: int) -> Figures:
     )
 
 
-def report(figures: dict[int, Figures], peak_mb: float, *, as_json: bool) -> None:
+def report(figures: dict[int, Figures], peak_mb: float, bare: Rates | None, *, as_json: bool) -> None:
     if as_json:
-        document = {
+        document: dict[str, object] = {
             "loops_per_s": {str(n): round(each.loops_per_s, 1) for n, each in figures.items()},
             "limit_loops_per_s": {str(n): round(each.limit_loops_per_s, 1) for n, each in figures.items()},
             "p50_ms": {str(n): round(each.p50_ms, 2) for n, each in figures.items()},
@@ -160,6 +162,8 @@ def report(figures: dict[int, Figures], peak_mb: float, *, as_json: bool) -> Non
             "bytes_per_loop": max(each.bytes_per_loop for each in figures.values()),
             "peak_rss_mb": round(peak_mb, 1),
         }
+        if bare is not None:
+            document["bare"] = msgspec.to_builtins(bare)
         print(json.dumps(document))
         return
     print(f"{'at once':>8}{'loops/s':>10}{'steps/s':>10}{'p50 ms':>9}{'p99 ms':>9}{'limit':>10}{'of limit':>10}")
@@ -169,7 +173,14 @@ def report(figures: dict[int, Figures], peak_mb: float, *, as_json: bool) -> Non
             f"{each.p99_ms:>9.2f}{each.limit_loops_per_s:>10.0f}{each.loops_per_s / each.limit_loops_per_s:>10.0%}"
         )
     largest = max(each.bytes_per_loop for each in figures.values())
-    print(f"{largest:,} bytes on disk a loop, read models included; peak memory {peak_mb:.0f} MB")
+    disk = f"{largest:,} bytes on disk a loop, read models included; " if largest else ""
+    print(f"{disk}peak memory {peak_mb:.0f} MB")
+    if bare is not None:
+        print(
+            f"RabbitMQ alone: {bare.publishes_per_s:,.0f} confirmed publishes/s one by one, "
+            f"{bare.publishes_128_per_s:,.0f} with 128 in flight; PostgreSQL alone: "
+            f"{bare.commits_per_s:,.0f} commits/s of one row, {bare.rows_grouped_64_per_s:,.0f} rows/s grouped by 64"
+        )
 
 
 def main() -> None:
@@ -177,12 +188,18 @@ def main() -> None:
     options.add_argument("--loops", type=int, default=1000, help="loops for each row (default 1000)")
     options.add_argument("--at-once", default="1,64", help="how many runs go at once, one row each (default 1,64)")
     options.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
+    options.add_argument("--store", default="", help="postgresql://...: an empty database, with --bus")
+    options.add_argument("--bus", default="", help="amqp://...: coordinator and worker in this process, on this broker")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-        figures = {int(n): measure(Path(folder) / n, given.loops, int(n)) for n in given.at_once.split(",")}
+        figures = {
+            int(n): measure(Path(folder) / n, given.store, given.bus, given.loops, int(n))
+            for n in given.at_once.split(",")
+        }
+    bare = run(rates(given.bus, given.store)) if given.bus and given.store else None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
-    report(figures, peak, as_json=given.json)
+    report(figures, peak, bare, as_json=given.json)
 
 
 if __name__ == "__main__":

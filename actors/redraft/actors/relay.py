@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
+
+import msgspec
 
 from redraft.actors.evolve import fold
 from redraft.actors.material import Material
@@ -14,6 +17,9 @@ from redraft.events.commands import Work
 from redraft.events.domain_events import RunEnded, StepRequested
 from redraft.events.envelope import Origin, Recorded
 
+WINDOW: Final = 64
+"""How many batches may be sent and not yet made known."""
+
 KEPT: Final = 1024
 """How many runs' texts are kept in memory; those of others are read again when they are needed."""
 
@@ -22,6 +28,14 @@ class Log(Protocol):
     def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Recorded]]: ...
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """Events whose requests are sent, the workflow of each of their runs, and the position in the log they reach."""
+
+    events: Sequence[Recorded]
+    workflows: Mapping[str, str]
+    position: int
 
 
 class Relay:
@@ -38,14 +52,30 @@ class Relay:
         self._materials: OrderedDict[str, Material] = OrderedDict()
 
     async def run(self, after: int, passed: Callable[[int], Awaitable[None]] | None = None) -> None:
-        """Follows the log from this position until it is cancelled, telling how far it has come after each batch."""
-        async for batch in self._log.tail(after):
-            events = [event for event in batch if self._owns(event.run)]
-            workflows = await self._publish(events)
+        """Follows the log from this position until it is cancelled, telling how far it has come.
+
+        Requests go out first; making events known and the position follow, for many batches at once if they gather.
+        """
+        sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_up(sent, passed))
+            async for batch in self._log.tail(after):
+                events = [event for event in batch if self._owns(event.run)]
+                workflows = await self._publish(events)
+                if passed is not None or self._announcer is not None:
+                    await sent.put(Sent(events, workflows, batch[-1].position))
+
+    async def _follow_up(self, sent: asyncio.Queue[Sent], passed: Callable[[int], Awaitable[None]] | None) -> None:
+        while True:
+            ready = [await sent.get()]
+            while not sent.empty():
+                ready.append(sent.get_nowait())
+            events = [event for each in ready for event in each.events]
             if self._announcer is not None and events:
+                workflows = {run: name for each in ready for run, name in each.workflows.items()}
                 await self._announcer.announce(events, workflows)
             if passed is not None:
-                await passed(batch[-1].position)
+                await passed(ready[-1].position)
 
     async def resend(self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False) -> int:
         """Sends again every request of a run that has no answer, or that of one step; gives the number of them.
@@ -72,8 +102,11 @@ class Relay:
                 letters.setdefault(queue, []).append(_letter(event, work))
             elif isinstance(event.data, RunEnded):
                 self._materials.pop(event.run, None)
-        for queue, ready in letters.items():
-            await self._bus.publish(queue, ready)
+        match list(letters.items()):
+            case [(queue, ready)]:
+                await self._bus.publish(queue, ready)
+            case several:
+                await asyncio.gather(*(self._bus.publish(queue, ready) for queue, ready in several))
         return workflows
 
     async def _material(self, event: Recorded) -> Material:

@@ -15,7 +15,7 @@ from redraft.app.cli.options import (
     TiedOption,
 )
 
-EXAMPLE: Final = "Example: REDRAFT_STORE=postgresql://… REDRAFT_BUS=amqp://… redraft coordinator"
+EXAMPLE: Final = "Example: redraft coordinator --health-file /run/redraft/coordinator"
 
 
 def coordinator(
