@@ -14,10 +14,10 @@ import pytest
 from redraft.actors.coordinator import BATCH, Coordinator
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter
 from redraft.events.codec import encode_message
-from redraft.events.commands import ConfirmStep, Critiqued, Generated, Message, StartRun
+from redraft.events.commands import ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
 from redraft.events.conditions import score
 from redraft.events.content import Brief, Critique, DraftRef, digest
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, RunStarted, StepFailed
+from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunStarted, StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.local_bus import LocalBus
 from redraft.events.plan import Plan, Repeat, Step
@@ -129,6 +129,18 @@ async def test_two_coordinators_on_one_log_lose_nothing_and_double_nothing(store
                 "DraftCritiqued",
                 "StepRequested",
             ]
+
+
+async def test_an_outcome_is_not_ignored_because_another_coordinator_knows_more(store: EventStore):
+    """Ours has the run as it was; the other has recorded the critique since, and so asked for the refinement."""
+    async with coordinating(store) as (ours, _), coordinating(store) as (others, _):
+        await ours.publish(INBOX, [letter(START), letter(Generated("r", "write", 1, "one"))])
+        await until_recorded(store, DraftGenerated)
+        await others.publish(INBOX, [letter(JUDGED)])
+        await until_recorded(store, DraftCritiqued)
+        await ours.publish(INBOX, [letter(Refined("r", "Refinement[1]/improve", 1, "two"))])
+        await until_recorded(store, DraftRefined)
+    assert await store.verify("r") == len(await store.read("r"))
 
 
 async def test_a_doubtful_request_is_sent_again_only_while_it_is_open(store: EventStore):

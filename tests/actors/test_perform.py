@@ -137,7 +137,11 @@ async def test_what_a_function_raises_is_told():
     def interrupted(draft):
         raise KeyboardInterrupt
 
+    async def leaves(draft):
+        sys.exit(3)
+
     assert "KeyboardInterrupt" in failed(await judged(interrupted), "error")
+    assert "SystemExit" in failed(await judged(leaves), "error")
     assert "SystemExit" in failed(await judged(lambda draft: sys.exit(3)), "error")
     assert "StopIteration" in failed(await judged(lambda draft: next(iter(()))), "error")
 

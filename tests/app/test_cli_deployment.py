@@ -231,3 +231,16 @@ def _lives(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc/self/stat").exists() else True
+
+
+def test_two_coordinators_share_the_runs_of_one_store(there: Deployment) -> None:
+    """Each decides on some of a run's messages, and neither waits for what the other has recorded meanwhile."""
+    begin(there)
+    there.start("second", "coordinator")
+    for name in ("coordinator", "second", "others", "judge"):
+        there.serving(name)
+    runs = [there.submit() for _ in range(3)]
+    there.ended(*runs)
+    for run in runs:
+        whole(there, run)
+    assert sorted(there.worked()) == sorted(STEPS * 3)

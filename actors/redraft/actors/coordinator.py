@@ -113,6 +113,8 @@ class Coordinator:
             state = await self._state(each)
             turn.epochs[run] = self._epochs.get(run, 0)
             decision = handle(state, each.message, now, self._limit)
+            if not decision.events and (newer := await self._newer(run, state)) is not None:
+                state, decision = newer, handle(newer, each.message, now, self._limit)
             if decision.events:
                 turn.appends.append(Append(run, state.version, _new_events(each, decision.events, now)))
                 self._keep(run, decision.state)
@@ -157,6 +159,14 @@ class Coordinator:
         if isinstance(incoming.message, StartRun) and incoming.delivery.count == 1:
             return RunState()
         return fold(event.data for event in await self._log.read(run))
+
+    async def _newer(self, run: str, state: RunState) -> RunState | None:
+        """The state as the log has it, if another coordinator went on with the run: then it may know of the message."""
+        if not await self._log.read(run, after=state.version):
+            return None
+        newer = fold(event.data for event in await self._log.read(run))
+        self._keep(run, newer)
+        return newer
 
     def _keep(self, run: str, state: RunState) -> None:
         self._states[run] = state

@@ -115,8 +115,7 @@ class Material:
             case "critic":
                 return CritiqueDraft(request, self._draft(run, asked))
             case "refiner":
-                critique = merge([self._critiques[version] for version in asked.critiques], asked.score)
-                return Refine(request, self._draft(run, asked), critique, self._history())
+                return Refine(request, self._draft(run, asked), self._critique(run, asked), self._history())
             case "publisher":
                 return Publish(request, self._draft(run, asked))
             case _:
@@ -127,6 +126,12 @@ class Material:
         if draft is None or draft.ref != asked.draft:
             raise CodecError(f"run {run} has no draft {asked.draft} that {asked.path} could work on")
         return draft
+
+    def _critique(self, run: str, asked: StepRequested) -> Critique | None:
+        missing = [version for version in asked.critiques if version not in self._critiques]
+        if missing:
+            raise CodecError(f"run {run} has no critique at version {missing[0]} that {asked.path} could be told of")
+        return merge([self._critiques[version] for version in asked.critiques], asked.score)
 
     def _history(self) -> History:
         rounds = tuple(self._rounds.values())[-ROUNDS:]

@@ -75,7 +75,7 @@ class _Deadline(Exception):
 async def _called(actor: Actor, work: Work, context: Context) -> object:
     """What the function returns. At its deadline it is cancelled, but not waited for: it may not heed that."""
     values = {name: _value(name, work, context) for name in actor.takes}
-    call = actor.function(**values) if actor.is_async else in_thread(partial(actor.function, **values), actor.name)
+    call = _guarded(actor, values) if actor.is_async else in_thread(partial(actor.function, **values), actor.name)
     task: asyncio.Future[object] = asyncio.ensure_future(call)
     try:
         await asyncio.wait((task,), timeout=work.request.timeout)
@@ -90,6 +90,14 @@ async def _called(actor: Actor, work: Work, context: Context) -> object:
     if task.cancelled():
         raise RuntimeError("its own work was cancelled")
     return task.result()
+
+
+async def _guarded(actor: Actor, values: dict[str, object]) -> object:
+    """The function's result; what would end the whole process is an error like any other."""
+    try:
+        return await actor.function(**values)
+    except (SystemExit, KeyboardInterrupt) as error:
+        raise RuntimeError(repr(error)) from error
 
 
 def _look_away(late: asyncio.Future[object]) -> None:

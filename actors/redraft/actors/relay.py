@@ -51,9 +51,12 @@ class Relay:
         self._announcer = announcer
         self._materials: OrderedDict[str, Material] = OrderedDict()
 
-    async def run(self, after: int, passed: Callable[[int], Awaitable[None]] | None = None) -> None:
+    async def run(
+        self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
+    ) -> None:
         """Follows the log from this position until it is cancelled, telling how far it has come.
 
+        Up to the position `doubtful` another relay may have sent requests already: workers are to confirm those.
         Requests go out first; making events known and the position follow, for many batches at once if they gather.
         """
         sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
@@ -61,7 +64,9 @@ class Relay:
             group.create_task(self._follow_up(sent, passed))
             async for batch in self._log.tail(after):
                 events = [event for event in batch if self._owns(event.run)]
-                workflows = await self._publish(events)
+                known = [event for event in events if event.position <= doubtful]
+                workflows = await self._publish(known, sent=2) if known else {}
+                workflows |= await self._publish(events[len(known) :])
                 if passed is not None or self._announcer is not None:
                     await sent.put(Sent(events, workflows, batch[-1].position))
 

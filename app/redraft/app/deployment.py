@@ -204,7 +204,8 @@ async def _relayed(
         log.info("relaying", after=after)
         relay = Relay(store, bus, _everyones, announcer=Narration(bus, log))
         watching = kept_up("parked letters", partial(lost.run, parked), log)
-        async with together([relay.run(after, lease.save), watching]) as tasks:
+        follows = relay.run(after, lease.save, doubtful=await store.head())
+        async with together([follows, watching]) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
