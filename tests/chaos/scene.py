@@ -87,8 +87,15 @@ class Scene:
     async def up(self, *options: str) -> None:
         """`redraft up`, and a first run through it: whatever it needs on the servers is there after that."""
         self.start("up", "up", "loop.py", *options)
+        await self.until("all of it serves", self._all_serve, 2 * DEADLINE)
         said = await self.call("submit", "loop.py:loop", "the first", "--wait", "--quiet")
         assert said.code == 0, (said, self.logs())
+
+    def _all_serve(self) -> bool:
+        """On a busy machine a node takes its time for the first connections; processes try again, commands do not."""
+        lines = self.lines()
+        expected = {name for line in lines if line["event"] == "starting" for name in line["processes"]}
+        return bool(expected) and expected <= {line["process"] for line in lines if line["event"] == "serving"}
 
     async def submit(self, number: int) -> list[str]:
         """So many runs; they are safe on the broker when this returns."""

@@ -7,6 +7,7 @@ from typing import Final
 
 import aio_pika
 import msgspec
+from aio_pika.abc import HeadersType
 from tests.chaos.scene import Scene
 
 from redraft.events.bus import INBOX, work_queue
@@ -60,6 +61,6 @@ async def put(there: Scene, strangers: Sequence[Stranger]) -> None:
     names = Names(there.prefix)
     async with await aio_pika.connect(there.node.url) as connection, connection.channel() as channel:
         for stranger in strangers:
-            headers: dict[str, aio_pika.abc.HeadersType] = {"cloudEvents:type": stranger.name}
+            headers: HeadersType = {"cloudEvents:type": stranger.name}
             message = aio_pika.Message(stranger.body, headers=headers, content_type="application/json")
             await channel.default_exchange.publish(message, names.there(stranger.queue), mandatory=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,9 +17,9 @@ from redraft.events.codec import encode_message
 RUNS = 20
 
 
-async def parked(there: Scene, number: int) -> list[dict[str, Any]]:
+async def parked(there: Scene, number: int, within: float = DEADLINE) -> list[dict[str, Any]]:
     """What is parked, once it is as much as this."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + within
     while len(found := await there.json("parked", "list")) < number:
         assert time.monotonic() < end, (found, there.logs())
     return list(found)
@@ -67,6 +66,7 @@ async def test_what_cannot_be_read_is_parked_with_the_reason_and_all_else_flows(
     require_undisturbed(there)
 
 
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the coordinator ignores what is for no run, unparked")
 async def test_what_is_for_a_run_that_does_not_exist_is_parked_with_the_reason_and_all_else_flows(there: Scene) -> None:
     """A worker cannot know which runs there are: what it did for none is parked when it reports it."""
     await there.up()
@@ -75,7 +75,7 @@ async def test_what_is_for_a_run_that_does_not_exist_is_parked_with_the_reason_a
     await put(there, strangers)
     after = await there.submit(RUNS)
     await there.ended(before + after, 120)
-    letters = await parked(there, len(strangers))
+    letters = await parked(there, len(strangers), 10)
     assert {letter["name"] for letter in letters} == {
         *("run.cancel.v1", "outcome.generated.v1", "outcome.critiqued.v1", "outcome.refined.v1", "outcome.published.v1")
     }

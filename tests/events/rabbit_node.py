@@ -145,8 +145,12 @@ def free_port() -> int:
 
 
 def server_script() -> str:
-    """The script that starts a node; skips the test where RabbitMQ is not installed, and fails it where it must be."""
-    found = next((script for script in _SCRIPTS if Path(script).exists()), shutil.which("rabbitmq-server"))
+    """The script that starts a node; skips the test where RabbitMQ is not installed, and fails it where it must be.
+
+    REDRAFT_TEST_RABBITMQ_SERVER names another than the one that is installed.
+    """
+    installed = next((script for script in _SCRIPTS if Path(script).exists()), shutil.which("rabbitmq-server"))
+    found = os.environ.get("REDRAFT_TEST_RABBITMQ_SERVER", installed)
     if found and shutil.which("epmd"):
         return found
     line = "rabbitmq-server and epmd are not installed here: install RabbitMQ to run the tests that break a node"

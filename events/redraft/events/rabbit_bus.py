@@ -24,10 +24,11 @@ from redraft.events.rabbit_letters import letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
 from redraft.events.rabbit_link import Link
 from redraft.events.rabbit_parking import Parking
-from redraft.events.rabbit_publisher import Outgoing, Place, Publisher
+from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_room import Room
 from redraft.events.rabbit_stream import Stream, announce
 from redraft.events.rabbit_topology import PREFIX, Names, Topology
+from redraft.events.rabbit_wire import Outgoing
 
 CAPACITY: Final = 10_000
 """How many letters wait in a queue before publishers wait, unless the bus is told otherwise."""

@@ -23,8 +23,9 @@ from redraft.events.errors import BusError
 from redraft.events.rabbit_letters import QUEUE, REASON, Headers, headers_of, read_letter, sendable
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, explain, let_go
 from redraft.events.rabbit_look import Look
-from redraft.events.rabbit_publisher import Outgoing, Place, Publisher
+from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_topology import Names, Topology
+from redraft.events.rabbit_wire import Outgoing
 
 _LONGEST_REASON: Final = 4_000
 

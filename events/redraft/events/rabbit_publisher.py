@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import count, zip_longest
 from typing import Final
 
 import msgspec
-from aiormq import Channel
 from aiormq.exceptions import ChannelPreconditionFailed, DeliveryError
-from pamqp.commands import Basic
 
 from redraft.events.errors import BusError
-from redraft.events.rabbit_letters import SENT, Headers
 from redraft.events.rabbit_link import Link, Lost, explain, let_go
+from redraft.events.rabbit_wire import Outgoing, Wire
 
 WINDOW: Final = 256
 """How many messages may be under way without a confirmation."""
@@ -25,19 +23,6 @@ CONFIRM: Final = 15.0
 
 _SURELY_ALLOWED: Final = 16 * 1024 * 1024
 """Bytes of the largest body that a server takes unless it is told to take less: 16 MiB in 4.x, 128 MiB in 3.x."""
-
-_JSON: Final = "application/json"
-_PERSISTENT: Final = 2
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A message to send. `sent` is how often it was sent without an answer: it may have arrived."""
-
-    exchange: str
-    key: str
-    body: bytes
-    headers: Headers
-    sent: int = 0
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -52,52 +37,49 @@ class Burst:
 
     def __init__(self, slots: asyncio.Semaphore, patience: float) -> None:
         self.fault: BaseException | None = None
-        self._patience = patience
         self._slots = slots
-        self._tasks: list[asyncio.Task[None]] = []
+        self._patience = patience
+        self._confirmations: list[asyncio.Future[None]] = []
 
-    def add(self, publishing: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(publishing)
-        task.add_done_callback(self._ended)
-        self._tasks.append(task)
+    def add(self, confirmation: asyncio.Future[None]) -> None:
+        confirmation.add_done_callback(self._ended)
+        self._confirmations.append(confirmation)
 
     async def settled(self) -> None:
         """Waits until each message has its answer; raises Lost when none comes any more."""
-        waiting: set[asyncio.Task[None]] = set(self._tasks)
+        waiting: set[asyncio.Future[None]] = {each for each in self._confirmations if not each.done()}
         while waiting:
             done, waiting = await asyncio.wait(waiting, timeout=self._patience)
             if not done:
                 raise Lost(f"no message was confirmed for {self._patience:g} seconds")
 
     def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        for confirmation in self._confirmations:
+            confirmation.cancel()
 
     def again(self, messages: Sequence[Outgoing], strictly: bool) -> list[Outgoing]:
         """What is to be sent again, in order."""
         again = []
-        for message, task in zip_longest(messages, self._tasks):
-            if task is None or _refused(task):
-                again.append(message)
-            elif not _confirmed(task):
+        for message, confirmation in zip_longest(messages, self._confirmations):
+            if confirmation is None or isinstance(_fault(confirmation), DeliveryError):
+                again.append(message)  # the server does not have it
+            elif _fault(confirmation):
                 again.append(msgspec.structs.replace(message, sent=message.sent + 1))
             elif strictly and again:
                 again.append(message)
         return again
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, confirmation: asyncio.Future[None]) -> None:
         self._slots.release()
-        fault = Lost("the connection was given up") if task.cancelled() else task.exception()
-        self.fault = self.fault or fault
+        self.fault = self.fault or _fault(confirmation)
 
 
-def _confirmed(task: asyncio.Task[None]) -> bool:
-    return task.done() and not task.cancelled() and task.exception() is None
-
-
-def _refused(task: asyncio.Task[None]) -> bool:
-    """The server said that it does not have the message; otherwise it may."""
-    return task.done() and not task.cancelled() and isinstance(task.exception(), DeliveryError)
+def _fault(confirmation: asyncio.Future[None]) -> BaseException | None:
+    """Why a message is not confirmed; None if it is."""
+    if not confirmation.done() or confirmation.cancelled():
+        return Lost("no message was confirmed")
+    fault = confirmation.exception()
+    return Lost("the connection was given up") if isinstance(fault, asyncio.CancelledError) else fault
 
 
 class Publisher:
@@ -110,7 +92,7 @@ class Publisher:
         self._attempts = count(1)
         self._slots = asyncio.Semaphore(WINDOW)
         self._opening = asyncio.Lock()
-        self._channel: Channel | None = None
+        self._wire: Wire | None = None
         self._prepared: set[str] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -126,13 +108,15 @@ class Publisher:
             rest = await self._link.persist(partial(self._attempt, place, rest, strictly))
 
     async def close(self) -> None:
+        if self._wire is not None:
+            self._wire.close()
         for task in self._closing:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _attempt(self, place: Place, messages: Sequence[Outgoing], strictly: bool) -> list[Outgoing]:
         """Sends all, and gives those that are to be sent again; raises the fault when not one was confirmed."""
-        channel = await self._ready(place)
+        wire = await self._ready(place)
         burst = Burst(self._slots, self._confirm)
         try:
             for message in messages:
@@ -140,11 +124,11 @@ class Publisher:
                 if burst.fault:
                     self._slots.release()
                     break
-                burst.add(self._publish(channel, message))
+                burst.add(wire.put(message, f"{self._token}-{next(self._attempts)}"))
             await burst.settled()
         except Lost as stuck:
             burst.fault = stuck
-            self._give_up(channel)
+            self._give_up(wire)
         finally:
             burst.stop()
         again = burst.again(messages, strictly)
@@ -164,36 +148,24 @@ class Publisher:
         except TimeoutError:
             raise Lost(f"no message was confirmed for {self._confirm:g} seconds") from None
 
-    async def _publish(self, channel: Channel, message: Outgoing) -> None:
-        headers = {**message.headers, SENT: message.sent} if message.sent else message.headers
-        await channel.basic_publish(
-            message.body,
-            exchange=message.exchange,
-            routing_key=message.key,
-            properties=Basic.Properties(
-                content_type=_JSON,
-                delivery_mode=_PERSISTENT,
-                headers=headers,
-                message_id=f"{self._token}-{next(self._attempts)}",
-            ),
-            mandatory=True,
-            wait=False,
-        )
-
-    async def _ready(self, place: Place) -> Channel:
+    async def _ready(self, place: Place) -> Wire:
         async with self._opening:
-            if self._channel is None or self._channel.is_closed:
+            if self._wire is not None and self._wire.channel.is_closed:
+                self._wire.close()
+                self._wire = None
+            if self._wire is None:
                 self._prepared.clear()
-                self._channel = await self._link.channel()
+                self._wire = Wire(await self._link.channel())
             if place.name not in self._prepared:
                 await place.prepare()
                 self._prepared.add(place.name)
-            return self._channel
+            return self._wire
 
-    def _give_up(self, channel: Channel) -> None:
-        if self._channel is channel:
-            self._channel = None
-        closing = asyncio.create_task(let_go(channel))
+    def _give_up(self, wire: Wire) -> None:
+        wire.close()
+        if self._wire is wire:
+            self._wire = None
+        closing = asyncio.create_task(let_go(wire.channel))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 

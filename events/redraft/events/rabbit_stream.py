@@ -16,8 +16,9 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
 from redraft.events.rabbit_letters import event_headers, event_key, follows, headers_of, number, position, read_event
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, let_go, tell
-from redraft.events.rabbit_publisher import Outgoing, Place, Publisher
+from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_topology import Names, Topology
+from redraft.events.rabbit_wire import Outgoing
 
 AHEAD: Final = 256
 """How many messages of the stream are read ahead."""
