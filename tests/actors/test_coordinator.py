@@ -170,6 +170,15 @@ async def test_a_request_that_no_worker_survives_fails_in_the_end(store: EventSt
     assert (failed.kind, failed.attempt) == ("lost", 1)
 
 
+@pytest.mark.parametrize("run", ["", "a\0b", "a\nb", "x" * 201])
+async def test_a_message_for_what_cannot_be_a_run_is_parked_and_the_rest_goes_on(store: EventStore, run: str):
+    async with coordinating(store) as (bus, _):
+        await bus.publish(INBOX, [letter(Generated(run, "write", 1, "text")), letter(START)])
+        await until_recorded(store, RunStarted)
+        (parked,) = await bus.parked()
+        assert "cannot be the id of a run" in parked.reason
+
+
 async def test_what_cannot_be_read_is_parked_and_what_is_about_no_run_is_ignored(store: EventStore):
     async with coordinating(store) as (bus, coordinator):
         broken = Letter("outcome.generated.v1", b"{", Origin("x", "somebody"), "r")

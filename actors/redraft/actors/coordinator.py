@@ -28,6 +28,9 @@ BATCH: Final = 32
 REMEMBERED: Final = 16_384
 """For how many runs it is remembered that our idea of them was wrong: far more than are on their way at once."""
 
+LONGEST_ID: Final = 200
+"""Characters of a run's id at most. One that is longer, empty or not printable is no id: a database may choke on it."""
+
 PREFETCH: Final = 1024
 """How many messages may be on their way through the coordinator."""
 
@@ -99,10 +102,14 @@ class Coordinator:
 
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
-            return Incoming(delivery, decode_message(delivery.letter.name, delivery.letter.body))
+            message = decode_message(delivery.letter.name, delivery.letter.body)
         except CodecError as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
+        if not (message.run.isprintable() and 0 < len(message.run) <= LONGEST_ID):
+            await inbox.reject(delivery, requeue=False, reason=f"{message.run[:40]!r} cannot be the id of a run")
+            return None
+        return Incoming(delivery, message)
 
     async def _decided(self, incoming: Sequence[Incoming]) -> Turn:
         """Decides on all. What is decided next builds on it, though it is not yet written."""
