@@ -22,7 +22,7 @@ test: $(READY)
 	$(BIN)/pytest
 
 chaos: $(READY)
-	$(BIN)/pytest -m chaos tests/chaos
+	$(BIN)/pytest -m chaos
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -35,10 +35,14 @@ class Place:
         self.tls_port = free_port()
         definitions = {
             "vhosts": [{"name": "/"}, {"name": "team/red"}],
-            "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+            "users": [
+                {"name": "guest", "password": "guest", "tags": "administrator"},
+                {"name": "weak", "password": "weak", "tags": ""},
+            ],
             "permissions": [
-                {"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
-                for vhost in ("/", "team/red")
+                {"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
+                {"user": "guest", "vhost": "team/red", "configure": ".*", "write": ".*", "read": ".*"},
+                {"user": "weak", "vhost": "/", "configure": "^$", "write": ".*", "read": ".*"},
             ],
         }
         (folder / "definitions.json").write_text(json.dumps(definitions))
@@ -221,6 +225,15 @@ async def test_tls_refuses_who_is_not_known(place: Place, options: dict[str, str
     assert "\n" not in str(refused.value)
 
 
+async def test_what_the_user_may_not_do_is_told_at_once(place: Place) -> None:
+    async with asyncio.timeout(30), open_rabbit_bus(place.node.url.replace("guest:guest", "weak:weak")) as bus:
+        with pytest.raises(BusError, match=r"does not allow it: ACCESS_REFUSED.*weak"):
+            await bus.publish(QUEUE, [letter(1)])
+        async with bus.consume(QUEUE, 1) as consumer:
+            with pytest.raises(BusError, match="does not allow it: ACCESS_REFUSED"):
+                await consumer.take(1)
+
+
 async def test_a_message_larger_than_the_server_takes_is_refused_and_others_go_on(place: Place) -> None:
     async with asyncio.timeout(60), place.bus() as bus, bus.consume(QUEUE, 50) as consumer:
         large = Letter("large.v1", b" " * (18 * 1024 * 1024), Origin("large", "test"))
@@ -266,6 +279,29 @@ async def test_traffic_goes_on_after_the_servers_data_was_wiped(place: Place) ->
             assert await waiting == recorded(11, 11)[0]
             flow.stop()
             await publishing
+            settling.cancel()
+
+
+@pytest.mark.chaos
+async def test_a_server_that_stays_away_is_told_and_is_used_again_when_it_is_back(place: Place) -> None:
+    async with asyncio.timeout(150), place.bus(patience=3.0) as bus, bus.consume(QUEUE, 5) as consumer:
+        begin = asyncio.get_running_loop().time()
+        flow = Traffic(bus)
+        while asyncio.get_running_loop().time() < begin + SETTLED:
+            await bus.publish(QUEUE, [letter(1)])
+            await consumer.ack(await consumer.take(5))
+        taking = asyncio.create_task(consumer.take(1))
+        place.node.kill()
+        calls = [bus.publish(QUEUE, [letter(2)]), taking, bus.parked(), announce(bus, recorded(1, 1))]
+        for end in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(end, BusError)
+            assert "could not be used for 3 seconds" in str(end)
+        await place.node.restart()
+        async with asyncio.TaskGroup() as group:
+            settling = group.create_task(flow.settle())
+            group.create_task(flow.publish())
+            await flow.flows()
+            flow.stop()
             settling.cancel()
 
 

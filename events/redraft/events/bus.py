@@ -63,7 +63,7 @@ class Consumer(Protocol):
     """One reader of a queue, holding at most `prefetch` letters (at least 1) that are not yet settled.
 
     On leaving the context, what was not settled goes back to the queue, before letters that were never delivered, with
-    its count raised.
+    its count raised. A bus that sends ahead may raise the count of letters, too, that were sent and not yet taken.
     """
 
     async def take(self, most: int) -> Sequence[Delivery]:
@@ -106,8 +106,7 @@ class Bus(Protocol):
     async def retry(self, parked_id: str) -> bool:
         """Puts a parked letter into the queue that it came from, its count at 1; False when none is parked by this id.
 
-        Waits while the queue is full. Raises BusError when it came from no queue that is known, or cannot be put there;
-        it then stays parked.
+        Raises BusError when it came from no queue that is known, or cannot be put there; it then stays parked.
         """
         ...
 

@@ -23,6 +23,7 @@ ACK_DELAY: Final = 0.1
 """Seconds for which an acknowledgement waits for company while nobody waits for letters."""
 
 _MOST: Final = 65_535
+_LEAVE: Final = 5.0
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
@@ -118,7 +119,8 @@ class RabbitConsumer:
                 tag for held in self._held.values() if held.session is session if (tag := held.message.delivery_tag)
             }
             with suppress(*LOST):
-                await session.leave(held)
+                async with asyncio.timeout(_LEAVE):
+                    await session.leave(held)
 
     def close(self, why: str) -> None:
         """Everybody who waits, and every call from now on, gets BusError."""

@@ -16,7 +16,12 @@ from aio_pika.exceptions import CONNECTION_EXCEPTIONS
 from aio_pika.robust_connection import RobustConnection
 from aiormq import Channel
 from aiormq.abc import AbstractChannel
-from aiormq.exceptions import AuthenticationError, InvalidFrameError, ProbableAuthenticationError
+from aiormq.exceptions import (
+    AuthenticationError,
+    ChannelAccessRefused,
+    InvalidFrameError,
+    ProbableAuthenticationError,
+)
 
 from redraft.events.errors import BusError
 from redraft.events.rabbit_address import Address
@@ -30,6 +35,7 @@ ANSWER: Final = 10.0
 _PAUSE: Final = 0.2
 _RECONNECT: Final = 1.0
 _CLOSE: Final = 3.0
+_AWAY: Final = "the connection broke and could not be made again yet"
 _T = TypeVar("_T")
 
 
@@ -73,7 +79,7 @@ def _heard(asking: asyncio.Future[_T]) -> None:
 async def let_go(channel: AbstractChannel) -> None:
     """Closes a channel, whatever state it is in."""
     with suppress(*LOST):
-        await answer(channel.close())
+        await answer(channel.close(), within=_CLOSE)
 
 
 def explain(error: BaseException) -> str:
@@ -116,6 +122,8 @@ class Link:
         while True:
             try:
                 return await work()
+            except ChannelAccessRefused as error:
+                raise BusError(f"RabbitMQ at {self._address.where} does not allow it: {explain(error)}") from None
             except LOST as error:
                 if asyncio.get_running_loop().time() > end:
                     trouble = f"could not be used for {self.patience:g} seconds: {explain(error)}"
@@ -125,9 +133,10 @@ class Link:
     async def channel(self) -> Channel:
         """A new channel: publishes are confirmed, and raise when they cannot be routed. Raises `LOST`, or BusError."""
         connection = await self._connected()
-        await answer(connection.ready())
+        if connection.transport is None or not connection.connected.is_set():
+            await self._back(connection)
         if connection.transport is None:
-            raise Lost("the connection is being made")
+            raise Lost(_AWAY)
         made = connection.transport.connection.channel(publisher_confirms=True, on_return_raises=True)
         opening = asyncio.ensure_future(made)
         try:
@@ -145,6 +154,13 @@ class Link:
         if not _failed(self._connection):
             with suppress(*LOST):
                 await answer(self._connection.result().close(), within=_CLOSE)
+
+    @staticmethod
+    async def _back(connection: RobustConnection) -> None:
+        try:
+            await answer(connection.ready())
+        except Lost:
+            raise Lost(_AWAY) from None
 
     def _unwanted(self, opening: asyncio.Future[AbstractChannel]) -> None:
         """Closes a channel that nobody waits for any more."""
