@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from redraft.actors.perform import perform
+from redraft.actors.perform import Call, abandoned
 from redraft.actors.roles import Actor, critic, generator, publisher, refiner
 from redraft.events.commands import (
     Critiqued,
@@ -22,8 +22,9 @@ from redraft.events.commands import (
     Refine,
     Refined,
     Request,
+    Work,
 )
-from redraft.events.content import Brief, Critique, History, Receipt, Revision, Usage, new_draft
+from redraft.events.content import MAX_DRAFT_BYTES, Brief, Critique, History, Receipt, Revision, Usage, new_draft
 from redraft.events.errors import PermanentError, StepError
 
 DRAFT = new_draft(1, "the draft")
@@ -31,6 +32,13 @@ DRAFT = new_draft(1, "the draft")
 
 def request(timeout: float = 5.0) -> Request:
     return Request("r/p#1", "r", "p", "a", 1, timeout, Brief("the brief"), {"k": 1})
+
+
+async def perform(actor: Actor, work: Work, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
+    over = asyncio.Event()
+    call = Call(actor, work, over.set)
+    await asyncio.wait_for(over.wait(), 5)
+    return call.outcome(limit)
 
 
 async def judged(function, scale=(0.0, 1.0), timeout: float = 5.0) -> OutcomeMessage:
@@ -214,18 +222,22 @@ async def test_a_blocking_function_that_hangs_ends_at_its_deadline_and_blocks_no
     release.set()
 
 
-async def test_our_own_cancellation_goes_through():
-    started = asyncio.Event()
+async def test_what_is_abandoned_is_cancelled_cleans_up_and_tells_nobody():
+    started, cleaned, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def slow(draft):
         started.set()
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.to_thread(lambda: None)
+            cleaned.set()
 
-    task = asyncio.create_task(judged(slow))
+    call = Call(critic(name="judge")(slow), CritiqueDraft(request(), DRAFT), over.set)
     await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    await abandoned([call])
+    assert cleaned.is_set()
+    assert not over.is_set()
 
 
 async def test_a_request_that_reached_the_wrong_actor_fails_for_good():

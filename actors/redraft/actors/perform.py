@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, TypeVar, assert_never
 
@@ -45,27 +46,78 @@ class _Wrong(Exception):
     """The function returned what its role does not allow."""
 
 
-async def perform(actor: Actor, work: Work, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
-    """The outcome of the work; `limit` is the largest draft, in bytes, that is accepted. Raises only CancelledError."""
-    request = work.request
-    context = Context(
-        request.run, request.path, request.attempt, request.timeout, request.id, dict(request.options), request.outputs
-    )
-    try:
-        returned = await _called(actor, work, context)
-        return _outcome(actor, work, returned, context, limit)
-    except UnicodeEncodeError as error:
-        return unwritable(actor, work, error)
-    except _Deadline:
-        return _failed(request, "timeout", f"{actor.name} took longer than {request.timeout:g} s")
-    except (_Wrong, ContentError) as error:
-        return _failed(request, "invalid", f"{actor.name} {error}")
-    except PermanentError as error:
-        return _failed(request, "error", str(error) or type(error).__name__, retryable=False)
-    except StepError as error:
-        return _failed(request, "error", str(error) or type(error).__name__)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
-        return _failed(request, "error", f"{actor.name} raised {type(error).__name__}: {error}")
+class Call:
+    """An actor's function at work on a request. `over` is told, once, when it has ended or its deadline has come."""
+
+    __slots__ = ("_actor", "_context", "_late", "_over", "_task", "_timer", "_work")
+
+    def __init__(self, actor: Actor, work: Work, over: Callable[[], None]) -> None:
+        asked = work.request
+        loop = asyncio.get_running_loop()
+        self._actor = actor
+        self._work = work
+        self._over = over
+        self._late = False
+        self._context = Context(
+            asked.run, asked.path, asked.attempt, asked.timeout, asked.id, dict(asked.options), asked.outputs
+        )
+        self._task = loop.create_task(_called(actor, work, self._context))
+        self._task.add_done_callback(self._ended)
+        self._timer = loop.call_later(asked.timeout, self._expire)
+
+    def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
+        """What came of it, once it is over; `limit` is the largest draft, in bytes, that is accepted."""
+        try:
+            return self._result(limit)
+        except UnicodeEncodeError as error:
+            return unwritable(self._actor, self._work, error)
+        except _Deadline:
+            return self._failed("timeout", f"took longer than {self._work.request.timeout:g} s")
+        except (_Wrong, ContentError) as error:
+            return self._failed("invalid", str(error))
+        except PermanentError as error:
+            return _failed(self._work.request, "error", str(error) or type(error).__name__, retryable=False)
+        except StepError as error:
+            return _failed(self._work.request, "error", str(error) or type(error).__name__)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
+            return self._failed("error", f"raised {type(error).__name__}: {error}")
+
+    def _result(self, limit: int) -> OutcomeMessage:
+        if self._late:
+            raise _Deadline
+        if self._task.cancelled():
+            raise RuntimeError("its own work was cancelled")
+        return _outcome(self._actor, self._work, self._task.result(), self._context, limit)
+
+    def _failed(self, kind: FailureKind, what: str) -> Failed:
+        return _failed(self._work.request, kind, f"{self._actor.name} {what}")
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        if self._late:
+            _look_away(task)
+        else:
+            self._timer.cancel()
+            self._over()
+
+    def _expire(self) -> None:
+        """The function is cancelled at its deadline, but not waited for: it may not heed that."""
+        if not self._task.done():
+            self._late = True
+            self._task.cancel()
+            self._over()
+
+    def abandon(self) -> asyncio.Task[object]:
+        """Cancels the function; nobody is told. Gives what can be waited for while it cleans up."""
+        self._late = True
+        self._timer.cancel()
+        self._task.cancel()
+        return self._task
+
+
+async def abandoned(calls: Iterable[Call]) -> None:
+    """Stops calls of which nobody wants to know any more. They have `PATIENCE` to clean up."""
+    if tasks := [call.abandon() for call in calls]:
+        await asyncio.wait(tasks, timeout=PATIENCE)
 
 
 class _Deadline(Exception):
@@ -73,34 +125,17 @@ class _Deadline(Exception):
 
 
 async def _called(actor: Actor, work: Work, context: Context) -> object:
-    """What the function returns. At its deadline it is cancelled, but not waited for: it may not heed that."""
+    """What the function returns; what would end the whole process is an error like any other."""
     values = {name: _value(name, work, context) for name in actor.takes}
-    call = _guarded(actor, values) if actor.is_async else in_thread(partial(actor.function, **values), actor.name)
-    task: asyncio.Future[object] = asyncio.ensure_future(call)
-    try:
-        await asyncio.wait((task,), timeout=work.request.timeout)
-    except asyncio.CancelledError:
-        task.cancel()
-        await asyncio.wait((task,), timeout=PATIENCE)
-        raise
-    if not task.done():
-        task.cancel()
-        task.add_done_callback(_look_away)
-        raise _Deadline
-    if task.cancelled():
-        raise RuntimeError("its own work was cancelled")
-    return task.result()
-
-
-async def _guarded(actor: Actor, values: dict[str, object]) -> object:
-    """The function's result; what would end the whole process is an error like any other."""
+    if not actor.is_async:
+        return await in_thread(partial(actor.function, **values), actor.name)
     try:
         return await actor.function(**values)
     except (SystemExit, KeyboardInterrupt) as error:
         raise RuntimeError(repr(error)) from error
 
 
-def _look_away(late: asyncio.Future[object]) -> None:
+def _look_away(late: asyncio.Task[object]) -> None:
     """What a function did after its deadline is nobody's business."""
     if not late.cancelled():
         late.exception()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from msgspec import MsgspecError
-
-from redraft.actors.perform import perform, unwritable
+from redraft.actors.desk import Desk
 from redraft.actors.roles import Actor
-from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, work_queue
-from redraft.events.codec import decode_work, encode_message
-from redraft.events.commands import ConfirmStep, Work
+from redraft.events.bus import INBOX, Bus, Consumer, Delivery, work_queue
+from redraft.events.codec import decode_work
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.envelope import Origin
 from redraft.events.errors import CodecError
 
 CONCURRENCY: Final = 64
@@ -53,39 +49,45 @@ class Worker:
                 group.create_task(self._serve(actor))
 
     async def _serve(self, actor: Actor) -> None:
-        queue = work_queue(actor.role, actor.name)
-        async with self._bus.consume(queue, self._concurrency) as requests, asyncio.TaskGroup() as group:
-            taking = asyncio.timeout(0 if self._draining else None)
-            self._taking.append(taking)
+        desk = Desk(actor, self._new_id, self._limit)
+        async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             try:
-                async with taking:
-                    while True:
-                        for delivery in await requests.take(self._concurrency):
-                            group.create_task(self._work(actor, requests, delivery))
-            except TimeoutError:
-                if not self._draining:
-                    raise
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._report(desk, requests))
+                    await self._take(desk, requests)
+                    desk.close()
+            finally:
+                await desk.abandon()
 
-    async def _work(self, actor: Actor, requests: Consumer, delivery: Delivery) -> None:
+    async def _take(self, desk: Desk, requests: Consumer) -> None:
+        """Begins what comes, until the worker is drained."""
+        taking = asyncio.timeout(0 if self._draining else None)
+        self._taking.append(taking)
+        try:
+            async with taking:
+                while True:
+                    unreadable = _begun(desk, await requests.take(self._concurrency))
+                    for delivery, error in unreadable:
+                        await requests.reject(delivery, requeue=False, reason=str(error))
+        except TimeoutError:
+            if not self._draining:
+                raise
+
+    async def _report(self, desk: Desk, requests: Consumer) -> None:
+        """Sends the outcomes that there are, together, and settles their requests; ends with the desk."""
+        while finished := await desk.lift():
+            await self._bus.publish(INBOX, [desk.letter(each) for each in finished])
+            await requests.ack([each.delivery for each in finished])
+
+
+def _begun(desk: Desk, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, CodecError]]:
+    """Begins the work on all that can be read; gives the others."""
+    unreadable: list[tuple[Delivery, CodecError]] = []
+    for delivery in deliveries:
         try:
             work = decode_work(delivery.letter.name, delivery.letter.body)
         except CodecError as error:
-            await requests.reject(delivery, requeue=False, reason=str(error))
-            return
-        message = _doubt(work, delivery) or await perform(actor, work, self._limit)
-        try:
-            name, body = encode_message(message)
-        except (UnicodeEncodeError, MsgspecError) as error:
-            name, body = encode_message(unwritable(actor, work, error))
-        came = delivery.letter.origin
-        origin = Origin(self._new_id(), f"{actor.role} {actor.name}", came.id, came.correlation, came.trace)
-        await self._bus.publish(INBOX, [Letter(name, body, origin, message.run)])
-        await requests.ack([delivery])
-
-
-def _doubt(work: Work, delivery: Delivery) -> ConfirmStep | None:
-    """The question to ask before work that may have been done already, so that no model is paid twice."""
-    request = work.request
-    if delivery.count == 1 and (request.sent == 1 or request.confirmed):
-        return None
-    return ConfirmStep(request.run, request.path, request.attempt, request.sent + delivery.count - 1)
+            unreadable.append((delivery, error))
+        else:
+            desk.begin(delivery, work)
+    return unreadable

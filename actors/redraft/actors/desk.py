@@ -1,0 +1,94 @@
+"""One actor's desk: the calls under way, and what has come of others and is not yet reported."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from redraft.actors.perform import Call, abandoned, unwritable
+from redraft.actors.roles import Actor
+from redraft.events.bus import Delivery, Letter
+from redraft.events.codec import encode_message
+from redraft.events.commands import ConfirmStep, Message, Work
+from redraft.events.envelope import Origin
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A request that was served: its call, or the question that has to be answered before there is one."""
+
+    delivery: Delivery
+    work: Work
+    came_of_it: Call | ConfirmStep
+
+
+class Desk:
+    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes."""
+
+    def __init__(self, actor: Actor, new_id: Callable[[], str], limit: int) -> None:
+        self._actor = actor
+        self._new_id = new_id
+        self._limit = limit
+        self._calls: dict[int, Call] = {}
+        self._finished: list[Finished] = []
+        self._closed = False
+        self._changed = asyncio.Event()
+
+    def begin(self, delivery: Delivery, work: Work) -> None:
+        """Begins the work, or asks first if it may have been done already."""
+        question = _doubt(work, delivery)
+        if question is None:
+            self._calls[delivery.tag] = Call(self._actor, work, lambda: self._over(delivery, work))
+        else:
+            self._finish(Finished(delivery, work, question))
+
+    async def lift(self) -> Sequence[Finished]:
+        """Waits until something is finished, and gives all that is; nothing when the desk is closed and cleared."""
+        while not self._finished and (self._calls or not self._closed):
+            self._changed.clear()
+            await self._changed.wait()
+        finished, self._finished = self._finished, []
+        return finished
+
+    def close(self) -> None:
+        """Nothing more is begun."""
+        self._closed = True
+        self._changed.set()
+
+    async def abandon(self) -> None:
+        """Stops what is under way; what came of it is not told."""
+        calls = list(self._calls.values())
+        self._calls.clear()
+        await abandoned(calls)
+
+    def letter(self, finished: Finished) -> Letter:
+        """What is to be told of it."""
+        message = _message(finished, self._limit)
+        try:
+            name, body = encode_message(message)
+        except (UnicodeEncodeError, msgspec.MsgspecError) as error:
+            name, body = encode_message(unwritable(self._actor, finished.work, error))
+        came, actor = finished.delivery.letter.origin, self._actor
+        origin = Origin(self._new_id(), f"{actor.role} {actor.name}", came.id, came.correlation, came.trace)
+        return Letter(name, body, origin, message.run)
+
+    def _over(self, delivery: Delivery, work: Work) -> None:
+        self._finish(Finished(delivery, work, self._calls.pop(delivery.tag)))
+
+    def _finish(self, finished: Finished) -> None:
+        self._finished.append(finished)
+        self._changed.set()
+
+
+def _message(finished: Finished, limit: int) -> Message:
+    came_of_it = finished.came_of_it
+    return came_of_it.outcome(limit) if isinstance(came_of_it, Call) else came_of_it
+
+
+def _doubt(work: Work, delivery: Delivery) -> ConfirmStep | None:
+    """The question to ask before work that may have been done already, so that no model is paid twice."""
+    request = work.request
+    if delivery.count == 1 and (request.sent == 1 or request.confirmed):
+        return None
+    return ConfirmStep(request.run, request.path, request.attempt, request.sent + delivery.count - 1)
