@@ -24,8 +24,9 @@ from redraft.events.commands import (
     Request,
     Work,
 )
-from redraft.events.content import MAX_DRAFT_BYTES, Brief, Critique, History, Receipt, Revision, Usage, new_draft
+from redraft.events.content import MAX_DRAFT_BYTES, Brief, Critique, History, Receipt, Revision, new_draft
 from redraft.events.errors import PermanentError, StepError
+from redraft.events.usage import Usage
 
 DRAFT = new_draft(1, "the draft")
 
@@ -80,6 +81,20 @@ async def test_what_was_spent_is_a_number_of_at_least_0(spent):
         return Critique(1.0)
 
     assert "at least 0" in failed(await judged(judge), "error")
+
+
+@pytest.mark.parametrize("what_went_wrong", [ValueError("no"), PermanentError("never"), None])
+async def test_what_a_failed_attempt_used_is_told_too(what_went_wrong):
+    paid = Usage(120, 0.5, 2, input_tokens=100, output_tokens=20, model="openai:gpt", currency="USD")
+
+    def judge(draft, context):
+        context.used(paid)
+        if what_went_wrong:
+            raise what_went_wrong
+
+    outcome = await judged(judge)
+    assert isinstance(outcome, Failed)
+    assert outcome.usage == paid
 
 
 async def test_a_score_is_normalised_from_the_critics_scale():

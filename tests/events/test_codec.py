@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.events import commands, conditions, content, domain_events, plan
+from redraft.events import commands, conditions, content, domain_events, plan, usage
 from redraft.events.codec import (
     GENESIS,
     UPCASTS,
@@ -71,6 +71,9 @@ def register() -> None:
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in (plan.Plan, plan.Repeat):
                 st.register_type_strategy(kind, built)
+    counts, amounts = st.integers(0, 2**63 - 1), st.floats(0, allow_nan=False, allow_infinity=False)
+    used = [counts, amounts, counts, counts, counts, counts, amounts, TEXTS, TEXTS, TEXTS]
+    st.register_type_strategy(usage.Usage, st.builds(usage.Usage, *used))
     steps = st.lists(nodes_of(1), max_size=2).map(tuple)
     st.register_type_strategy(plan.Plan, st.builds(plan.Plan, TEXTS, steps, st.sampled_from(get_args(plan.OnFailure))))
 

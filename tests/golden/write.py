@@ -22,7 +22,7 @@ import msgspec
 
 from redraft.events.codec import GENESIS, encode_event
 from redraft.events.conditions import approved, elapsed, errors, oscillating, outputs, plateau, score
-from redraft.events.content import Brief, Critique, Receipt, Usage, new_draft
+from redraft.events.content import Brief, Critique, Receipt, new_draft
 from redraft.events.domain_events import (
     EVENT_NAMES,
     DomainEvent,
@@ -40,6 +40,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Origin
 from redraft.events.plan import Parallel, Plan, Repeat, Retry, Step
+from redraft.events.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
 SHAPES: Final = GOLDEN / "shapes.json"
@@ -61,7 +62,8 @@ def events() -> Iterator[DomainEvent]:
     """Every event, with every field filled, and some with as little as can be."""
     first = new_draft(1, "Grüße aus 京都 🌊\n", "text/markdown")
     second = new_draft(2, "Greetings from Kyoto\n")
-    used = Usage(tokens=120, cost=0.25)
+    model, prompt = "openai:gpt-5", "5f2b0c6d7e8f"
+    used = Usage(120, 0.25, 2, 1, 100, 20, 1.5, model, prompt, "USD")
     yield RunStarted(_plan(), Brief("Why tides exist", "text/markdown", "tides.md"), START, "key-1")
     yield IterationStarted("Refinement", 1)
     yield StepRequested("write", "generator", "write", 1, START + timedelta(minutes=5))
@@ -73,7 +75,7 @@ def events() -> Iterator[DomainEvent]:
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
     yield DraftRefined("Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used)
     yield DraftRefined("Refinement[1]/improve", 2, first.ref, second)
-    yield StepFailed("Refinement[1]/judge", 1, "timeout", "no answer within 5 s", START + timedelta(seconds=1.5))
+    yield StepFailed("Refinement[1]/judge", 1, "timeout", "no answer within 5 s", START + timedelta(seconds=1.5), used)
     yield StepFailed("Refinement[1]/judge", 2, "error", 'it said "no"\nand left')
     yield LoopClosing("Refinement", "exhausted", "2 iterations")
     yield LoopEnded("Refinement", "accepted", "score >= 0.9", 2, second.ref, 0.95)

@@ -58,6 +58,11 @@ async def test_an_accepted_run() -> None:
         draft=last.data.draft,
         steps=7,
         failures=1,
+        calls=0,
+        unpriced=0,
+        tokens=0,
+        cost=0.0,
+        currency="",
         position=len(log),
         version=len(log),
     )

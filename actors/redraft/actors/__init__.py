@@ -21,6 +21,7 @@ from redraft.events.conditions import (
 from redraft.events.content import Brief, Critique, Draft, History, Receipt, Revision
 from redraft.events.errors import PermanentError, StepError
 from redraft.events.plan import Retry
+from redraft.events.usage import Usage
 
 __all__ = [
     "Actor",
@@ -34,6 +35,7 @@ __all__ = [
     "Retry",
     "Revision",
     "StepError",
+    "Usage",
     "Workflow",
     "approved",
     "check_plan",

@@ -44,6 +44,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.errors import ContentError
 from redraft.events.plan import Retry
+from redraft.events.usage import Usage
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -139,7 +140,8 @@ def _failure(
     retry = asked.step.retry
     again = retryable and message.attempt < retry.attempts
     wait = backoff(retry, message.attempt, request_id(message.run, message.path, message.attempt))
-    return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None)
+    usage = message.usage if not isinstance(message, ExpireStep | ConfirmStep) else Usage()
+    return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None, usage)
 
 
 def _retried(state: RunState, message: RetryStep, now: datetime) -> StepRequested | None:

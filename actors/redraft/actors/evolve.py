@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
@@ -34,6 +34,8 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.plan import Parallel, Repeat, Step
+
+Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed
 
 
 def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
@@ -235,6 +237,7 @@ def _answered(state: RunState, path: str) -> RunState:
 
 
 def _failed(state: RunState, event: StepFailed) -> RunState:
+    state = _spent(state, event)
     known = state.open.get(event.path)
     if known is None:
         return state
@@ -279,9 +282,8 @@ def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
     )
 
 
-def _spent(state: RunState, event: DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished) -> RunState:
-    used = event.usage
-    return replace(state, usage=state.usage + used) if used.tokens or used.cost else state
+def _spent(state: RunState, event: Answer) -> RunState:
+    return state if event.usage.is_nothing else replace(state, usage=state.usage + event.usage)
 
 
 def _closed(state: RunState, path: str) -> RunState:

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
 
-from redraft.events.content import Draft, Usage
+from redraft.events.content import Draft
 from redraft.events.errors import ActorError
 from redraft.events.plan import Option, Role
+from redraft.events.usage import Usage
 
 Scale: TypeAlias = tuple[float, float]
 Function: TypeAlias = Callable[..., Any]
@@ -48,7 +49,7 @@ class Context:
     """What a step is part of: the run, the path with its iterations, the try (from 1), the plan's options for the step.
 
     `outputs` are the finished drafts of the loops around. `timeout` is in seconds. `idempotency_key` is the same each
-    time the same work is asked for. `spent` reports what the work used.
+    time the same work is asked for. `spent` and `used` report what the work used, whether it then succeeds or fails.
     """
 
     run: str
@@ -62,9 +63,18 @@ class Context:
 
     def spent(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Adds to what this step has used; conditions such as `tokens > 5000` count it. Raises ValueError below 0."""
-        if not (tokens >= 0 and 0 <= cost < math.inf):
-            raise ValueError(f"tokens={tokens}, cost={cost}: what was spent is a number of at least 0")
-        self.usage += Usage(tokens, cost)
+        self.used(Usage(tokens, cost))
+
+    def used(self, usage: Usage) -> None:
+        """Adds all that is known of what this step has used: model, tokens in and out, cost and currency, calls.
+
+        Raises ValueError when a number is below 0 or not finite.
+        """
+        for name in usage.__struct_fields__:
+            value = getattr(usage, name)
+            if not (isinstance(value, str) or 0 <= value < math.inf):
+                raise ValueError(f"{name}={value}: what was spent is a number of at least 0")
+        self.usage += usage
 
 
 @dataclass(frozen=True, slots=True)

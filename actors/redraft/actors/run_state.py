@@ -8,9 +8,10 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from redraft.actors.judgement import Judgement
-from redraft.events.content import Brief, DraftRef, Usage
+from redraft.events.content import Brief, DraftRef
 from redraft.events.domain_events import Outcome, StepRequested
 from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+from redraft.events.usage import Usage
 
 Status: TypeAlias = Literal["new", "running", "ended"]
 Due: TypeAlias = Literal["nothing", "judged", "output"]

@@ -23,6 +23,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
+from redraft.events.usage import Usage
 
 
 class FinalDraft(msgspec.Struct, frozen=True):
@@ -56,7 +57,10 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """A run's end. `score` is the final draft's (0..1); `draft` is None when no draft was made."""
+    """A run's end. `score` is the final draft's (0..1); `draft` is None when no draft was made.
+
+    `usage` is what all its steps used, failed attempts included.
+    """
 
     run: str
     outcome: Outcome
@@ -67,6 +71,7 @@ class Result(msgspec.Struct, frozen=True):
     critiques: tuple[CritiqueMade, ...]
     attempts: tuple[AttemptMade, ...]
     publications: tuple[Publication, ...]
+    usage: Usage = Usage()
 
     @property
     def text(self) -> str:
@@ -80,8 +85,11 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
     critiques: list[CritiqueMade] = []
     attempts: list[AttemptMade] = []
     publications: list[Publication] = []
+    usage = Usage()
     for event in events:
         data = event.data
+        if isinstance(data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed):
+            usage += data.usage
         match data:
             case DraftGenerated(draft=draft):
                 drafts[draft.version] = draft
@@ -103,6 +111,7 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                     tuple(critiques),
                     tuple(attempts),
                     tuple(publications),
+                    usage,
                 )
             case RunStarted() | IterationStarted() | StepRequested() | StepFailed() | LoopClosing() | LoopEnded():
                 pass

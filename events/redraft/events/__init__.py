@@ -6,13 +6,14 @@ messages themselves; `envelope` and `codec` how they are addressed and written; 
 """
 
 from redraft.events.bus import Bus
-from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt, Revision, Usage
+from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt, Revision
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import RedraftError
 from redraft.events.local_bus import LocalBus
 from redraft.events.plan import Plan
 from redraft.events.store import Append, EventStore, NewEvent, open_store
+from redraft.events.usage import Usage
 
 __all__ = [
     "Append",

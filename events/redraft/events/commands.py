@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt, Usage
+from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt
 from redraft.events.domain_events import FailureKind
 from redraft.events.plan import Option, Plan
+from redraft.events.usage import Usage
 
 
 class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -111,6 +112,7 @@ class Failed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
     kind: FailureKind
     message: str
     retryable: bool = True
+    usage: Usage = Usage()
 
 
 class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

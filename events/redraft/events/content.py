@@ -72,16 +72,6 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     note: str = ""
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """What a step used: tokens, and money in the unit that the plan's `cost` conditions speak of."""
-
-    tokens: int = 0
-    cost: float = 0.0
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(self.tokens + other.tokens, self.cost + other.cost)
-
-
 class Round(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """One judged draft of a loop, as the refiner is told of it: its score, what was said, and what had been changed."""
 

@@ -11,8 +11,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt, Usage
+from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt
 from redraft.events.plan import Plan, Role
+from redraft.events.usage import Usage
 
 Outcome: TypeAlias = Literal[
     "accepted",
@@ -108,6 +109,7 @@ class StepFailed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     kind: FailureKind
     message: str
     retry_at: datetime | None = None
+    usage: Usage = Usage()
 
 
 class LoopClosing(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -7,6 +7,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import Final
 
 from redraft.events.domain_events import Outcome
+from redraft.events.usage import Usage
 
 NAME_LENGTH: Final = 60
 """The characters of a name (actor, workflow, file) that are shown."""
@@ -37,6 +38,21 @@ def counted(number: int, noun: str) -> str:
     """`1 error`, `3 errors`, `2 passes`."""
     ending = "es" if noun.endswith(("s", "sh", "ch")) else "s"
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
+
+
+def usage_text(usage: Usage) -> str:
+    """`3 calls, 1,234 tokens, 0.0123 USD`; a cost that leaves calls out is `at least` so much; empty for nothing."""
+    if usage.is_nothing:
+        return ""
+    told = [counted(usage.calls, "call")] if usage.calls else []
+    told += [counted(usage.tokens, "token")] if usage.tokens else []
+    told += [cost_text(usage.cost, usage.currency, usage.unpriced)] if usage.cost else []
+    return ", ".join(told)
+
+
+def cost_text(cost: float, currency: str, unpriced: int) -> str:
+    """`0.0123 USD`, or `at least 0.0123 USD` when there were calls without a price."""
+    return f"{'at least ' if unpriced else ''}{cost:.4f} {plain(currency, NAME_LENGTH)}".rstrip()
 
 
 def outcome_text(outcome: Outcome) -> str:

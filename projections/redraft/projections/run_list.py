@@ -26,7 +26,8 @@ class RunLine(msgspec.Struct, frozen=True):
 
     `brief` is its brief's first line, 120 characters at most; `source` the file that it came from. `started`, `updated`
     and `ended` are the times of events. `iterations` counts the passes of the outermost loops, `steps` the answers of
-    workers, `failures` the attempts that failed. `score` (0..1) is what critics said last, `best` the best that they
+    workers, `failures` the attempts that failed. `calls`, `tokens` and `cost` (in `currency`) are what models took, and
+    `unpriced` the calls that `cost` leaves out. `score` (0..1) is what critics said last, `best` the best that they
     said together of one draft. `draft` is the newest or, once a loop or the run has ended, the one that left it.
     `version` and `position` are those of its last event.
     """
@@ -47,6 +48,11 @@ class RunLine(msgspec.Struct, frozen=True):
     draft: DraftRef | None
     steps: int
     failures: int
+    calls: int
+    unpriced: int
+    tokens: int
+    cost: float
+    currency: str
     position: int
     version: int
 

@@ -20,6 +20,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
+from redraft.events.usage import Usage
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, seconds
 
@@ -46,6 +47,11 @@ TABLE: Final = Table(
         "sha256": "TEXT",
         "steps": "INTEGER NOT NULL",
         "failures": "INTEGER NOT NULL",
+        "calls": "INTEGER NOT NULL",
+        "unpriced": "INTEGER NOT NULL",
+        "tokens": "INTEGER NOT NULL",
+        "cost": "REAL NOT NULL",
+        "currency": "TEXT NOT NULL",
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
@@ -63,14 +69,14 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case DraftCritiqued():
             if _is_alone(event.path):
                 values["score"] = event.critique.score
-            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+            return (_answered(recorded.run, event.usage, values),)
         case DraftGenerated() | DraftRefined():
             values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
-            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+            return (_answered(recorded.run, event.usage, values),)
         case DraftPublished():
-            return (Set("runs", (recorded.run,), values, {"steps": 1}),)
+            return (_answered(recorded.run, event.usage, values),)
         case StepFailed():
-            return (Set("runs", (recorded.run,), values, {"failures": 1}),)
+            return (_answered(recorded.run, event.usage, values, "failures"),)
         case IterationStarted():
             return (Set("runs", (recorded.run,), values, {"iterations": int("/" not in event.path)}),)
         case LoopClosing():
@@ -87,8 +93,18 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-RUNS: Final = Projection("runs", 1, (TABLE,), project_run)
+RUNS: Final = Projection("runs", 2, (TABLE,), project_run)
 """The projection that keeps the list."""
+
+
+def _answered(run: str, usage: Usage, values: Row, what: str = "steps") -> Set:
+    """An answer that counts among `what`, and what it used."""
+    if usage.is_nothing:
+        return Set("runs", (run,), values, {what: 1})
+    if usage.currency:
+        values["currency"] = usage.currency
+    used = {"calls": usage.calls, "unpriced": usage.unpriced, "tokens": usage.tokens, "cost": usage.cost}
+    return Set("runs", (run,), values, {what: 1, **used})
 
 
 def _requested(run: str, event: StepRequested, values: Row) -> Sequence[Change]:
@@ -132,6 +148,11 @@ def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
         "sha256": None,
         "steps": 0,
         "failures": 0,
+        "calls": 0,
+        "unpriced": 0,
+        "tokens": 0,
+        "cost": 0.0,
+        "currency": "",
         **values,
     }
 

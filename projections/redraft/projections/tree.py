@@ -33,6 +33,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
+from redraft.events.usage import Usage
 from redraft.projections.plain import NAME_LENGTH, plain
 
 Status: TypeAlias = Literal["open", "waiting", "done", "failed", "dropped"]
@@ -47,7 +48,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     """A step. `requested` is when it was first asked for, `finished` when its last answer came (UTC).
 
     `seconds` lie between them; `attempts` counts the tries; `draft` is the version it made, judged or published;
-    `score` (0..1) is a critic's; `error` is what the last failed try said.
+    `score` (0..1) is a critic's; `error` is what the last failed try said; `usage` is what all its tries used.
     """
 
     path: str
@@ -62,6 +63,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     score: float | None = None
     draft: int | None = None
     error: str = ""
+    usage: Usage = Usage()
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -118,6 +120,7 @@ class Tree(msgspec.Struct, frozen=True):
     seconds: float
     branches: tuple[Branch, ...]
     ended: Summary | None = None
+    usage: Usage = Usage()
 
 
 class _Facts(msgspec.Struct):
@@ -130,6 +133,7 @@ class _Facts(msgspec.Struct):
     paths: dict[str, None] = msgspec.field(default_factory=dict)
     workflow: str = ""
     ended: Summary | None = None
+    usage: Usage = Usage()
 
 
 def tree(events: Sequence[Recorded]) -> Tree:
@@ -141,7 +145,7 @@ def tree(events: Sequence[Recorded]) -> Tree:
     seconds = (last - first).total_seconds() if first and last else 0.0
     run = plain(events[0].run) if events else ""
     branches = _branches(facts, "", [path.split("/", DEPTH) for path in facts.paths])
-    return Tree(run, facts.workflow, len(events), first, seconds, branches, facts.ended)
+    return Tree(run, facts.workflow, len(events), first, seconds, branches, facts.ended, facts.usage)
 
 
 def steps(branches: Iterable[Branch]) -> Iterator[Leaf]:
@@ -170,12 +174,16 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             _note_request(facts, event, recorded.time)
         case DraftGenerated() | DraftRefined():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
+            _note_usage(facts, event.path, event.usage)
         case DraftCritiqued():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version, score=event.critique.score)
+            _note_usage(facts, event.path, event.usage)
         case DraftPublished():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
+            _note_usage(facts, event.path, event.usage)
         case StepFailed():
             _note_failure(facts, event, recorded.time)
+            _note_usage(facts, event.path, event.usage)
         case LoopClosing():
             _note_pass(facts, event.path, "closing", recorded.time)
             facts.loops[event.path] = replace(_loop(facts, event.path), closing=plain(event.reason))
@@ -217,6 +225,15 @@ def _note_answer(
         done = replace(known, status="done", finished=time, seconds=seconds, score=score, draft=draft, error="")
         facts.leaves[path] = done
         facts.unanswered.pop(path, None)
+
+
+def _note_usage(facts: _Facts, path: str, usage: Usage) -> None:
+    if usage.is_nothing:
+        return
+    facts.usage += usage
+    known = facts.leaves.get(path)
+    if known:
+        facts.leaves[path] = replace(known, usage=known.usage + usage)
 
 
 def _note_failure(facts: _Facts, event: StepFailed, time: datetime) -> None:

@@ -7,7 +7,7 @@ import sys
 from redraft.app.cli.faults import FAILED, UNACCEPTED, say
 from redraft.app.cli.output import print_json, print_text
 from redraft.app.result import Result
-from redraft.projections.plain import counted, outcome_text, score_text
+from redraft.projections.plain import counted, outcome_text, score_text, usage_text
 
 
 def tell_end(result: Result, *, text: bool, json: bool, quiet: bool) -> int:
@@ -31,5 +31,6 @@ def tell_end(result: Result, *, text: bool, json: bool, quiet: bool) -> int:
 
 def _sentence(result: Result) -> str:
     score = f"score {score_text(result.score)}" if result.score is not None else "no score"
-    what = f"{outcome_text(result.outcome)}, {score}, {counted(result.iterations, 'iteration')}, run {result.run}"
-    return f"{what}: {result.reason}"
+    used = "" if result.usage.is_nothing else f"{usage_text(result.usage)}, "
+    passes = counted(result.iterations, "iteration")
+    return f"{outcome_text(result.outcome)}, {score}, {passes}, {used}run {result.run}: {result.reason}"

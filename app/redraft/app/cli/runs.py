@@ -58,6 +58,9 @@ def _table(runs: list[RunLine], *, narrow: bool) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("iterations", "score"):
         table.add_column(name, justify="right", no_wrap=True)
+    paid = any(run.calls or run.tokens or run.cost for run in runs)
+    for name in ("tokens", "cost") if paid else ():
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
     table.add_column("brief")
     for run in runs:
@@ -67,6 +70,7 @@ def _table(runs: list[RunLine], *, narrow: bool) -> Table:
             outcome_text(run.outcome) if run.outcome else "running",
             str(run.iterations),
             "" if run.score is None else score_text(run.score),
+            *(_paid(run) if paid else ()),
             f"{run.started:%Y-%m-%d %H:%M}",
             Text(
                 plain(f"{run.source}: {run.brief}" if run.source else run.brief, _BRIEF),
@@ -75,3 +79,10 @@ def _table(runs: list[RunLine], *, narrow: bool) -> Table:
             ),
         )
     return table
+
+
+def _paid(run: RunLine) -> tuple[str, str]:
+    """The tokens and the money that a run took."""
+    from redraft.projections.plain import cost_text
+
+    return f"{run.tokens:,}" if run.tokens else "", cost_text(run.cost, run.currency, run.unpriced) if run.cost else ""

@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree as View
 
 from redraft.events.domain_events import Outcome
-from redraft.projections.plain import counted, outcome_text, score_text
+from redraft.projections.plain import counted, outcome_text, score_text, usage_text
 from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Status, Tree
 
 _STYLES: Final[dict[Status, str]] = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
@@ -25,7 +25,8 @@ def tree_view(tree: Tree, *, whole: bool) -> Lines:
 
 def _head(tree: Tree) -> Text:
     started = f", {tree.started:%Y-%m-%d %H:%M:%S} UTC" if tree.started else ""
-    told = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}"
+    used = f", {usage_text(tree.usage)}" if not tree.usage.is_nothing else ""
+    told = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}{used}"
     return Text.assemble(f"run {tree.run}", (told, "dim"))
 
 
@@ -72,6 +73,7 @@ def _leaf(leaf: Leaf) -> Text:
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
     facts += [took(leaf.seconds)] if leaf.seconds is not None else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
+    facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
     line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
     if leaf.status != "done":
         line.append(f"  {leaf.status}", style=_STYLES[leaf.status])

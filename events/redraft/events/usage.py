@@ -1,0 +1,65 @@
+"""What a step used: model calls, tokens, money, time."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+
+MIXED = "mixed"
+"""Stands for the currency of a sum of amounts in different ones."""
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """What a step, or everything up to a moment, used. All zero where no model was asked.
+
+    `tokens` counts input and output together, `input_tokens` and `output_tokens` are its parts where they are known.
+    `cost` is money in `currency` (ISO 4217, such as USD; empty: the unit that the plan's `cost` conditions speak of).
+    `calls` counts requests to a model, `unpriced` those of them whose price nobody knows and that `cost` leaves out.
+    `seconds` is how long the calls took, `model` names the model or models, and `prompt` is the SHA-256 (hex) of the
+    prompt that was used.
+    """
+
+    tokens: _Count = 0
+    cost: _Amount = 0.0
+    calls: _Count = 0
+    unpriced: _Count = 0
+    input_tokens: _Count = 0
+    output_tokens: _Count = 0
+    seconds: _Amount = 0.0
+    model: str = ""
+    prompt: str = ""
+    currency: str = ""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing was used."""
+        return not (self.tokens or self.cost or self.calls)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.tokens + other.tokens,
+            self.cost + other.cost,
+            self.calls + other.calls,
+            self.unpriced + other.unpriced,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.seconds + other.seconds,
+            _both(self.model, other.model),
+            other.prompt or self.prompt,
+            _currency(self.currency, other.currency),
+        )
+
+
+def _both(one: str, other: str) -> str:
+    """Two lists of names as one, in order, each once."""
+    if not other or one == other:
+        return one
+    return ", ".join(dict.fromkeys(name for name in (*one.split(", "), *other.split(", ")) if name))
+
+
+def _currency(one: str, other: str) -> str:
+    return one or other if not (one and other) or one == other else MIXED

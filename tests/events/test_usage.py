@@ -1,0 +1,32 @@
+"""What steps used, added up."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from redraft.events.usage import MIXED, Usage
+
+
+def test_numbers_add_up_and_models_are_named_once():
+    first = Usage(120, 0.25, 1, 0, 100, 20, 1.5, "openai:a", "p1", "USD")
+    second = Usage(12, 0.5, 2, 2, 10, 2, 0.5, "openai:b", "p2", "USD")
+    total = first + second + first
+    assert total == Usage(252, 1.0, 4, 2, 210, 42, 3.5, "openai:a, openai:b", "p1", "USD")
+
+
+def test_nothing_changes_nothing():
+    used = Usage(120, 0.25, 1, currency="USD")
+    assert Usage() + used == used + Usage() == used
+    assert Usage().is_nothing
+    assert not Usage(calls=1).is_nothing
+
+
+def test_amounts_in_two_currencies_are_not_passed_off_as_one():
+    assert (Usage(cost=1, currency="USD") + Usage(cost=1, currency="EUR")).currency == MIXED
+
+
+@pytest.mark.parametrize("raw", [b'{"tokens":-1}', b'{"cost":-0.5}', b'{"calls":-1}', b'{"seconds":-1}'])
+def test_less_than_nothing_cannot_be_used(raw: bytes):
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(raw, type=Usage)
