@@ -45,7 +45,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         store = ("--store", "sqlite:///store.db", "--quiet")
         assert call("run", "loud.py:loud", "tides.md", *store).code == 0
         assert call("run", "loud.py:loud", "First.", "--max-iterations", "1", *store).code == 3
-        assert call("run", "The sea is calm.", *store).code == 0
+        assert call("run", "The sea is calm.", "--tag", "sea", "--tag", "calm/1", "--tag", "sea", *store).code == 0
     return folder
 
 
@@ -83,6 +83,7 @@ def test_list_is_filtered():
     assert [each["outcome"] for each in document("list", "--outcome", "exhausted")] == ["exhausted"]
     assert len(document("list", "--limit", "1")) == 1
     assert call("list", "--workflow", "none").out == "no runs\n"
+    assert [each["tags"] for each in document("list", "--tag", "calm/1")] == [["sea", "calm/1"]]
     assert "give at least 1" in one_line(call("list", "--limit", "0"))
 
 

@@ -27,6 +27,7 @@ from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.domain_events import EVENT_NAMES, DomainEvent, IterationStarted, StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.errors import CodecError, Tampered, UnknownName
+from redraft.events.tags import MAX_TAG, MAX_TAGS, PATTERN, Tags
 
 TIME = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
 
@@ -36,8 +37,12 @@ COUNTS = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.datetimes(timezones=st.just(UTC))
 
 
+TAGS = st.lists(st.from_regex(PATTERN, fullmatch=True).map(lambda tag: tag[:MAX_TAG]), max_size=MAX_TAGS).map(tuple)
+
+
 def built(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
-    return st.builds(kind, **{field.name: st.from_type(field.type) for field in msgspec.structs.fields(kind)})
+    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+    return st.builds(kind, **{name: TAGS if each == Tags else st.from_type(each) for name, each in fields.items()})
 
 
 def conditions_of(depth: int) -> st.SearchStrategy[Any]:
@@ -80,7 +85,7 @@ def register() -> None:
 
 register()
 EVENTS = st.one_of([st.from_type(kind) for kind in EVENT_NAMES])
-ORIGINS = st.builds(Origin, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+ORIGINS = st.builds(Origin, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
 EVENT = StepFailed("Refinement[1]/judge", 1, "error", "no")
 ORIGIN = Origin("event-1", "judge", "cause-1", "start-1", "trace-1")
 
@@ -98,7 +103,7 @@ def test_an_event_comes_back_as_it_went_in(
     read = decode_event(run, version, kept.name, kept.state, 7)
     assert (read.data, read.time, read.run, read.version, read.position) == (event, time, run, version, 7)
     assert type(read.data) is type(event)
-    assert Origin(read.id, read.actor, read.causation, read.correlation, read.trace) == origin
+    assert Origin(read.id, read.actor, read.causation, read.correlation, read.trace, read.repeats) == origin
     assert (read.previous, read.hash) == (GENESIS, kept.hash)
     assert verify_hash(run, version, kept.name, kept.state, GENESIS) == kept.hash
 

@@ -32,7 +32,7 @@ def _event(position: int) -> Recorded:
     data: DomainEvent = StepFailed("Loop[1]/prüfer", position, "error", "京都 🌊")
     if position % 2:
         data = IterationStarted("Loop", position)
-    origin = Origin(f"id-{position}", "critic prüfer", "cause", "start", TRACE if position % 2 else "")
+    origin = Origin(f"id-{position}", "critic prüfer", "cause", "start", *((TRACE, "first") if position % 2 else ()))
     stored = encode_event(run, version, GENESIS, START + timedelta(seconds=position), origin, data)
     return decode_event(run, version, stored.name, stored.state, position)
 

@@ -33,6 +33,7 @@ from redraft.events.domain_events import (
     IterationStarted,
     LoopClosing,
     LoopEnded,
+    Parent,
     RunEnded,
     RunStarted,
     StepFailed,
@@ -64,7 +65,8 @@ def events() -> Iterator[DomainEvent]:
     second = new_draft(2, "Greetings from Kyoto\n")
     model, prompt = "openai:gpt-5", "5f2b0c6d7e8f"
     used = Usage(120, 0.25, 2, 1, 100, 20, 1.5, model, prompt, "USD")
-    yield RunStarted(_plan(), Brief("Why tides exist", "text/markdown", "tides.md"), START, "key-1")
+    brief = Brief("Why tides exist", "text/markdown", "tides.md")
+    yield RunStarted(_plan(), brief, START, "key-1", ("spring", "for:ann"), Parent("first", 12))
     yield IterationStarted("Refinement", 1)
     yield StepRequested("write", "generator", "write", 1, START + timedelta(minutes=5))
     yield DraftGenerated("write", 1, first, used)
@@ -91,7 +93,8 @@ def stream() -> Iterator[dict[str, Any]]:
     previous = GENESIS
     for version, event in enumerate(events(), 1):
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" if version % 2 else ""
-        origin = Origin(f"event-{version}", "coordinator", f"message-{version}" if version > 1 else "", "start", trace)
+        cause, repeats = (f"message-{version}", f"first-{version}" if version < 13 else "") if version > 1 else ("", "")
+        origin = Origin(f"event-{version}", "coordinator", cause, "start", trace, repeats)
         stored = encode_event(RUN, version, previous, START + timedelta(seconds=version), origin, event)
         line = {"run": RUN, "version": version, "name": stored.name, "state": stored.state.decode()}
         yield {**line, "hash": stored.hash}

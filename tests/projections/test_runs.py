@@ -15,6 +15,7 @@ from redraft.events.domain_events import (
     DraftGenerated,
     IterationStarted,
     LoopEnded,
+    Parent,
     RunEnded,
     RunStarted,
     StepRequested,
@@ -49,6 +50,8 @@ async def test_an_accepted_run() -> None:
         reason=last.data.reason,
         brief="Why tides exist",
         source="essay.md",
+        tags=(),
+        parent=None,
         started=log[0].time,
         updated=last.time,
         ended=last.time,
@@ -146,6 +149,21 @@ async def test_the_list_is_newest_first_and_filtered(anywhere: Where) -> None:
         assert await list_runs(views, workflow="article' OR 1") == []
         with pytest.raises(InputError, match="give at least 1"):
             await list_runs(views, limit=0)
+
+
+async def test_runs_are_found_by_their_tags_and_a_fork_names_its_parent(anywhere: Where) -> None:
+    given = [("spring",), ("spring_2", "Spring"), (), ("late", "spring")]
+    starts = [RunStarted(Plan("article", ()), Brief("b"), START, tags=tags) for tags in given]
+    starts[3] = replace(starts[3], parent=Parent("01JQ0", 7))
+    log = [
+        replace(recorded(f"01JQ{number}", [("c", start)])[0], position=number + 1)
+        for number, start in enumerate(starts)
+    ]
+    async with await view_of(log, anywhere) as views:
+        assert [line.tags for line in await list_runs(views)] == list(reversed(given))
+        assert [line.parent for line in await list_runs(views)] == [Parent("01JQ0", 7), None, None, None]
+        for tag, found in {"spring": "30", "Spring": "1", "spring_2": "1", "spring%": "", "pring": "", "": ""}.items():
+            assert "".join(line.run[-1] for line in await list_runs(views, tag=tag)) == found
 
 
 async def test_a_run_is_found_by_what_a_person_would_type(anywhere: Where) -> None:

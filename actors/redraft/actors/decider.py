@@ -75,8 +75,8 @@ def handle(state: RunState, message: Message, now: datetime, limit: int = MAX_DR
 
 def _first(state: RunState, message: Message, now: datetime, limit: int) -> DomainEvent | None:
     match message:
-        case StartRun(_, plan, brief, key):
-            return RunStarted(plan, brief, now, key) if state.status == "new" else None
+        case StartRun(_, plan, brief, key, tags):
+            return RunStarted(plan, brief, now, key, tags) if state.status == "new" else None
         case CancelRun(_, reason):
             return cancelled(state, reason) if state.status == "running" else None
         case RetryStep():

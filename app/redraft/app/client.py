@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -18,6 +18,7 @@ from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import NoSuchRun
 from redraft.events.plan import Plan
 from redraft.events.store import EventStore
+from redraft.events.tags import checked_tags
 
 
 @dataclass(slots=True)
@@ -51,11 +52,21 @@ class Client:
         self._fresh: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
 
-    async def submit(self, workflow: Workflow | Plan, brief: Brief | str, *, key: str = "", by: str = "client") -> str:
+    async def submit(
+        self,
+        workflow: Workflow | Plan,
+        brief: Brief | str,
+        *,
+        key: str = "",
+        tags: Iterable[str] = (),
+        by: str = "client",
+    ) -> str:
         """Starts a run and gives its id; with the same `key` it is the same run, however often it is submitted.
 
-        Raises ContentError when the brief is empty or too large, PlanError when the plan is faulty.
+        `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
+        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none.
         """
+        chosen = checked_tags(tags)
         plan = workflow.plan if isinstance(workflow, Workflow) else workflow
         asked = Brief(brief) if isinstance(brief, str) else brief
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
@@ -63,7 +74,7 @@ class Client:
         await self._adopt(run, bool(key))
         if not key:
             self._fresh.add(run)
-        await self._send(StartRun(run, plan, asked, key), by)
+        await self._send(StartRun(run, plan, asked, key, chosen), by)
         return run
 
     async def cancel(self, run: str, reason: str, *, by: str = "client") -> None:

@@ -49,6 +49,10 @@ _SOMETIMES: Final[Mapping[str, Schema]] = {
         **_PLACE,
         "description": "The position of the event announced before it, when both were announced together.",
     },
+    "repeats": {
+        "type": "string",
+        "description": "In a fork: the id of its parent's event that this one stands for. It did not happen again.",
+    },
 }
 _OWN: Final[Mapping[str, Schema]] = {
     SENT: {

@@ -117,6 +117,7 @@ def recorded(append: Append, written: Written) -> tuple[Recorded, ...]:
             row.topic,
             event.data,
             position,
+            event.origin.repeats,
         )
         for event, row, before, own, position in zip(
             append.events,

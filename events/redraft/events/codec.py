@@ -36,6 +36,7 @@ class _Stored(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=Tru
     causation: str = ""
     correlation: str = ""
     trace: str = ""
+    repeats: str = ""
     hash: str = ""
 
 
@@ -62,7 +63,17 @@ def encode_event(run: str, version: int, previous: str, time: datetime, origin: 
     """The bytes of an event, with the hash over its run, version, name and content, and with the hash before it."""
     name = EVENT_NAMES[type(event)]
     plain = _ENCODER.encode(
-        _Stored(origin.id, time, previous, origin.actor, event, origin.causation, origin.correlation, origin.trace)
+        _Stored(
+            origin.id,
+            time,
+            previous,
+            origin.actor,
+            event,
+            origin.causation,
+            origin.correlation,
+            origin.trace,
+            origin.repeats,
+        )
     )
     fingerprint = _fingerprint(run, version, name, plain)
     return Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
@@ -89,6 +100,7 @@ def decode_event(run: str, version: int, name: str, state: bytes, position: int 
         name,
         stored.data,
         position,
+        stored.repeats,
     )
 
 
@@ -148,5 +160,14 @@ def _upcast(name: str, state: bytes) -> _Stored[DomainEvent]:
         data = upcast(data)
     event: DomainEvent = msgspec.convert(data, _EVENT_TYPES[current])
     return _Stored(
-        old.id, old.time, old.previous, old.actor, event, old.causation, old.correlation, old.trace, old.hash
+        old.id,
+        old.time,
+        old.previous,
+        old.actor,
+        event,
+        old.causation,
+        old.correlation,
+        old.trace,
+        old.repeats,
+        old.hash,
     )

@@ -13,6 +13,7 @@ import msgspec
 from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt
 from redraft.events.domain_events import FailureKind
 from redraft.events.plan import Option, Plan
+from redraft.events.tags import Tags
 from redraft.events.usage import Usage
 
 
@@ -122,6 +123,7 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     plan: Plan
     brief: Brief
     key: str = ""
+    tags: Tags = ()
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt
 from redraft.events.plan import Plan, Role
+from redraft.events.tags import Tags
 from redraft.events.usage import Usage
 
 Outcome: TypeAlias = Literal[
@@ -29,13 +30,25 @@ Outcome: TypeAlias = Literal[
 FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost"]
 
 
+class Parent(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """The run that a fork came from, and the version (from 1) up to which the fork repeats its events."""
+
+    run: str
+    version: int
+
+
 class RunStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A run of this plan began for this brief; `at` is the time (UTC) that `elapsed` counts from."""
+    """A run of this plan began for this brief; `at` is the time (UTC) that `elapsed` counts from.
+
+    A fork names its `parent`. Its events 2 to `parent.version` are the parent's once more.
+    """
 
     plan: Plan
     brief: Brief
     at: datetime
     key: str = ""
+    tags: Tags = ()
+    parent: Parent | None = None
 
 
 class IterationStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -13,7 +13,8 @@ class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Where an event or a message comes from.
 
     `id` is the message's own; `causation` the id of what caused it; `correlation` the id of what began it all;
-    `actor` who spoke; `trace` a W3C traceparent, when there is one.
+    `actor` who spoke; `trace` a W3C traceparent, when there is one. `repeats` is set for an event of a fork that stands
+    for one of its parent's: the id of that event. It happened there, and is not to be counted or acted on again.
     """
 
     id: str
@@ -21,13 +22,14 @@ class Origin(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     causation: str = ""
     correlation: str = ""
     trace: str = ""
+    repeats: str = ""
 
 
 class Recorded(msgspec.Struct, frozen=True, gc=False):
     """A recorded event with its place: `version` in its run and `position` in the log, both from 1.
 
     `position` is 0 where it is not known. `hash` is the SHA-256, in hex, of all that was stored but itself; `previous`
-    is that of the event before it in its run.
+    is that of the event before it in its run. `repeats` is as in `Origin`.
     """
 
     id: str
@@ -43,3 +45,4 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     name: str
     data: DomainEvent
     position: int = 0
+    repeats: str = ""

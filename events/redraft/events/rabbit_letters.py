@@ -20,6 +20,7 @@ What is empty is left out. A recorded event (`redraft.events`) has also:
     version        its place in its run, from 1
     hash           SHA-256, in hex, of what was stored
     previoushash   that of the event before it in its run
+    repeats        in a fork, the id of its parent's event that this one stands for
 
 `type` and `data` of an event are always of the current version: one that was stored by an older release is announced as
 it is read now, and its hash then still speaks of the older bytes.
@@ -82,6 +83,8 @@ def event_headers(event: Recorded, workflow: str, follows: int) -> Headers:
         headers[f"{_CE}workflow"] = workflow
     if follows:
         headers[f"{_CE}follows"] = follows
+    if event.repeats:
+        headers[f"{_CE}repeats"] = event.repeats
     return headers
 
 
@@ -104,6 +107,7 @@ def read_event(message: DeliveredMessage) -> Recorded:
         "causation": origin.causation,
         "correlation": origin.correlation,
         "trace": origin.trace,
+        "repeats": _text(headers, "repeats"),
         "hash": _text(headers, "hash"),
     }
     run, version = _text(headers, "subject"), number(headers, f"{_CE}version")

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from redraft.events.content import DraftRef
-from redraft.events.domain_events import Outcome
+from redraft.events.domain_events import Outcome, Parent
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.projections.projection import Value, seconds, times
 from redraft.projections.runs import TABLE
@@ -24,12 +24,12 @@ _NAMED: Final = 5
 class RunLine(msgspec.Struct, frozen=True):
     """A run in the list.
 
-    `brief` is its brief's first line, 120 characters at most; `source` the file that it came from. `started`, `updated`
-    and `ended` are the times of events. `iterations` counts the passes of the outermost loops, `steps` the answers of
-    workers, `failures` the attempts that failed. `calls`, `tokens` and `cost` (in `currency`) are what models took, and
-    `unpriced` the calls that `cost` leaves out. `score` (0..1) is what critics said last, `best` the best that they
-    said together of one draft. `draft` is the newest or, once a loop or the run has ended, the one that left it.
-    `version` and `position` are those of its last event.
+    `brief` is its brief's first line, 120 characters at most; `source` the file that it came from; a fork names its
+    `parent`. `started`, `updated` and `ended` are the times of events. `iterations` counts the passes of the outermost
+    loops, `steps` the answers of workers, `failures` the attempts that failed. `calls`, `tokens` and `cost` (in
+    `currency`) are what models took, and `unpriced` the calls that `cost` leaves out. `score` (0..1) is what critics
+    said last, `best` the best that they said together of one draft. `draft` is the newest or, once a loop or the run
+    has ended, the one that left it. `version` and `position` are those of its last event.
     """
 
     run: str
@@ -39,6 +39,8 @@ class RunLine(msgspec.Struct, frozen=True):
     reason: str
     brief: str
     source: str
+    tags: tuple[str, ...]
+    parent: Parent | None
     started: datetime
     updated: datetime
     ended: datetime | None
@@ -64,6 +66,7 @@ async def list_runs(
     status: RunStatus | None = None,
     workflow: str | None = None,
     outcome: Outcome | None = None,
+    tag: str | None = None,
     since: datetime | None = None,
 ) -> list[RunLine]:
     """At most `limit` runs (at least 1) that fit every filter given, those that started last first.
@@ -77,6 +80,9 @@ async def list_runs(
     if since is not None:
         tests.append("started >= :since")
         given["since"] = seconds(since)
+    if tag is not None:
+        tests.append("replace(tags, :tag, '') <> tags")
+        given["tag"] = f" {tag} "
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, position DESC LIMIT :limit"  # noqa: S608
     return await views.read(_line, sql, {**given, "limit": limit})
@@ -121,4 +127,7 @@ def _line(cells: Cells) -> RunLine:
     row = dict(zip(TABLE.columns, cells, strict=True))
     version, sha256 = row["draft"], row.pop("sha256")
     draft = None if version is None else {"version": version, "sha256": sha256}
-    return msgspec.convert({**row, **times(row, "started", "updated", "ended"), "draft": draft}, RunLine)
+    forked = row.pop("forked")
+    parent = None if forked is None else {"run": row["parent"], "version": forked}
+    told = {"draft": draft, "parent": parent, "tags": str(row["tags"]).split()}
+    return msgspec.convert({**row, **times(row, "started", "updated", "ended"), **told}, RunLine)

@@ -37,6 +37,9 @@ TABLE: Final = Table(
         "reason": "TEXT NOT NULL",
         "brief": "TEXT NOT NULL",
         "source": "TEXT NOT NULL",
+        "tags": "TEXT NOT NULL",
+        "parent": "TEXT",
+        "forked": "INTEGER",
         "started": "REAL NOT NULL",
         "updated": "REAL NOT NULL",
         "ended": "REAL",
@@ -57,6 +60,7 @@ TABLE: Final = Table(
     },
     indexes={"runs_started": "(started, position)"},
 )
+"""`tags` have a blank before and after each; `parent` and `forked` are a fork's: which run, at which version."""
 
 
 def project_run(recorded: Recorded) -> Sequence[Change]:
@@ -93,7 +97,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-RUNS: Final = Projection("runs", 2, (TABLE,), project_run)
+RUNS: Final = Projection("runs", 3, (TABLE,), project_run)
 """The projection that keeps the list."""
 
 
@@ -139,6 +143,9 @@ def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
         "reason": "",
         "brief": plain(_first_line(event.brief.text), BRIEF_LENGTH),
         "source": event.brief.source,
+        "tags": f" {' '.join(event.tags)} " if event.tags else "",
+        "parent": event.parent.run if event.parent else None,
+        "forked": event.parent.version if event.parent else None,
         "started": values["updated"],
         "ended": None,
         "iterations": 0,

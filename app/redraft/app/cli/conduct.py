@@ -63,7 +63,9 @@ async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result
             after = order.past[-1].position if order.past else await house.store.head()
             run = order.run
             if order.brief is not None:
-                run = await house.client.submit(order.plan, order.brief, key=order.key, by="redraft run")
+                run = await house.client.submit(
+                    order.plan, order.brief, key=order.key, tags=order.tags, by="redraft run"
+                )
             known = await house.store.read(run)
             if (ended := result_of(known)) is not None:
                 return ended

@@ -30,6 +30,10 @@ RunArgument: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, or the start or end of it, or `last`."),
 ]
+TagOption: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="A word to find the run by; may be repeated.", show_default=False),
+]
 PATIENCE: Final = 60.0
 """For how many seconds servers are tried at the start, unless told otherwise."""
 

@@ -22,6 +22,7 @@ from redraft.events.domain_events import RunEnded, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
 from redraft.events.plan import Plan
+from redraft.events.tags import checked_tags
 from redraft.projections.run_list import find_run
 
 
@@ -38,6 +39,7 @@ class Given:
     max_iterations: int | None = None
     tests: Sequence[str] = ()
     key: str = ""
+    tags: Sequence[str] = ()
     resume: str = ""
 
 
@@ -52,6 +54,7 @@ class Order:
     run: str = ""
     past: tuple[Recorded, ...] = ()
     files: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
     @property
     def has_ended(self) -> bool:
@@ -61,6 +64,7 @@ class Order:
 def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     """A new run. `limit` is the largest brief in bytes. Raises InputError for all that is wrong with what was given."""
     name, source = _words(given)
+    tags = checked_tags(given.tags)
     out = check_out(Path(given.out)) if given.out else None
     brief = read_brief(source, sys.stdin.buffer, as_text=given.as_text, limit=limit)
     chosen = name or ("code" if brief.media_type == "text/x-python" else "prose")
@@ -70,7 +74,8 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     plan = override(found.plan, given.until, given.max_iterations)
     if out:
         plan = publish_to(plan, out)
-    return Order(plan, staff(plan, found.actors, outlets), brief, given.key, files=_files(given, chosen, found))
+    actors = staff(plan, found.actors, outlets)
+    return Order(plan, actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
 
 
 def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
@@ -115,6 +120,7 @@ def _refuse_changes(given: Given) -> None:
         "--tests": bool(given.tests),
         "--key": bool(given.key),
         "--text": given.as_text,
+        "--tag": bool(given.tags),
     }
     for name in (name for name, there in changes.items() if there):
         raise InputError(f"a run that goes on keeps its brief and its plan; leave {name} out, or start a new run")

@@ -6,13 +6,14 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import JsonOption, StoreOption
+from redraft.app.cli.options import JsonOption, StoreOption, TagOption
 
 EXAMPLE: Final = """\b
 Examples:
   redraft run essay.md --out better.md
   redraft run --workflow code module.py --tests tests/test_module.py
   redraft run article.py:article "Why tides exist"
+  redraft run essay.md --tag spring --tag draft-3
   redraft run --resume last
 """
 
@@ -45,6 +46,7 @@ def run(
         list[str] | None, typer.Option(metavar="PATH", help="Tests that judge the code too; may be repeated.")
     ] = None,
     key: Annotated[str, typer.Option(help="The same key is the same run: it goes on, or gives its result again.")] = "",
+    tag: TagOption = None,
     resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
     store: StoreOption = None,
     json: JsonOption = False,
@@ -68,6 +70,7 @@ def run(
         max_iterations=max_iterations,
         tests=tuple(tests or ()),
         key=key,
+        tags=tuple(tag or ()),
         resume=resume,
     )
     return conduct(given, store, json=json, quiet=quiet)

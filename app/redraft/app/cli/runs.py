@@ -26,6 +26,7 @@ _NARROW: Final = 120
 def list_(
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.", show_default=False)] = None,
     outcome: Annotated[Outcome | None, typer.Option(help="Only runs that ended so.", show_default=False)] = None,
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -36,7 +37,7 @@ def list_(
     """
     from redraft.projections.run_list import list_runs
 
-    runs = ask(store, lambda log: list_runs(log.views, limit=limit, workflow=workflow, outcome=outcome))
+    runs = ask(store, lambda log: list_runs(log.views, limit=limit, workflow=workflow, outcome=outcome, tag=tag))
     if json:
         print_json(runs)
     elif runs:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BusOption, JsonOption, StoreOption
+from redraft.app.cli.options import BusOption, JsonOption, StoreOption, TagOption
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from redraft.app.client import Client
     from redraft.app.progress import Screen
     from redraft.app.result import Result
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """\b
 Examples:
   redraft submit article.py:article "Why tides exist"
-  redraft submit plan.yaml notes.md --key notes-7 --wait --json
+  redraft submit plan.yaml notes.md --key notes-7 --tag spring --wait --json
 """
 
 
@@ -29,6 +31,7 @@ def submit(
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="prose, code, file.py:name, or plan.yaml.")],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, - for standard input, or the text itself.")],
     key: Annotated[str, typer.Option(help="The same key is the same run, however often it is submitted.")] = "",
+    tag: TagOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and tell it as `run` does.")] = False,
     text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
     until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
@@ -53,18 +56,20 @@ def submit(
     from redraft.app.progress import Screen
     from redraft.app.settings import read_settings
     from redraft.app.sources import override, read_source
+    from redraft.events.tags import checked_tags
 
     settings = read_settings(store=store, bus=bus)
     require_broker(settings)
+    tags = checked_tags(tag or ())
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
     found = read_source(workflow)
     refuse_folder(found.plan, found.actors)
     plan = override(found.plan, until, max_iterations)
     with libraries():
         if wait:
-            end = run(_waited(settings, plan, brief, key, Screen(sys.stderr, quiet=quiet)))
+            end = run(_waited(settings, plan, brief, key, tags, Screen(sys.stderr, quiet=quiet)))
             return end if isinstance(end, int) else tell_end(end, text=True, json=json, quiet=quiet)
-        submitted = run(_submitted(settings, plan, brief, key))
+        submitted = run(_submitted(settings, plan, brief, key, tags))
     if json:
         print_json({"run": submitted})
     else:
@@ -72,14 +77,16 @@ def submit(
     return 0
 
 
-async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str) -> str:
+async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str]) -> str:
     from redraft.app.deployment import open_client
 
     async with open_client(settings, reads=False) as client:
-        return await client.submit(plan, brief, key=key, by="redraft submit")
+        return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
 
 
-async def _waited(settings: Settings, plan: Plan, brief: Brief, key: str, screen: Screen) -> Result | int:
+async def _waited(
+    settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str], screen: Screen
+) -> Result | int:
     """The result of the run, or the exit code of the signal that came before it."""
     from redraft.app.cli.faults import say
     from redraft.app.cli.interrupts import interrupts
@@ -89,7 +96,7 @@ async def _waited(settings: Settings, plan: Plan, brief: Brief, key: str, screen
         async with open_log_of(settings) as store:
             after = await store.head()
         async with open_client(settings) as client:
-            run = await client.submit(plan, brief, key=key, by="redraft submit")
+            run = await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
             screen.show(f"run {run} is submitted", "waiting")
             if (ended := await client.result(run)) is not None:
                 return ended

@@ -1,0 +1,38 @@
+"""Tags: what can be one, and that a message with another is refused wherever it comes from."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from redraft.events.codec import decode_message
+from redraft.events.commands import StartRun
+from redraft.events.content import Brief
+from redraft.events.errors import CodecError, InputError
+from redraft.events.plan import Plan
+from redraft.events.tags import checked_tags
+
+GOOD = ("spring", "v1.2", "team/docs", "for:ann", "A_b-c", "7", "x" * 64)
+BAD = ("", " ", "two words", "-dash", "a,b", "größe", "tab\t", "end\n", "x" * 65)
+
+
+def test_tags_are_kept_in_order_each_once() -> None:
+    assert checked_tags(("b", "a", "b")) == ("b", "a")
+    assert checked_tags(GOOD) == GOOD
+    assert checked_tags(()) == ()
+
+
+@pytest.mark.parametrize("tag", BAD)
+def test_what_is_no_tag_is_refused_by_name_here_and_in_a_message(tag: str) -> None:
+    with pytest.raises(InputError, match="tag '"):
+        checked_tags(("fine", tag))
+    with pytest.raises(CodecError, match=r"run\.start\.v1 cannot be read"):
+        decode_message("run.start.v1", msgspec.json.encode(StartRun("r", Plan("p", ()), Brief("b"), "", ("fine", tag))))
+
+
+def test_too_many_are_refused_here_and_in_a_message() -> None:
+    tags = tuple(f"t{number}" for number in range(11))
+    with pytest.raises(InputError, match="11 tags"):
+        checked_tags(tags)
+    with pytest.raises(CodecError):
+        decode_message("run.start.v1", msgspec.json.encode(StartRun("r", Plan("p", ()), Brief("b"), "", tags)))
