@@ -79,7 +79,8 @@ def steps(draw: st.DrawFn, role: Role, name: str) -> Step:
     """A step of this role and name, whose settings are mostly the usual ones."""
     actor = draw(st.just(name) | names)
     timeout = draw(st.just(300.0) | seconds)
-    return Step(role, actor, name, timeout, draw(st.just(Retry()) | retries), draw(st.just({}) | options))
+    version = draw(st.just("") | st.sampled_from(["1", "2e10", "3f2a9b01c4de", "v'\"#:"]))
+    return Step(role, actor, name, timeout, draw(st.just(Retry()) | retries), draw(st.just({}) | options), version)
 
 
 @st.composite

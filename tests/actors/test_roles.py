@@ -1,5 +1,11 @@
 from __future__ import annotations
 
+import linecache
+import re
+from functools import partial
+from hashlib import sha256
+from textwrap import indent
+
 import pytest
 
 from redraft.actors.roles import critic, generator, publisher, refiner
@@ -27,6 +33,43 @@ def test_a_callable_object_may_be_an_actor():
         async def __call__(self, brief): ...
 
     assert generator(name="writer")(Writer()).is_async
+
+
+def written(source: str):
+    """The function `judge` of a file with this source."""
+    names: dict[str, object] = {"critic": critic}
+    name = f"<{source}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    exec(compile(source, name, "exec"), names)  # noqa: S102 - a file of actors, written by the test
+    return names["judge"]
+
+
+SOURCE = "@critic\ndef judge(draft):\n    return draft\n"
+
+
+def test_the_version_of_an_actor_changes_with_its_own_source_and_with_nothing_else():
+    version = written(SOURCE).version
+    assert re.fullmatch("[0-9a-f]{12}", version)
+    assert version == sha256(SOURCE.encode()).hexdigest()[:12]
+    assert written(f"\n\nX = 1\n{SOURCE}\n\nY = 2\n").version == version
+    assert written(f"if True:\n{indent(SOURCE, '    ')}").version == version
+    assert written(SOURCE.replace("return draft", "return draft + 1")).version != version
+    assert written(SOURCE.replace("@critic", "@critic(scale=(1, 10))")).version != version
+
+
+def test_a_version_can_be_said_and_is_empty_where_nothing_is_known():
+    assert written(SOURCE.replace("@critic", '@critic(version="7")')).version == "7"
+    names: dict[str, object] = {"critic": critic}
+    exec(SOURCE, names)  # noqa: S102 - as typed into a prompt, whose source nobody keeps
+    assert names["judge"].version == ""  # type: ignore[attr-defined]
+    judge = written(SOURCE)
+    assert critic(name="late")(partial(judge.function)).version == judge.version
+
+
+@pytest.mark.parametrize("version", ["", "a b", "x" * 101, "tab\t", 7])
+def test_what_is_no_version_is_refused(version):
+    with pytest.raises(ActorError, match=r"@critic judge: version is .*; write 1 to 100"):
+        critic(name="judge", version=version)(lambda draft: ...)
 
 
 def test_an_actor_can_still_be_called():

@@ -8,6 +8,7 @@ from itertools import count
 import pytest
 
 from redraft.actors.roles import Actor, critic, generator
+from redraft.actors.signatures import Differs, unheard
 from redraft.actors.worker import Worker
 from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import decode_message, encode_message
@@ -18,10 +19,12 @@ from redraft.events.local_bus import LocalBus
 
 
 @asynccontextmanager
-async def working(*actors: Actor, concurrency: int = 4) -> AsyncIterator[tuple[LocalBus, Worker, asyncio.Task[None]]]:
+async def working(
+    *actors: Actor, concurrency: int = 4, differs: Differs = unheard
+) -> AsyncIterator[tuple[LocalBus, Worker, asyncio.Task[None]]]:
     ids = count()
     async with LocalBus() as bus:
-        worker = Worker(actors, bus, lambda: f"id{next(ids)}", concurrency)
+        worker = Worker(actors, bus, lambda: f"id{next(ids)}", concurrency, differs=differs)
         task = asyncio.create_task(worker.run())
         try:
             yield bus, worker, task
@@ -30,8 +33,8 @@ async def working(*actors: Actor, concurrency: int = 4) -> AsyncIterator[tuple[L
             await asyncio.wait([task])
 
 
-async def ask(bus: LocalBus, actor: str, number: int = 1) -> None:
-    work = Generate(Request(f"r/p{number}#1", "r", f"p{number}", actor, 1, 5.0, Brief("b")))
+async def ask(bus: LocalBus, actor: str, number: int = 1, version: str = "") -> None:
+    work = Generate(Request(f"r/p{number}#1", "r", f"p{number}", actor, 1, 5.0, Brief("b"), version=version))
     name, body = encode_message(work)
     await bus.publish(work_queue("generator", actor), [Letter(name, body, Origin(f"request{number}", "relay"), "r")])
 
@@ -56,6 +59,26 @@ async def test_an_outcome_names_its_cause_and_has_an_id_of_its_own():
         ((origin, message),) = await answers(bus, 1)
     assert (origin.id, origin.actor, origin.causation) == ("id0", "generator write", "request1")
     assert message.run == "r"
+
+
+async def test_of_a_plan_with_another_version_it_is_told_once_and_each_answer_says_it():
+    told: list[tuple[str, str, str]] = []
+
+    @generator(version="2")
+    def write(brief):
+        return "text"
+
+    def differs(actor: Actor, version: str, run: str) -> None:
+        told.append((actor.name, version, run))
+
+    async with working(write, differs=differs) as (bus, _, _):
+        for number, version in enumerate(["1", "1", "2", "", "3"]):
+            await ask(bus, "write", number, version)
+        found = await answers(bus, 5)
+    signed = {(message.path, origin.actor) for origin, message in found if isinstance(message, Generated)}
+    other, same = "generator write@2", "generator write"
+    assert signed == {("p0", other), ("p1", other), ("p2", same), ("p3", same), ("p4", other)}
+    assert sorted(told) == [("write", "1", "r"), ("write", "3", "r")]
 
 
 async def test_work_goes_on_at_once_up_to_the_concurrency():

@@ -94,6 +94,32 @@ def test_the_same_key_is_one_run(there: Deployment) -> None:
     assert there.worked() == STEPS
 
 
+def test_a_worker_with_another_version_than_the_plan_says_so_and_so_does_doctor(there: Deployment) -> None:
+    begin(there)
+    first = there.submit()
+    there.ended(first)
+    assert "another version" not in [line["event"] for line in there.lines("judge")]
+    assert checked(there, "actors") == ("ok", "all answers came from the versions that the plans name")
+    code = there.folder / "loop.py"
+    code.write_text(code.read_text().replace("draft.version / 3", "draft.version / 2"))
+    second = there.submit()
+    there.ended(second)
+    [said] = [line for line in there.lines("judge") if line["event"] == "another version"]
+    assert (said["level"], said["actor"], said["run"]) == ("warning", "critic judge", second)
+    assert said["here"] != said["plan"]
+    assert "another version" not in [line["event"] for line in there.lines("others")]
+    by = {event.actor for event in there.history(second) if isinstance(event.data, DraftCritiqued)}
+    assert by == {f"critic judge@{said['here']}"}
+    level, told = checked(there, "actors")
+    assert (level, told.rpartition(": ")[2]) == ("warn", f"critic judge@{said['here']} in {second}")
+
+
+def checked(there: Deployment, name: str) -> tuple[str, str]:
+    """What `redraft doctor` says of this."""
+    [check] = [each for each in there.json("doctor")["checks"] if each["name"] == name]
+    return check["level"], check["told"]
+
+
 def test_a_worker_and_a_coordinator_killed_at_work_leave_a_whole_history(there: Deployment) -> None:
     (there.folder / "hold").touch()
     coordinator, judge = begin(there)

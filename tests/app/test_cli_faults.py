@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import signal
 import sqlite3
@@ -395,6 +396,23 @@ def test_going_on_needs_the_functions_of_the_plan(folder: Path):
     assert "write: there is no generator 'write'" in one_line(result)
     (folder / "go.txt").touch()
     assert call("run", "--resume", "last", "--actors", "waiting.py", "--quiet").out == "Tides!!"
+
+
+def test_going_on_with_other_code_than_the_run_began_with_is_said_in_one_line(folder: Path):
+    (folder / "waiting.py").write_text(WAITING)
+    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.kill()
+    (folder / "waiting.py").write_text(WAITING.replace("version / 3", "version / 1"))
+    (folder / "go.txt").touch()
+    resumed = call("run", "--resume", "last", "--actors", "waiting.py")
+    assert (resumed.code, resumed.out) == (0, "Tides")
+    [line] = [each for each in resumed.err.splitlines() if "version" in each]
+    assert re.fullmatch(
+        "redraft: critic judge: the run began with version [0-9a-f]{12} of its code, and this is [0-9a-f]{12}", line
+    )
 
 
 def test_going_on_publishes_where_out_said_at_the_start(folder: Path):

@@ -40,7 +40,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Origin
-from redraft.events.plan import Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
@@ -121,7 +121,8 @@ def main(arguments: Sequence[str]) -> str:
 
 def _plan() -> Plan:
     until = ((score >= 0.9) & (errors == 0)) | ~approved | plateau(0.02, 3) | oscillating(5) | (outputs > 2)
-    judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), {"strict": True, "words": ["a", "b"]})
+    options: dict[str, Option] = {"strict": True, "words": ["a", "b"]}
+    judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), options, "3f2a9b01c4de")
     other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
     critics = Parallel("critics", (judge, other), 1, "weights", (0.25, 0.75))
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)

@@ -9,6 +9,7 @@ import msgspec
 
 from redraft.actors.perform import Call, abandoned, unwritable
 from redraft.actors.roles import Actor
+from redraft.actors.signatures import Signatures
 from redraft.events.bus import Delivery, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import ConfirmStep, Message, Work
@@ -24,12 +25,13 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes."""
+    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes; `signatures` name who answers."""
 
-    def __init__(self, actor: Actor, new_id: Callable[[], str], limit: int) -> None:
+    def __init__(self, actor: Actor, new_id: Callable[[], str], limit: int, signatures: Signatures) -> None:
         self._actor = actor
         self._new_id = new_id
         self._limit = limit
+        self._signatures = signatures
         self._calls: dict[int, Call] = {}
         self._finished: list[Finished] = []
         self._closed = False
@@ -69,8 +71,9 @@ class Desk:
             name, body = encode_message(message)
         except (UnicodeEncodeError, msgspec.MsgspecError) as error:
             name, body = encode_message(unwritable(self._actor, finished.work, error))
-        came, actor = finished.delivery.letter.origin, self._actor
-        origin = Origin(self._new_id(), f"{actor.role} {actor.name}", came.id, came.correlation, came.trace)
+        came = finished.delivery.letter.origin
+        who = self._signatures.of(self._actor, finished.work.request)
+        origin = Origin(self._new_id(), who, came.id, came.correlation, came.trace)
         return Letter(name, body, origin, message.run)
 
     def _over(self, delivery: Delivery, work: Work) -> None:

@@ -108,6 +108,7 @@ class Material:
             tuple(self._drafts[ref.version] for ref in asked.outputs),
             sent,
             confirmed,
+            step.version,
         )
         match asked.role:
             case "generator":

@@ -48,15 +48,17 @@ def step(
     timeout: float = 300.0,
     retry: Retry = _RETRY,
     options: dict[str, Option] | None = None,
+    version: str = "",
 ) -> Part:
     """A step by this actor, named as the actor unless `name` is given.
 
     `timeout` is seconds for one attempt, above 0 and at most 24 hours. `options` go to the actor as `context.options`.
-    An actor that lives elsewhere is given by its name, with its `role`. Raises PlanError.
+    `version` is that of the actor's code which the run is meant for; left out, it is that of the actors at hand when
+    the run begins. An actor that lives elsewhere is given by its name, with its `role`. Raises PlanError.
     """
     known = actor.name if isinstance(actor, Actor) else actor
     given: dict[str, Option] = {} if options is None else deepcopy(options)
-    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given)
+    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given, version)
     return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
 
 

@@ -16,7 +16,14 @@ from redraft.actors.condition_text import check_printable
 from redraft.actors.plan_flow import check_flow
 from redraft.actors.plan_parallel import check_parallel, members
 from redraft.actors.plan_paths import check_name, path_of
-from redraft.actors.plan_settings import check_choice, check_options, check_retry, check_seconds, check_whole
+from redraft.actors.plan_settings import (
+    check_choice,
+    check_options,
+    check_retry,
+    check_seconds,
+    check_version,
+    check_whole,
+)
 from redraft.actors.values import is_number, shown
 from redraft.events.conditions import Compare, Condition
 from redraft.events.errors import ConditionError, PlanError
@@ -117,6 +124,7 @@ def _check_step(step: Step, path: str) -> None:
     check_seconds(path, "timeout", step.timeout, zero=False)
     check_retry(path, step.retry)
     check_options(path, step.options)
+    check_version(path, step.version)
 
 
 def _check_repeat(repeat: Repeat, path: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, assert_never
+
+import msgspec
 
 from redraft.actors.values import shown
 from redraft.events.errors import PlanError
@@ -32,6 +34,24 @@ def steps_in(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Ste
                 yield from steps_in(node.body, path)
             case _:
                 assert_never(node)
+
+
+def mapped(nodes: Iterable[Node], change: Callable[[Step], Step]) -> tuple[Node, ...]:
+    """These nodes with each step, at every depth and judges included, changed."""
+    return tuple(_mapped(node, change) for node in nodes)
+
+
+def _mapped(node: Node, change: Callable[[Step], Step]) -> Node:
+    match node:
+        case Step():
+            return change(node)
+        case Parallel():
+            judge = None if node.judge is None else change(node.judge)
+            return msgspec.structs.replace(node, steps=tuple(map(change, node.steps)), judge=judge)
+        case Repeat():
+            return msgspec.structs.replace(node, body=mapped(node.body, change))
+        case _:
+            assert_never(node)
 
 
 def is_name(name: object) -> bool:

@@ -115,6 +115,7 @@ def _step(step: Step) -> str:
         (step.timeout != 300, f"timeout={print_number(step.timeout)}"),
         (step.retry != Retry(), f"retry={_retry(step.retry)}"),
         (bool(step.options), f"options={_options(step.options)}"),
+        (bool(step.version), f"version={_text(step.version)}"),
     ]
     return _call("step", [_text(step.actor), f"role={_text(step.role)}", *_changed(settings)])
 

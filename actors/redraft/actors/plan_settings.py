@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from redraft.actors.values import is_number, is_one_of, is_whole, shown
+from redraft.actors.versions import VERSION_FORM, is_version
 from redraft.events.errors import PlanError
 from redraft.events.plan import Retry
 
@@ -65,6 +66,12 @@ def check_options(path: str, options: object) -> None:
         if not _is_option(value):
             remedy = "give text, a finite number, true, false, a list of texts and whole numbers, or a mapping of texts"
             raise PlanError(path, f"with.{shown(key)[1:-1]} is {shown(value)}; {remedy}")
+
+
+def check_version(path: str, version: object) -> None:
+    """Raises PlanError unless this is the version of an actor's code, or empty."""
+    if version != "" and not is_version(version):
+        raise PlanError(path, f"version is {shown(version)}; write {VERSION_FORM}")
 
 
 def _is_option(value: object) -> bool:

@@ -5,7 +5,8 @@
     @refiner     def improve(draft, critique, history, brief, context): ...  -> str or Revision
     @publisher   def save(draft, brief, context): ...                        -> Receipt or str
 
-Functions may be async or not (those that are not run in threads) and take any of these arguments, by name.
+Functions may be async or not (those that are not run in threads) and take any of these arguments, by name. Each
+decorator takes a `name=` for the actor and a `version=` for its code, in place of those that the function itself gives.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
 
+from redraft.actors.versions import VERSION_FORM, is_version, source_version
 from redraft.events.content import Draft
 from redraft.events.errors import ActorError
 from redraft.events.plan import Option, Role
@@ -79,7 +81,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """A function with a role and a name. `scale` is the range in which a critic gives its scores."""
+    """A function with a role and a name. `scale` is the range in which a critic gives its scores.
+
+    `version` tells one state of its code from another (see `redraft.actors.versions`); empty when nothing is known.
+    """
 
     name: str
     role: Role
@@ -87,6 +92,7 @@ class Actor:
     takes: tuple[str, ...]
     is_async: bool
     scale: Scale = (0.0, 1.0)
+    version: str = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
@@ -96,59 +102,76 @@ class Actor:
 @overload
 def generator(function: Function, /) -> Actor: ...
 @overload
-def generator(*, name: str | None = None) -> Callable[[Function], Actor]: ...
-def generator(function: Function | None = None, /, *, name: str | None = None) -> Actor | Callable[[Function], Actor]:
+def generator(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
+def generator(
+    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that writes a first draft. Raises ActorError when the arguments are not a generator's."""
-    return _decorated("generator", function, name)
+    return _decorated("generator", function, name, version)
 
 
 @overload
 def critic(function: Function, /) -> Actor: ...
 @overload
-def critic(*, name: str | None = None, scale: Scale = (0.0, 1.0)) -> Callable[[Function], Actor]: ...
 def critic(
-    function: Function | None = None, /, *, name: str | None = None, scale: Scale = (0.0, 1.0)
+    *, name: str | None = None, scale: Scale = (0.0, 1.0), version: str | None = None
+) -> Callable[[Function], Actor]: ...
+def critic(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    scale: Scale = (0.0, 1.0),
+    version: str | None = None,
 ) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), which is normalised to 0..1.
 
     Raises ActorError when the function's arguments are not a critic's, or the scale is not two rising numbers.
     """
-    return _decorated("critic", function, name, scale)
+    return _decorated("critic", function, name, version, scale)
 
 
 @overload
 def refiner(function: Function, /) -> Actor: ...
 @overload
-def refiner(*, name: str | None = None) -> Callable[[Function], Actor]: ...
-def refiner(function: Function | None = None, /, *, name: str | None = None) -> Actor | Callable[[Function], Actor]:
+def refiner(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
+def refiner(
+    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that improves a draft. Raises ActorError when the function's arguments are not a refiner's."""
-    return _decorated("refiner", function, name)
+    return _decorated("refiner", function, name, version)
 
 
 @overload
 def publisher(function: Function, /) -> Actor: ...
 @overload
-def publisher(*, name: str | None = None) -> Callable[[Function], Actor]: ...
-def publisher(function: Function | None = None, /, *, name: str | None = None) -> Actor | Callable[[Function], Actor]:
+def publisher(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
+def publisher(
+    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that publishes a draft. Raises ActorError when the function's arguments are not a publisher's."""
-    return _decorated("publisher", function, name)
+    return _decorated("publisher", function, name, version)
 
 
 def _decorated(
-    role: Role, function: Function | None, name: str | None, scale: Scale = (0.0, 1.0)
+    role: Role, function: Function | None, name: str | None, version: str | None, scale: Scale = (0.0, 1.0)
 ) -> Actor | Callable[[Function], Actor]:
     if function is not None:
-        return _actor(role, function, name, scale)
-    return lambda decorated: _actor(role, decorated, name, scale)
+        return _actor(role, function, name, version, scale)
+    return lambda decorated: _actor(role, decorated, name, version, scale)
 
 
-def _actor(role: Role, function: Function, name: str | None, scale: Scale) -> Actor:
+def _actor(role: Role, function: Function, name: str | None, version: str | None, scale: Scale) -> Actor:
     known = name or str(getattr(function, "__name__", ""))
     if not known.replace("-", "_").isidentifier():
         raise ActorError(f"@{role}: {known!r} is no name for an actor; use letters, digits, _ and -")
     if not (all(math.isfinite(end) for end in scale) and scale[0] < scale[1]):
         raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
-    return Actor(known, role, function, _arguments(role, known, function), _is_async(function), scale)
+    if version is not None and not is_version(version):
+        raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
+    takes = _arguments(role, known, function)
+    told = source_version(function) if version is None else version
+    return Actor(known, role, function, takes, _is_async(function), scale, told)
 
 
 def _arguments(role: Role, name: str, function: Function) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Final
 
 from redraft.actors.desk import Desk
 from redraft.actors.roles import Actor
+from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, work_queue
 from redraft.events.codec import decode_work
 from redraft.events.content import MAX_DRAFT_BYTES
@@ -18,7 +19,10 @@ CONCURRENCY: Final = 64
 
 
 class Worker:
-    """Serves any number of actors. `new_id` makes the ids of its outcomes, unique for each piece of work done."""
+    """Serves any number of actors. `new_id` makes the ids of its outcomes, unique for each piece of work done.
+
+    `differs` is told of an actor whose code has another version than the plan of a run names.
+    """
 
     def __init__(
         self,
@@ -27,12 +31,14 @@ class Worker:
         new_id: Callable[[], str],
         concurrency: int = CONCURRENCY,
         limit: int = MAX_DRAFT_BYTES,
+        differs: Differs = unheard,
     ) -> None:
         self._actors = tuple(actors)
         self._bus = bus
         self._new_id = new_id
         self._concurrency = concurrency
         self._limit = limit
+        self._signatures = Signatures(differs)
         self._draining = False
         self._taking: list[asyncio.Timeout] = []
 
@@ -49,7 +55,7 @@ class Worker:
                 group.create_task(self._serve(actor))
 
     async def _serve(self, actor: Actor) -> None:
-        desk = Desk(actor, self._new_id, self._limit)
+        desk = Desk(actor, self._new_id, self._limit, self._signatures)
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             try:
                 async with asyncio.TaskGroup() as group:

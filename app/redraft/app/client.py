@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
+from redraft.actors.pinning import pinned
 from redraft.actors.workflow import Workflow
 from redraft.app.result import Result, result_of
 from redraft.events.bus import INBOX, Bus, Letter
@@ -63,11 +64,12 @@ class Client:
     ) -> str:
         """Starts a run and gives its id; with the same `key` it is the same run, however often it is submitted.
 
+        The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
         when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none.
         """
         chosen = checked_tags(tags)
-        plan = workflow.plan if isinstance(workflow, Workflow) else workflow
+        plan = pinned(workflow.plan, workflow.actors.values()) if isinstance(workflow, Workflow) else workflow
         asked = Brief(brief) if isinstance(brief, str) else brief
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
         run = f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()

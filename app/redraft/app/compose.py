@@ -12,6 +12,7 @@ from typing import TypeAlias
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
+from redraft.actors.signatures import Differs, unheard
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
@@ -67,11 +68,13 @@ async def open_house(
     resume: Sequence[str] = (),
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     log: EventStore | None = None,
+    differs: Differs = unheard,
 ) -> AsyncIterator[House]:
     """Everything in this process: coordinator, relay, worker, timekeeper and read models, on an in-process bus.
 
     It works for the runs that are submitted to it and for those to `resume`, and leaves those of other processes alone.
-    `log` stands in for the store of the settings, and is closed at the end.
+    `log` stands in for the store of the settings, and is closed at the end. `differs` is told of an actor whose code
+    has another version than the plan of a run names.
     Raises NoSuchRun for a run that is not in the log, StoreError when the log or the read models cannot be opened; an
     error of one of the parts ends the block with that error.
     """
@@ -97,7 +100,7 @@ async def open_house(
             await relay.resend(run, path, sent=sent, confirmed=True)
 
         client = _client(settings, store, bus, adopt, owned.discard)
-        worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit)
+        worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
         relay = Relay(store, bus, owned.__contains__)
         agenda = StepsAgenda(views, owned)
         start = await store.head()

@@ -147,7 +147,13 @@ async def work(
         open_survey(settings) as survey,
         health_file(health, survey.ping, log),
     ):
-        worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit)
+
+        def differs(actor: Actor, version: str, run: str) -> None:
+            log.warning(
+                "another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run
+            )
+
+        worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
         draining = asyncio.create_task(_drain(worker, drain))
         try:
             ready()

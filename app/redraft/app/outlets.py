@@ -11,16 +11,17 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TextIO, assert_never
+from typing import Final, TextIO
 
 import msgspec
 
-from redraft.actors.plan_paths import steps_in
+from redraft.actors.plan_paths import mapped, steps_in
 from redraft.actors.roles import Actor, Context, publisher
 from redraft.app.builtin.publishers import file_publisher, stdout_publisher
+from redraft.app.builtin.release import RELEASE
 from redraft.events.content import Brief, Draft, Receipt
 from redraft.events.errors import InputError, PlanError
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Option, Plan, Step
 
 FOLDER: Final = "folder"
 _FILE: Final = ("publisher", "file")
@@ -43,7 +44,7 @@ class Outlets:
 def file_actor(folder: Path) -> Actor:
     """The publisher `file`, which writes below the folder that its step names (put there by `--out`), else `folder`."""
 
-    @publisher(name="file")
+    @publisher(name="file", version=RELEASE)
     def save(draft: Draft, brief: Brief, context: Context) -> Receipt | str:
         options = dict(context.options)
         named = options.pop(FOLDER, None)
@@ -58,7 +59,7 @@ def stdout_actor(stream: TextIO, before: Callable[[], None] = _nothing) -> Actor
     """The publisher `stdout`, which calls `before` each time it is about to write."""
     shipped = stdout_publisher(stream)
 
-    @publisher(name="stdout")
+    @publisher(name="stdout", version=RELEASE)
     def show(draft: Draft, context: Context) -> Receipt:
         before()
         receipt: Receipt = shipped(draft=draft, context=context)
@@ -87,8 +88,8 @@ def publish_to(plan: Plan, path: Path) -> Plan:
         raise PlanError(
             plan.name, "--out needs a step by the publisher file; add one to the plan: publish: {actor: file}"
         )
-    options = {"path": path.name, FOLDER: str(path.parent.resolve())}
-    return msgspec.structs.replace(plan, steps=tuple(_redirected(node, options) for node in plan.steps))
+    options: dict[str, Option] = {"path": path.name, FOLDER: str(path.parent.resolve())}
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, lambda step: _redirected(step, options)))
 
 
 def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:
@@ -102,14 +103,5 @@ def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:
             )
 
 
-def _redirected(node: Node, options: dict[str, str]) -> Node:
-    match node:
-        case Step():
-            return msgspec.structs.replace(node, options={**options}) if (node.role, node.actor) == _FILE else node
-        case Repeat():
-            return msgspec.structs.replace(node, body=tuple(_redirected(each, options) for each in node.body))
-        case Parallel():
-            steps = tuple(step for each in node.steps if isinstance(step := _redirected(each, options), Step))
-            return msgspec.structs.replace(node, steps=steps)
-        case _:
-            assert_never(node)
+def _redirected(step: Step, options: dict[str, Option]) -> Step:
+    return msgspec.structs.replace(step, options={**options}) if (step.role, step.actor) == _FILE else step

@@ -23,6 +23,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work.
     `sent` counts how often this request was sent. One that may have been served already (`sent` above 1, or delivered
     again) is confirmed with the coordinator before the work starts; `confirmed` says that this was done.
+    `version` is that of the actor's code which the plan names, if it names one.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     outputs: tuple[Draft, ...] = ()
     sent: int = 1
     confirmed: bool = False
+    version: str = ""
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

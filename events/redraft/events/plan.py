@@ -32,7 +32,10 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
-    """One piece of work by one actor in one role. `timeout` is seconds for one attempt; `options` go to the actor."""
+    """One piece of work by one actor in one role. `timeout` is seconds for one attempt; `options` go to the actor.
+
+    `version` is that of the actor's code with which the run began; empty when nobody said.
+    """
 
     role: Role
     actor: str
@@ -40,6 +43,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     timeout: float = 300.0
     retry: Retry = Retry()
     options: dict[str, Option] = {}
+    version: str = ""
 
 
 class Parallel(

@@ -16,6 +16,7 @@ from redraft.actors.roles import Context, critic, generator, refiner
 from redraft.app.builtin.command_options import CriticOptions, WriterOptions, command_options
 from redraft.app.builtin.command_run import Answer, run_command
 from redraft.app.builtin.parsers import PARSERS
+from redraft.app.builtin.release import RELEASE
 from redraft.app.builtin.summary import changed_lines, listed
 from redraft.events.content import Brief, Critique, Draft, Revision
 from redraft.events.errors import PermanentError, StepError
@@ -24,7 +25,7 @@ _SECRET_LENGTH: Final = 8
 """Characters from which a passed variable's value in a text is taken for the secret itself."""
 
 
-@critic(name="command")
+@critic(name="command", version=RELEASE)
 async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Runs a program on the draft and reads its exit code and output; options: CriticOptions.
 
@@ -46,14 +47,14 @@ async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critiq
     return Critique(0.0, errors=(answer.failure,))
 
 
-@generator(name="command")
+@generator(name="command", version=RELEASE)
 async def command_generator(brief: Brief, context: Context) -> str:
     """Runs a program on the brief's text and gives what it wrote; options and errors are the refiner's."""
     options = command_options(WriterOptions, context.options)
     return _written(await run_command(options, brief.text, brief.source, context), options)
 
 
-@refiner(name="command")
+@refiner(name="command", version=RELEASE)
 async def command_refiner(draft: Draft, critique: Critique | None, brief: Brief, context: Context) -> Revision:
     """Runs a program on the draft and gives what it wrote; options: WriterOptions. `{critique}` is a JSON file.
 

@@ -11,6 +11,7 @@ from redraft.actors.roles import Context, critic, refiner
 from redraft.app.builtin.options import read_options
 from redraft.app.builtin.prose_reading import judge, read
 from redraft.app.builtin.prose_report import ERRORS, WEAKNESSES, critique, said
+from redraft.app.builtin.release import RELEASE
 from redraft.events.conditions import errors, plateau, score
 from redraft.events.content import Critique, Draft, Revision
 from redraft.events.plan import Option, Plan, Repeat, Step
@@ -24,7 +25,7 @@ class ProseOptions(msgspec.Struct, frozen=True):
     ignore: tuple[str, ...] = ()
 
 
-@critic(name="prose")
+@critic(name="prose", version=RELEASE)
 def prose_critic(draft: Draft, context: Context) -> Critique:
     """Judges spelling, doubled words, wordiness, style and readability of the draft's English; options: ProseOptions.
 
@@ -34,7 +35,7 @@ def prose_critic(draft: Draft, context: Context) -> Critique:
     return critique(reading.prose, judge(reading))
 
 
-@refiner(name="prose-fix")
+@refiner(name="prose-fix", version=RELEASE)
 def prose_refiner(draft: Draft, context: Context) -> Revision:
     """Puts right what is surely wrong: misspellings, doubled words, wordy phrases; all else stays, byte by byte.
 

@@ -12,6 +12,7 @@ import msgspec
 from redraft.actors.roles import Actor, Context, publisher
 from redraft.app.builtin.confined import write_confined
 from redraft.app.builtin.options import nearest, read_options
+from redraft.app.builtin.release import RELEASE
 from redraft.events.content import Brief, Draft, Receipt
 from redraft.events.errors import PermanentError
 
@@ -37,7 +38,7 @@ def file_publisher(root: Path) -> Actor:
     changes nothing and gives the same receipt. It raises PermanentError when the path is not one that it may write.
     """
 
-    @publisher(name="file")
+    @publisher(name="file", version=RELEASE)
     def save(draft: Draft, brief: Brief, context: Context) -> Receipt:
         options = read_options(FileOptions, context.options, "file")
         path = (
@@ -59,7 +60,7 @@ def stdout_publisher(stream: TextIO) -> Actor:
     It raises PermanentError when the stream is closed or cannot hold the text's characters; then nothing is written.
     """
 
-    @publisher(name="stdout")
+    @publisher(name="stdout", version=RELEASE)
     def show(draft: Draft, context: Context) -> Receipt:
         read_options(_NoOptions, context.options, "stdout")
         try:

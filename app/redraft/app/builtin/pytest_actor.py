@@ -22,6 +22,7 @@ from redraft.app.builtin.junit import Tally, read_report
 from redraft.app.builtin.options import read_options
 from redraft.app.builtin.process import Finished, run_process
 from redraft.app.builtin.pytest_folder import ACTOR, Layout, lay_out
+from redraft.app.builtin.release import RELEASE
 from redraft.app.builtin.summary import listed
 from redraft.app.builtin.workspace import environment, workspace
 from redraft.events.content import Brief, Critique, Draft
@@ -47,7 +48,7 @@ class PytestOptions(msgspec.Struct, frozen=True):
     output_limit: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = 8 * 1024 * 1024
 
 
-@critic(name=ACTOR)
+@critic(name=ACTOR, version=RELEASE)
 async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Tests the draft; the score is the share of the tests that ran and passed (0..1); options: PytestOptions.
 

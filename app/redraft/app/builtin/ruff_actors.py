@@ -18,6 +18,7 @@ from redraft.app.builtin.command_run import recordable, refuse_unfinished, said_
 from redraft.app.builtin.options import read_options
 from redraft.app.builtin.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.process import Finished, run_process
+from redraft.app.builtin.release import RELEASE
 from redraft.app.builtin.summary import LISTED, changed_lines, listed
 from redraft.app.builtin.workspace import environment, workspace
 from redraft.events.content import Brief, Critique, Draft, Revision
@@ -48,7 +49,7 @@ class FixOptions(RuffOptions, frozen=True):
     format: bool = True
 
 
-@critic(name="ruff")
+@critic(name="ruff", version=RELEASE)
 async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
 
@@ -71,7 +72,7 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     )
 
 
-@refiner(name="ruff-fix")
+@refiner(name="ruff-fix", version=RELEASE)
 async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision:
     """Applies ruff's safe fixes and formats; options: FixOptions. `changes` lists the findings that are gone.
 

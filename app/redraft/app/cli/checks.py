@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -18,7 +18,7 @@ from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
 from redraft.events.store import EventStore, open_store
-from redraft.projections.plain import counted
+from redraft.projections.plain import counted, plain
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import list_runs
 from redraft.projections.step_list import count_overdue
@@ -28,6 +28,10 @@ Level: TypeAlias = Literal["ok", "warn", "fail"]
 
 SAMPLE: Final = 20
 """How many of the newest runs are verified, unless all are asked for."""
+EVERY_RUN: Final = 2**31
+MOST_ACTORS: Final = 10
+"""How many actors of other versions are named."""
+
 LITTLE_SPACE: Final = 1024**3
 NO_SPACE: Final = 50 * 1024**2
 """Bytes of free disk below which there is a warning, and a failure."""
@@ -109,10 +113,29 @@ async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bo
     else:
         yield Check("steps", "ok", "none is overdue")
     yield await _verified(store, views, deep=deep)
+    yield await _versions(store, views, deep=deep)
+
+
+async def _versions(store: EventStore, views: Views, *, deep: bool) -> Check:
+    """Whether some answers came from actors of another version than the plan of their run names."""
+    found: dict[str, str] = {}
+    for line in await list_runs(views, limit=EVERY_RUN if deep else SAMPLE):
+        found |= {event.actor: line.run for event in await store.read(line.run) if _is_other_version(event.actor)}
+    if not found:
+        return Check("actors", "ok", "all answers came from the versions that the plans name")
+    told = ", ".join(f"{plain(actor)} in {run}" for actor, run in sorted(found.items())[:MOST_ACTORS])
+    more = f" and {len(found) - MOST_ACTORS} more" if len(found) > MOST_ACTORS else ""
+    return Check("actors", "warn", f"other versions than the plans name have answered: {told}{more}")
+
+
+def _is_other_version(actor: str) -> bool:
+    """Whether a worker that signed so said that its code is not of the version that the plan names."""
+    role, _, name = actor.partition(" ")
+    return role in get_args(Role) and "@" in name
 
 
 async def _verified(store: EventStore, views: Views, *, deep: bool) -> Check:
-    runs = await list_runs(views, limit=2**31 if deep else SAMPLE)
+    runs = await list_runs(views, limit=EVERY_RUN if deep else SAMPLE)
     try:
         events = sum([await store.verify(line.run) for line in runs])
     except Tampered as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from redraft.actors.plan_paths import steps_in
+from redraft.actors.roles import Actor
 from redraft.app.cli.ending import tell_end
 from redraft.app.cli.faults import say
 from redraft.app.cli.interrupts import Interrupts, interrupts
@@ -58,8 +59,14 @@ def conduct(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
 
 
 async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result | Interrupted:
+    def differs(actor: Actor, version: str, run: str) -> None:
+        screen.pause()
+        here = actor.version or "unknown"
+        say(f"{actor.role} {actor.name}: the run began with version {version} of its code, and this is {here}")
+
     with interrupts() as signals:
-        async with open_house(settings, order.actors, resume=[order.run] if order.run else []) as house:
+        resume = [order.run] if order.run else []
+        async with open_house(settings, order.actors, resume=resume, differs=differs) as house:
             after = order.past[-1].position if order.past else await house.store.head()
             run = order.run
             if order.brief is not None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import read_brief
 from redraft.app.cli.reading import refuse_missing
@@ -75,7 +76,7 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     if out:
         plan = publish_to(plan, out)
     actors = staff(plan, found.actors, outlets)
-    return Order(plan, actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
+    return Order(pinned(plan, actors), actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
 
 
 def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:

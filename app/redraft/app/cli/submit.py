@@ -46,16 +46,20 @@ def submit(
     With --wait the final draft is printed instead. Exit codes: 0 submitted or accepted, 1 failed, 2 wrong input,
     3 ended without acceptance, 5 the broker or store cannot be reached, 130 interrupted (the run goes on).
     """
+    from pathlib import Path
+
+    from redraft.actors.pinning import pinned
     from redraft.app.briefs import read_brief
     from redraft.app.cli.ending import tell_end
     from redraft.app.cli.output import print_json, print_line
     from redraft.app.deployment import require_broker
     from redraft.app.logs import libraries
     from redraft.app.loop import run
-    from redraft.app.outlets import refuse_folder
+    from redraft.app.outlets import Outlets, refuse_folder
     from redraft.app.progress import Screen
     from redraft.app.settings import read_settings
     from redraft.app.sources import override, read_source
+    from redraft.app.staff import staff
     from redraft.events.tags import checked_tags
 
     settings = read_settings(store=store, bus=bus)
@@ -65,6 +69,8 @@ def submit(
     found = read_source(workflow)
     refuse_folder(found.plan, found.actors)
     plan = override(found.plan, until, max_iterations)
+    own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
+    plan = pinned(plan, own)
     with libraries():
         if wait:
             end = run(_waited(settings, plan, brief, key, tags, Screen(sys.stderr, quiet=quiet)))
