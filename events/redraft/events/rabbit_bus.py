@@ -159,7 +159,11 @@ class RabbitBus:
 
     async def __aenter__(self) -> Self:
         self._life.require_open()
-        await self._out.connect()
+        try:
+            await self._out.connect()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:

@@ -175,6 +175,7 @@ class Link:
             raise BusError("the bus is closed")
         if self._connection is None or _failed(self._connection):
             self._connection = asyncio.create_task(self._make())
+            self._connection.add_done_callback(_failed)  # who waits for it may be gone by then
         connecting = self._connection
         await asyncio.wait({connecting})
         if connecting.cancelled():
