@@ -177,6 +177,70 @@ def test_events_of_one_run_and_of_one_type():
     assert "give at least 1" in one_line(call("events", "--limit", "0"))
 
 
+def positions(*arguments: str) -> list[int]:
+    said = call("events", "--json", *arguments)
+    assert (said.code, said.err) == (0, "")
+    return [json.loads(line)["position"] for line in said.out.splitlines()]
+
+
+def test_events_by_workflow_tag_outcome_and_time():
+    log = [json.loads(line) for line in call("events", "--json").out.splitlines()]
+    first, second, third = ([each["position"] for each in log if each["run"] == run] for run in ids())
+    assert (
+        positions("--workflow", "prose") == positions("--tag", "sea") == positions("--tag=calm/1", "--from=1") == third
+    )
+    assert positions("--workflow", "loud", "--workflow", "prose") == [*first, *second, *third]
+    assert positions("--run", ids()[0], "--run", "last") == [*first, *third]
+    assert positions("--run", ids()[0], "--tag", "sea") == []
+    assert positions("--run", "last", "--from", str(third[1])) == third[1:]
+    assert positions("--tag", "sea", "--from", str(third[2]), "--limit", "2") == third[2:4]
+    assert positions("--outcome", "exhausted", "--type", "run.ended") == second[-1:]
+    assert positions("--outcome", "exhausted", "--outcome", "accepted", "--type", "run.ended") == [
+        each[-1] for each in (first, second, third)
+    ]
+    assert positions("--since", "1h") == [*first, *second, *third]
+    assert positions("--until", "1h") == []
+    time = log[third[0] - 1]["time"]
+    assert positions("--since", time) == third
+    assert positions("--since", time, "--run", ids()[0]) == []
+    assert positions("--until", time) == [*first, *second]
+    assert positions("--since", "2999-01-01") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--from", "-3"), "--from is -3; positions in the log begin at 1"),
+        (("--from", "0"), "--from is 0"),
+        (("--since", "soon"), "--since 'soon' is no time; write 2026-01-03"),
+        (("--until", "7"), "--until '7' is no time"),
+        (("--since", "1h", "--until", "2h"), "nothing was recorded from"),
+        (("--outcome", "good"), "no run ends as 'good'; it is one of accepted, "),
+        (("--run", "nobody"), "no run 'nobody'"),
+    ],
+)
+def test_a_wrong_filter_of_events_is_told(arguments: tuple[str, ...], said: str):
+    result = call("events", *arguments)
+    assert (result.code, result.out) == (4 if "nobody" in said else 2, "")
+    assert said in one_line(result)
+
+
+def test_events_are_followed_with_a_filter(tmp_path: Path):
+    run = ("run", "The sea is calm.", "--quiet", "--tag")
+    assert spawn(*run, "one", folder=tmp_path).code == 0
+    with start("events", "-f", "--json", "--tag=one", "--since=1h", "--outcome=accepted", folder=tmp_path) as process:
+        assert process.stdout
+        json.loads(process.stdout.readline())
+        before = json.loads(process.stdout.readline())
+        assert spawn(*run, "two", folder=tmp_path).code == 0
+        assert spawn(*run, "one", folder=tmp_path).code == 0
+        after = [json.loads(process.stdout.readline()) for _ in range(2)]
+        assert [each["name"] for each in after] == ["loop.ended.v1", "run.ended.v1"]
+        assert after[0]["position"] > 2 * before["position"]
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("", "")
+
+
 def test_events_are_followed_until_a_signal(tmp_path: Path):
     assert spawn("run", "The sea is calm.", "--quiet", folder=tmp_path).code == 0
     with start("events", "--follow", "--json", "--type", "run.ended", folder=tmp_path) as process:

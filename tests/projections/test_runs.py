@@ -24,7 +24,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.plan import Plan
 from redraft.projections.place import Where
-from redraft.projections.run_list import RunLine, find_run, list_runs
+from redraft.projections.run_list import RunLine, find_run, first_position, list_runs
 
 
 def one(told: list[Told], run: str = "01JQ") -> list[Recorded]:
@@ -66,6 +66,7 @@ async def test_an_accepted_run() -> None:
         tokens=0,
         cost=0.0,
         currency="",
+        began=1,
         position=len(log),
         version=len(log),
     )
@@ -199,3 +200,23 @@ async def test_there_is_no_last_run_in_an_empty_log(anywhere: Where) -> None:
         assert await list_runs(views) == []
         with pytest.raises(NoSuchRun):
             await find_run(views, "last")
+
+
+async def test_what_was_recorded_since_a_time_is_not_before_the_first_position(anywhere: Where) -> None:
+    log = busy_log(12)
+    async with await view_of(log, anywhere) as views:
+        for since in (START, *(each.time for each in log[::25])):
+            first = await first_position(views, since)
+            assert first == min(
+                min(each.position for each in log if each.run == run)
+                for run in {each.run for each in log if each.time >= since}
+            )
+        assert await first_position(views, START + timedelta(days=1)) is None
+
+
+async def test_what_a_fork_repeats_is_not_work_of_its_own() -> None:
+    parent = one(article_told())
+    fork = [replace(each, run="fork", repeats=each.id if 1 < each.version < 14 else "") for each in parent]
+    async with await view_of(fork) as views:
+        (line,) = await list_runs(views)
+    assert (line.steps, line.failures, line.iterations, line.score) == (3, 0, 3, 0.931)

@@ -17,6 +17,7 @@ from redraft.events.content import Brief, checked
 from redraft.events.domain_events import RunEnded
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import NoSuchRun
+from redraft.events.filters import About, about
 from redraft.events.plan import Plan
 from redraft.events.store import EventStore
 from redraft.events.tags import checked_tags
@@ -128,6 +129,11 @@ class Client:
         if not events:
             raise NoSuchRun(run)
         return events
+
+    async def about(self, run: str) -> About:
+        """What a run is, for a filter of events; nothing for one that is not known."""
+        first = await self._store.read(run, upto=1)
+        return (first and about(first[0])) or About()
 
     async def subscribe(self, after: int = 0, *, run: str = "", follow: bool = True) -> AsyncIterator[Recorded]:
         """Every event after this position, in log order, as it is recorded; with `run`, those of one run."""

@@ -29,7 +29,8 @@ class RunLine(msgspec.Struct, frozen=True):
     loops, `steps` the answers of workers, `failures` the attempts that failed. `calls`, `tokens` and `cost` (in
     `currency`) are what models took, and `unpriced` the calls that `cost` leaves out. `score` (0..1) is what critics
     said last, `best` the best that they said together of one draft. `draft` is the newest or, once a loop or the run
-    has ended, the one that left it. `version` and `position` are those of its last event.
+    has ended, the one that left it. `began` is the position of its first event; `version` and `position` are those of
+    its last.
     """
 
     run: str
@@ -55,6 +56,7 @@ class RunLine(msgspec.Struct, frozen=True):
     tokens: int
     cost: float
     currency: str
+    began: int
     position: int
     version: int
 
@@ -86,6 +88,15 @@ async def list_runs(
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, position DESC LIMIT :limit"  # noqa: S608
     return await views.read(_line, sql, {**given, "limit": limit})
+
+
+async def first_position(views: Views, since: datetime) -> int | None:
+    """Where in the log the first of the runs begins that had events at this time or later; None when none had.
+
+    No event since then lies before it, whatever the clocks of several writers said.
+    """
+    ((first,),) = await views.query("SELECT min(began) FROM runs WHERE updated >= ?", (seconds(since),))
+    return first if isinstance(first, int) else None
 
 
 async def find_run(views: Views, text: str) -> RunLine:

@@ -55,12 +55,14 @@ TABLE: Final = Table(
         "tokens": "INTEGER NOT NULL",
         "cost": "REAL NOT NULL",
         "currency": "TEXT NOT NULL",
+        "began": "INTEGER NOT NULL",
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
     indexes={"runs_started": "(started, position)"},
 )
-"""`tags` have a blank before and after each; `parent` and `forked` are a fork's: which run, at which version."""
+"""`tags` have a blank before and after each. `parent` and `forked` are a fork's: which run, at which version. `began`
+is the position of its first event, `position` that of its last."""
 
 
 def project_run(recorded: Recorded) -> Sequence[Change]:
@@ -73,14 +75,14 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case DraftCritiqued():
             if _is_alone(event.path):
                 values["score"] = event.critique.score
-            return (_answered(recorded.run, event.usage, values),)
+            return (_answered(recorded, event.usage, values),)
         case DraftGenerated() | DraftRefined():
             values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
-            return (_answered(recorded.run, event.usage, values),)
+            return (_answered(recorded, event.usage, values),)
         case DraftPublished():
-            return (_answered(recorded.run, event.usage, values),)
+            return (_answered(recorded, event.usage, values),)
         case StepFailed():
-            return (_answered(recorded.run, event.usage, values, "failures"),)
+            return (_answered(recorded, event.usage, values, "failures"),)
         case IterationStarted():
             return (Set("runs", (recorded.run,), values, {"iterations": int("/" not in event.path)}),)
         case LoopClosing():
@@ -97,12 +99,15 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-RUNS: Final = Projection("runs", 3, (TABLE,), project_run)
+RUNS: Final = Projection("runs", 4, (TABLE,), project_run)
 """The projection that keeps the list."""
 
 
-def _answered(run: str, usage: Usage, values: Row, what: str = "steps") -> Set:
-    """An answer that counts among `what`, and what it used."""
+def _answered(recorded: Recorded, usage: Usage, values: Row, what: str = "steps") -> Set:
+    """An answer that counts among `what`, and what it used. One that a fork repeats was work of its parent's."""
+    run = recorded.run
+    if recorded.repeats:
+        return Set("runs", (run,), values)
     if usage.is_nothing:
         return Set("runs", (run,), values, {what: 1})
     if usage.currency:
@@ -147,6 +152,7 @@ def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
         "parent": event.parent.run if event.parent else None,
         "forked": event.parent.version if event.parent else None,
         "started": values["updated"],
+        "began": recorded.position,
         "ended": None,
         "iterations": 0,
         "score": None,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from difflib import get_close_matches
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
-from redraft.app.cli.reading import ask, events_of
-from redraft.events.domain_events import EVENT_NAMES
+from redraft.app.cli.reading import ask
+from redraft.app.moments import moment
 from redraft.events.errors import InputError
+from redraft.events.filters import EventFilter, event_filter
 
 if TYPE_CHECKING:
     from redraft.app.compose import House
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 EXAMPLE: Final = """\b
 Examples:
   redraft events --run last --type draft.critiqued
+  redraft events --workflow article --tag spring --since 7d --outcome failed
   redraft events --from 100 --follow --json
 """
 
@@ -28,55 +30,90 @@ Examples:
 def events(
     start: Annotated[int, typer.Option("--from", help="From this position in the log on.")] = 1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more; Ctrl-C ends it.")] = False,
-    run: Annotated[str, typer.Option(help="Only events of this run.")] = "",
-    kind: Annotated[str, typer.Option("--type", help="Only events of this type, such as draft.critiqued.")] = "",
+    run: Annotated[list[str] | None, typer.Option(metavar="RUN", help="Only events of this run.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only of this type, such as draft.critiqued.")
+    ] = None,
+    workflow: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only of runs of this workflow.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(metavar="TAG", help="Only of runs with this tag.")] = None,
+    outcome: Annotated[
+        list[str] | None, typer.Option(metavar="OUTCOME", help="Only ends of loops and runs that came out so.")
+    ] = None,
+    since: Annotated[str, typer.Option(metavar="TIME", help="Recorded then or later: 2026-01-03T10:00Z, 7d, 2h.")] = "",
+    until: Annotated[str, typer.Option(metavar="TIME", help="Recorded before that.")] = "",
     limit: Annotated[int | None, typer.Option(help="At most so many.", show_default=False)] = None,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
     """Print what happened, in the order of the log.
 
-    One line each: position in the log, time (UTC), run, type, and what it says.
+    One line each: position in the log, time (UTC), run, type, and what it says. An option that is given several times
+    fits any of its values; an event has to fit all options. A time without a zone is UTC; 7d is seven days ago.
     """
-    names = _names(kind)
+    if start < 1:
+        raise InputError(f"--from is {start}; positions in the log begin at 1")
     if limit is not None and limit < 1:
         raise InputError(f"--limit is {limit}; give at least 1")
+    now = datetime.now(UTC)
+    wanted = event_filter(
+        types=kind or (),
+        workflows=workflow or (),
+        tags=tag or (),
+        outcomes=outcome or (),
+        since=moment(since, now, "--since") if since else None,
+        until=moment(until, now, "--until") if until else None,
+    )
 
     async def printed(log: House) -> None:
         count = 0
-        async for event in _wanted(log, max(start, 1), run, follow=follow):
-            if event.name in names:
-                _print(event, json=json)
-                count += 1
-                if count == limit:
-                    return
+        async for event in _wanted(log, start, run or (), wanted, follow=follow):
+            _print(event, json=json)
+            count += 1
+            if count == limit:
+                return
 
     ask(store, printed)
 
 
-async def _wanted(log: House, start: int, run: str, *, follow: bool) -> AsyncIterator[Recorded]:
-    after, chosen = start - 1, ""
-    if run:
-        known = await events_of(log, run)
-        for event in known:
-            if event.position >= start:
+async def _wanted(
+    log: House, start: int, runs: Sequence[str], wanted: EventFilter, *, follow: bool
+) -> AsyncIterator[Recorded]:
+    """The events that fit, from a position on: those of few runs are looked up, and only what follows is searched."""
+    import msgspec
+
+    from redraft.events.filters import Sieve
+    from redraft.projections.run_list import find_run
+
+    chosen = [(await find_run(log.views, text)).run for text in runs]
+    wanted = msgspec.structs.replace(wanted, runs=frozenset(chosen))
+    sieve = Sieve(wanted, log.client.about)
+    if wanted.runs:
+        head = await log.store.head()
+        for event in await _of_runs(log, wanted.runs, head):
+            if event.position >= start and await sieve.passes(event):
                 yield event
-        after, chosen = max(known[-1].position, after), known[0].run
+        start = max(start, head + 1)
         if not follow:
             return
-    async for event in log.client.subscribe(after, run=chosen, follow=follow):
-        yield event
+    elif wanted.since is not None:
+        start = max(start, await _first(log, wanted.since))
+    async for batch in log.store.tail(start - 1, follow=follow):
+        for event in batch:
+            if await sieve.passes(event):
+                yield event
 
 
-def _names(kind: str) -> frozenset[str]:
-    """The stored names that a type stands for, with or without its version; all of them when none is given."""
-    known = sorted(EVENT_NAMES.values())
-    names = frozenset(name for name in known if not kind or kind in (name, name.rpartition(".")[0]))
-    if not names:
-        close = get_close_matches(kind, known, n=1)
-        remedy = f"did you mean {close[0].rpartition('.')[0]}?" if close else f"it is one of {', '.join(known)}"
-        raise InputError(f"--type: there is no event {kind!r}; {remedy}")
-    return names
+async def _of_runs(log: House, runs: frozenset[str], head: int) -> list[Recorded]:
+    events = [event for run in runs for event in await log.store.read(run) if event.position <= head]
+    return sorted(events, key=lambda event: event.position)
+
+
+async def _first(log: House, since: datetime) -> int:
+    """Where to begin to look for what was recorded since then."""
+    from redraft.projections.run_list import first_position
+
+    found = await first_position(log.views, since)
+    return log.views.position + 1 if found is None else found
 
 
 def _print(event: Recorded, *, json: bool) -> None:
