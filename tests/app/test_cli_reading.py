@@ -338,7 +338,17 @@ def test_doctor_looks_at_everything():
         assert found["ok"] is True
         levels = {each["name"]: each["level"] for each in found["checks"]}
         assert levels.pop("disk") in ("ok", "warn")
-        assert set(levels) == {"python", "packages", "sqlite", "store", "read models", "runs", "steps", "hashes"}
+        assert set(levels) == {
+            "python",
+            "packages",
+            "sqlite",
+            "store",
+            "read models",
+            "runs",
+            "steps",
+            "actors",
+            "hashes",
+        }
         assert set(levels.values()) == {"ok"}
     lines = call("doctor").out.splitlines()
     assert all(line.startswith(("ok ", "warn ")) for line in lines)
