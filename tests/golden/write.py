@@ -31,10 +31,15 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
     Parent,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -72,7 +77,7 @@ def events() -> Iterator[DomainEvent]:
     yield DraftGenerated("write", 1, first, used)
     yield DraftGenerated("write", 1, second)
     outs = (first.ref, second.ref)
-    yield StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs)
+    yield StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs, (7,))
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
     yield DraftRefined("Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used)
@@ -84,6 +89,12 @@ def events() -> Iterator[DomainEvent]:
     yield LoopEnded("Refinement", "cancelled", "by hand", 1, first.ref)
     yield DraftPublished("publish", 1, second.ref, Receipt("out/tides.md", "written"), used)
     yield DraftPublished("publish", 1, second.ref, Receipt("out/tides.md"))
+    yield RunGuided("say why", "ann", "it is not said", "key-2")
+    yield LimitsChanged("Refinement", "ann", score >= 0.8, 7, "good enough", "key-3")
+    yield LimitsChanged("Refinement", "ann", max_iterations=7)
+    yield RunPaused("ann", "the facts are checked", "key-4")
+    yield RunResumed("ann", "they are right", "key-5")
+    yield RunCancelled("ann", "no longer needed", "key-6")
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
 

@@ -123,7 +123,9 @@ class Coordinator:
             if not decision.events and (newer := await self._newer(run, state)) is not None:
                 state, decision = newer, handle(newer, each.message, now, self._limit)
             if decision.events:
-                turn.appends.append(Append(run, state.version, _new_events(each, decision.events, now)))
+                turn.appends.append(
+                    Append(run, state.version, new_events(each.delivery.letter.origin, run, decision.events, now))
+                )
                 self._keep(run, decision.state)
             elif isinstance(each.message, ConfirmStep) and is_open(state, each.message.path, each.message.attempt):
                 turn.doubts.append(each.message)
@@ -182,11 +184,10 @@ class Coordinator:
             self._states.popitem(last=False)
 
 
-def _new_events(incoming: Incoming, events: Sequence[DomainEvent], now: datetime) -> tuple[NewEvent, ...]:
-    """Events with their ids: made from the message's own, so that the same decision gives the same ids."""
-    came = incoming.delivery.letter.origin
+def new_events(came: Origin, run: str, events: Sequence[DomainEvent], now: datetime) -> tuple[NewEvent, ...]:
+    """Events with their ids: made from that of the message that came, so that the same decision gives the same ids."""
     first = f"{came.id}.0"
-    correlation = came.correlation or incoming.message.run
+    correlation = came.correlation or run
     return tuple(
         NewEvent(
             Origin(

@@ -12,20 +12,25 @@ from typing import assert_never
 import msgspec
 
 from redraft.actors.evolve import evolve
-from redraft.actors.interpreter import GRACE, cancelled, next_event
+from redraft.actors.interpreter import GRACE, next_event
 from redraft.actors.run_state import OpenStep, RunState
+from redraft.actors.steering import steered
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
     CancelRun,
+    ChangeLimits,
     ConfirmStep,
     Critiqued,
     ExpireStep,
     Failed,
     Generated,
+    GuideRun,
     Message,
     OutcomeMessage,
+    PauseRun,
     Published,
     Refined,
+    ResumeRun,
     RetryStep,
     StartRun,
     request_id,
@@ -77,8 +82,6 @@ def _first(state: RunState, message: Message, now: datetime, limit: int) -> Doma
     match message:
         case StartRun(_, plan, brief, key, tags):
             return RunStarted(plan, brief, now, key, tags) if state.status == "new" else None
-        case CancelRun(_, reason):
-            return cancelled(state, reason) if state.status == "running" else None
         case RetryStep():
             return _retried(state, message, now)
         case ExpireStep():
@@ -87,6 +90,8 @@ def _first(state: RunState, message: Message, now: datetime, limit: int) -> Doma
             return _lost(state, message, now)
         case Generated() | Critiqued() | Refined() | Published() | Failed():
             return _outcome(state, message, now, limit)
+        case GuideRun() | ChangeLimits() | PauseRun() | ResumeRun() | CancelRun():
+            return steered(state, message)
         case _:
             assert_never(message)
 
@@ -146,7 +151,9 @@ def _failure(
 
 def _retried(state: RunState, message: RetryStep, now: datetime) -> StepRequested | None:
     asked = state.open.get(message.path)
-    if asked is None or asked.attempt != message.attempt or asked.retry_at is None or now < asked.retry_at:
+    if state.paused or asked is None or asked.attempt != message.attempt:
+        return None
+    if asked.retry_at is None or now < asked.retry_at:
         return None
     due = now + timedelta(seconds=asked.step.timeout) + GRACE
     return msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 import msgspec
 
@@ -17,22 +17,36 @@ from redraft.events.envelope import Origin
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A request that was served: its call, or the question that has to be answered before there is one."""
+    """A request that was served: its call, or the question that has to be answered before there is one.
+
+    Nothing came of one whose run was called off.
+    """
 
     delivery: Delivery
     work: Work
-    came_of_it: Call | ConfirmStep
+    came_of_it: Call | ConfirmStep | None
 
 
 class Desk:
-    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes; `signatures` name who answers."""
+    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes; `signatures` name who answers.
 
-    def __init__(self, actor: Actor, new_id: Callable[[], str], limit: int, signatures: Signatures) -> None:
+    `off` are runs to do no more for.
+    """
+
+    def __init__(
+        self,
+        actor: Actor,
+        new_id: Callable[[], str],
+        limit: int,
+        signatures: Signatures,
+        off: Container[str] = frozenset(),
+    ) -> None:
         self._actor = actor
         self._new_id = new_id
         self._limit = limit
         self._signatures = signatures
-        self._calls: dict[int, Call] = {}
+        self._off = off
+        self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
         self._finished: list[Finished] = []
         self._closed = False
         self._changed = asyncio.Event()
@@ -40,10 +54,21 @@ class Desk:
     def begin(self, delivery: Delivery, work: Work) -> None:
         """Begins the work, or asks first if it may have been done already."""
         question = _doubt(work, delivery)
-        if question is None:
-            self._calls[delivery.tag] = Call(self._actor, work, lambda: self._over(delivery, work))
+        if work.request.run in self._off:
+            self._finish(Finished(delivery, work, None))
+        elif question is None:
+            call = Call(self._actor, work, lambda: self._over(delivery, work))
+            self._calls[delivery.tag] = call, delivery, work
         else:
             self._finish(Finished(delivery, work, question))
+
+    def call_off(self, run: str) -> None:
+        """Stops what is under way for a run; what came of it is not told."""
+        for tag, (call, delivery, work) in list(self._calls.items()):
+            if work.request.run == run:
+                del self._calls[tag]
+                call.abandon()
+                self._finish(Finished(delivery, work, None))
 
     async def lift(self) -> Sequence[Finished]:
         """Waits until something is finished, and gives all that is; nothing when the desk is closed and cleared."""
@@ -60,13 +85,15 @@ class Desk:
 
     async def abandon(self) -> None:
         """Stops what is under way; what came of it is not told."""
-        calls = list(self._calls.values())
+        calls = [call for call, _, _ in self._calls.values()]
         self._calls.clear()
         await abandoned(calls)
 
-    def letter(self, finished: Finished) -> Letter:
-        """What is to be told of it."""
+    def letter(self, finished: Finished) -> Letter | None:
+        """What is to be told of it, if anything."""
         message = _message(finished, self._limit)
+        if message is None:
+            return None
         try:
             name, body = encode_message(message)
         except (UnicodeEncodeError, msgspec.MsgspecError) as error:
@@ -77,14 +104,15 @@ class Desk:
         return Letter(name, body, origin, message.run)
 
     def _over(self, delivery: Delivery, work: Work) -> None:
-        self._finish(Finished(delivery, work, self._calls.pop(delivery.tag)))
+        call, _, _ = self._calls.pop(delivery.tag)
+        self._finish(Finished(delivery, work, call))
 
     def _finish(self, finished: Finished) -> None:
         self._finished.append(finished)
         self._changed.set()
 
 
-def _message(finished: Finished, limit: int) -> Message:
+def _message(finished: Finished, limit: int) -> Message | None:
     came_of_it = finished.came_of_it
     return came_of_it.outcome(limit) if isinstance(came_of_it, Call) else came_of_it
 

@@ -18,6 +18,7 @@ from redraft.actors.run_state import (
     closing_body,
     is_critic,
 )
+from redraft.actors.steering import steer
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     DomainEvent,
@@ -26,9 +27,14 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -69,6 +75,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return _loop_ended(state, event)
         case RunEnded():
             return replace(state, status="ended", open={}, frames=())
+        case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
+            return steer(state, event)
         case _:
             assert_never(event)
 
@@ -114,6 +122,7 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
 
 def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     top = state.frames[-1]
+    state = _heeded(state, event.path) if state.advice else state
     state = replace(_spent(state, event), drafts=event.draft.version, media_type=event.draft.media_type)
     ref = event.draft.ref
     if top.fan:
@@ -125,6 +134,13 @@ def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(state, current=Candidate(ref, judgement))
     return _answered(_with_top(state, replace(top, heard=(), exit=leaving)), event.path)
+
+
+def _heeded(state: RunState, path: str) -> RunState:
+    """Advice that went with a request is heeded once a draft has come of it."""
+    asked = state.open.get(path)
+    told = asked.request.advice if asked else ()
+    return replace(state, advice=tuple(each for each in state.advice if each not in told)) if told else state
 
 
 def _judgement_of(state: RunState, ref: DraftRef) -> Judgement | None:

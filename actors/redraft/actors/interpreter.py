@@ -28,6 +28,10 @@ def next_event(state: RunState, now: datetime) -> DomainEvent | None:
     """What happens next, or None when nothing does until an answer comes."""
     if state.status != "running":
         return None
+    if state.cancelled is not None:
+        return _cancelled(state, state.cancelled)
+    if state.paused:
+        return None
     top = state.frames[-1]
     if state.failure:
         return _after_failure(state, top, now)
@@ -84,6 +88,7 @@ def _request(state: RunState, step: Step, path: str, now: datetime, draft: Draft
         judged.critiques if judged else (),
         judged.score if judged else None,
         tuple(ref for frame in state.frames for ref in frame.outputs),
+        state.advice if step.role == "refiner" else (),
     )
 
 
@@ -175,7 +180,7 @@ def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
     return RunEnded(why.outcome, why.reason, state.iterations, chosen.ref if chosen else None, score)
 
 
-def cancelled(state: RunState, reason: str) -> RunEnded:
+def _cancelled(state: RunState, reason: str) -> RunEnded:
     """The end of a run that a person stops; it names the best judged draft."""
     return _ended(state, Verdict("cancelled", reason), state.best or state.current)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, assert_never
 
+import msgspec
+
 from redraft.actors.judgement import merge
 from redraft.events.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
 from redraft.events.content import Brief, Critique, Draft, History, Round
@@ -14,9 +16,14 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -44,6 +51,7 @@ class Material:
         self._critiques: dict[int, Critique] = {}
         self._rounds: dict[int, Round] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
+        self._advice: dict[int, str] = {}
         for event in events:
             self.add(event)
 
@@ -64,6 +72,8 @@ class Material:
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged(data)
+            case RunGuided():
+                self._advice[event.version] = data.advice
             case (
                 IterationStarted()
                 | StepRequested()
@@ -71,6 +81,10 @@ class Material:
                 | StepFailed()
                 | LoopClosing()
                 | LoopEnded()
+                | LimitsChanged()
+                | RunPaused()
+                | RunResumed()
+                | RunCancelled()
                 | RunEnded()
             ):
                 pass
@@ -116,7 +130,7 @@ class Material:
             case "critic":
                 return CritiqueDraft(request, self._draft(run, asked))
             case "refiner":
-                return Refine(request, self._draft(run, asked), self._critique(run, asked), self._history())
+                return Refine(request, self._draft(run, asked), self._critique(run, asked), self._history(asked))
             case "publisher":
                 return Publish(request, self._draft(run, asked))
             case _:
@@ -134,9 +148,10 @@ class Material:
             raise CodecError(f"run {run} has no critique at version {missing[0]} that {asked.path} could be told of")
         return merge([self._critiques[version] for version in asked.critiques], asked.score)
 
-    def _history(self) -> History:
-        rounds = tuple(self._rounds.values())[-ROUNDS:]
-        return history_of(rounds)
+    def _history(self, asked: StepRequested) -> History:
+        history = history_of(tuple(self._rounds.values())[-ROUNDS:])
+        said = tuple(self._advice[version] for version in asked.advice if version in self._advice)
+        return msgspec.structs.replace(history, advice=said) if said else history
 
 
 def history_of(rounds: tuple[Round, ...]) -> History:

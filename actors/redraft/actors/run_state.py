@@ -93,7 +93,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class RunState(msgspec.Struct, frozen=True):
-    """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended."""
+    """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended.
+
+    `advice` are the versions of what people said that no refiner has heeded yet; `steered` the keys of what people said
+    last; `cancelled` why a person ended the run.
+    """
 
     status: Status = "new"
     version: int = 0
@@ -110,6 +114,10 @@ class RunState(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     loop: tuple[Outcome, str] | None = None
     failure: Failure | None = None
+    paused: bool = False
+    cancelled: str | None = None
+    advice: tuple[int, ...] = ()
+    steered: tuple[str, ...] = ()
 
 
 def prefix(frame: Frame) -> str:

@@ -17,6 +17,9 @@ from redraft.events.errors import CodecError
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
 
+REMEMBERED: Final = 4096
+"""How many of the runs that were called off last are remembered: their requests may still be in a queue."""
+
 
 class Worker:
     """Serves any number of actors. `new_id` makes the ids of its outcomes, unique for each piece of work done.
@@ -41,12 +44,25 @@ class Worker:
         self._signatures = Signatures(differs)
         self._draining = False
         self._taking: list[asyncio.Timeout] = []
+        self._desks: list[Desk] = []
+        self._off: dict[str, None] = {}
 
     def drain(self) -> None:
         """Takes no new work; `run` returns once what is under way is reported."""
         self._draining = True
         for taking in self._taking:
             taking.reschedule(asyncio.get_running_loop().time())
+
+    def call_off(self, run: str) -> None:
+        """Stops what is under way for a run that was cancelled or has ended, and begins nothing more for it.
+
+        A function in a thread cannot be stopped; what it returns is not told.
+        """
+        self._off[run] = None
+        if len(self._off) > REMEMBERED:
+            del self._off[next(iter(self._off))]
+        for desk in self._desks:
+            desk.call_off(run)
 
     async def run(self) -> None:
         """Works until it is drained, cancelled, or the bus is closed (BusError)."""
@@ -55,14 +71,16 @@ class Worker:
                 group.create_task(self._serve(actor))
 
     async def _serve(self, actor: Actor) -> None:
-        desk = Desk(actor, self._new_id, self._limit, self._signatures)
+        desk = Desk(actor, self._new_id, self._limit, self._signatures, self._off)
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
+            self._desks.append(desk)
             try:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._report(desk, requests))
                     await self._take(desk, requests)
                     desk.close()
             finally:
+                self._desks.remove(desk)
                 await desk.abandon()
 
     async def _take(self, desk: Desk, requests: Consumer) -> None:
@@ -82,7 +100,8 @@ class Worker:
     async def _report(self, desk: Desk, requests: Consumer) -> None:
         """Sends the outcomes that there are, together, and settles their requests; ends with the desk."""
         while finished := await desk.lift():
-            await self._bus.publish(INBOX, [desk.letter(each) for each in finished])
+            if letters := [letter for each in finished if (letter := desk.letter(each))]:
+                await self._bus.publish(INBOX, letters)
             await requests.ack([each.delivery for each in finished])
 
 

@@ -7,14 +7,26 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
+import msgspec
+
 from redraft.actors.pinning import pinned
 from redraft.actors.workflow import Workflow
 from redraft.app.result import Result, result_of
 from redraft.events.bus import INBOX, Bus, Letter
 from redraft.events.codec import encode_message
-from redraft.events.commands import CancelRun, Message, StartRun
+from redraft.events.commands import (
+    CancelRun,
+    ChangeLimits,
+    GuideRun,
+    Message,
+    PauseRun,
+    ResumeRun,
+    StartRun,
+    SteeringMessage,
+)
+from redraft.events.conditions import Condition
 from redraft.events.content import Brief, checked
-from redraft.events.domain_events import RunEnded
+from redraft.events.domain_events import Outcome, RunEnded
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import NoSuchRun
 from redraft.events.filters import About, about
@@ -39,7 +51,7 @@ class Client:
         store: EventStore,
         bus: Bus,
         adopt: Callable[[str, bool], Awaitable[None]],
-        let_go: Callable[[str], None],
+        let_go: Callable[[str, Outcome], None],
         new_run_id: Callable[[], str],
         new_message_id: Callable[[], str],
         limit: int,
@@ -80,15 +92,48 @@ class Client:
         await self._send(StartRun(run, plan, asked, key, chosen), by)
         return run
 
-    async def cancel(self, run: str, reason: str, *, by: str = "client") -> None:
-        """Ends a run as cancelled; nothing happens when it has ended already."""
-        await self._send(CancelRun(run, reason, by), by)
+    async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""
+        await self.steer(CancelRun(run, reason, by))
 
-    async def _send(self, message: Message, by: str) -> None:
+    async def guide(self, run: str, advice: str, *, reason: str = "", by: str = "client") -> None:
+        """Gives advice to the next refinement, which finds it in its `history.advice`."""
+        await self.steer(GuideRun(run, advice, reason, by))
+
+    async def limits(
+        self,
+        run: str,
+        *,
+        until: Condition | None = None,
+        max_iterations: int | None = None,
+        loop: str = "",
+        reason: str = "",
+        by: str = "client",
+    ) -> None:
+        """Changes when a loop ends, from its next critique on. `loop` is its path in the plan.
+
+        Without one it is the outermost loop. Nothing happens when there is no such loop, or the plan were wrong then.
+        """
+        await self.steer(ChangeLimits(run, loop, until, max_iterations, reason, by))
+
+    async def pause(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Asks for nothing more until the run is resumed; what is under way is still recorded."""
+        await self.steer(PauseRun(run, reason, by))
+
+    async def resume(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Goes on with a run that is paused."""
+        await self.steer(ResumeRun(run, reason, by))
+
+    async def steer(self, message: SteeringMessage) -> str:
+        """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with."""
+        said = self._new_message_id()
+        await self._send(msgspec.structs.replace(message, key=message.key or said), message.by, said)
+        return said
+
+    async def _send(self, message: Message, by: str, said: str = "") -> None:
         name, body = encode_message(message)
-        await self._bus.publish(
-            INBOX, [Letter(name, body, Origin(self._new_message_id(), by, "", message.run), message.run)]
-        )
+        origin = Origin(said or self._new_message_id(), by, "", message.run)
+        await self._bus.publish(INBOX, [Letter(name, body, origin, message.run)])
 
     async def wait(self, run: str) -> Result:
         """The result of a run, once it has ended. Raises NoSuchRun when the log has lost it meanwhile."""
@@ -115,7 +160,7 @@ class Client:
                 if waiting := self._waiting.get(event.run):
                     waiting.story.append(event)
                 if isinstance(event.data, RunEnded):
-                    self._let_go(event.run)
+                    self._let_go(event.run, event.data.outcome)
                     self._end(event.run)
 
     def _end(self, run: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
@@ -20,6 +20,7 @@ from redraft.app.client import Client
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.settings import Settings, views_path
 from redraft.events.bus import Bus
+from redraft.events.domain_events import Outcome
 from redraft.events.errors import BusError, NoSuchRun, RedraftError
 from redraft.events.local_bus import LocalBus
 from redraft.events.store import EventStore, open_store
@@ -32,6 +33,9 @@ Adopt: TypeAlias = Callable[[str, bool], Awaitable[None]]
 
 PROJECTIONS = (RUNS, STEPS)
 """The read models that every deployment keeps."""
+
+STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_budget", "rejected", "timed_out"})
+"""How a run ends while calls may be under way that nobody needs any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
         LocalBus() as bus,
     ):
         await catch_up(views, store)
-        yield House(_client(settings, store, bus, _looking_only, set().discard), store, bus, views, lambda: None)
+        yield House(_client(settings, store, bus, _looking_only, _forget), store, bus, views, lambda: None)
 
 
 @asynccontextmanager
@@ -99,7 +103,12 @@ async def open_house(
         async def again(run: str, path: str, sent: int) -> None:
             await relay.resend(run, path, sent=sent, confirmed=True)
 
-        client = _client(settings, store, bus, adopt, owned.discard)
+        def let_go(run: str, outcome: Outcome) -> None:
+            owned.discard(run)
+            if outcome in STOPPED:
+                worker.call_off(run)
+
+        client = _client(settings, store, bus, adopt, let_go)
         worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
         relay = Relay(store, bus, owned.__contains__)
         agenda = StepsAgenda(views, owned)
@@ -118,12 +127,16 @@ async def open_house(
             yield House(client, store, bus, views, worker.drain)
 
 
+def _forget(run: str, outcome: Outcome) -> None:
+    """There is nothing to let go of."""
+
+
 async def _looking_only(run: str, known: bool) -> None:
     raise BusError(f"run {run} cannot be submitted here: nothing runs in this process but what looks at the log")
 
 
 def _client(
-    settings: Settings, store: EventStore, bus: LocalBus, adopt: Adopt, let_go: Callable[[str], None]
+    settings: Settings, store: EventStore, bus: LocalBus, adopt: Adopt, let_go: Callable[[str, Outcome], None]
 ) -> Client:
     return Client(store, bus, adopt, let_go, new_run_id, new_message_id, settings.draft_limit)
 

@@ -106,7 +106,7 @@ CHANNELS: Final[Mapping[str, Channel]] = {
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "askForWork": Operation("send", "commands", "The relay asks an actor for what an event StepRequested names."),
     "work": Operation("receive", "work", "A worker takes a request and calls its actor."),
-    "tell": Operation("send", "inbox", "A worker reports an outcome; a client starts or cancels a run."),
+    "tell": Operation("send", "inbox", "A worker reports an outcome; a client starts or steers a run."),
     "decide": Operation("receive", "inbox", "The coordinator decides, and records what follows."),
     "announce": Operation("send", "events", "The relay announces what was recorded."),
     "keepHistory": Operation("send", "history", "The same, kept for those who come later."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,7 +30,7 @@ from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
-from redraft.events.domain_events import RunEnded, RunStarted
+from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.errors import InputError
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore, open_store
@@ -157,9 +157,18 @@ async def work(
         draining = asyncio.create_task(_drain(worker, drain))
         try:
             ready()
-            await kept_up("worker", worker.run, log)
+            heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
+            async with together([kept_up("worker", worker.run, log), heeding]) as tasks:
+                await asyncio.wait({tasks[0]})
         finally:
             draining.cancel()
+
+
+async def _heeded(worker: Worker, bus: RabbitBus) -> None:
+    """Stops the calls of runs that people cancel."""
+    async with aclosing(bus.cancellations()) as cancelled:
+        async for run in cancelled:
+            worker.call_off(run)
 
 
 async def rebuild_broker(settings: Settings) -> int:
@@ -248,7 +257,7 @@ async def _nothing(run: str, known: bool) -> None:
     """Nobody takes on a run that is submitted: whoever coordinates will."""
 
 
-def _forget(run: str) -> None:
+def _forget(run: str, outcome: Outcome) -> None:
     """There is nothing to let go of."""
 
 

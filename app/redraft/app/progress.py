@@ -14,9 +14,14 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -65,8 +70,10 @@ class Progress(msgspec.Struct):
             case LoopEnded() | RunEnded():
                 self.open.clear()
                 return sentence if isinstance(event, LoopEnded) else ""
-            case LoopClosing():
+            case LoopClosing() | RunCancelled():
                 self.open.clear()
+                return sentence
+            case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():
                 return sentence
             case DraftGenerated() | DraftRefined() | DraftPublished() | StepFailed():
                 pass

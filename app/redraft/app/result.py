@@ -14,10 +14,15 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
     Outcome,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -114,6 +119,8 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                     usage,
                 )
             case RunStarted() | IterationStarted() | StepRequested() | StepFailed() | LoopClosing() | LoopEnded():
+                pass
+            case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
                 pass
             case _:
                 assert_never(data)

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from redraft.events.conditions import Condition
 from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt
 from redraft.events.domain_events import FailureKind
 from redraft.events.plan import Option, Plan
@@ -129,9 +130,50 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person ends a run: `by` says who, `reason` why. `key` is the idempotency key of what a person says."""
+
     run: str
     reason: str
     by: str = ""
+    key: str = ""
+
+
+class GuideRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person's advice for the next refinement."""
+
+    run: str
+    advice: str
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+class ChangeLimits(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Another condition or number of passes for a loop, by its path in the plan (empty: the one outermost loop)."""
+
+    run: str
+    loop: str = ""
+    until: Condition | None = None
+    max_iterations: int | None = None
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+class PauseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Nothing more is asked for until the run is resumed; what is under way is still recorded."""
+
+    run: str
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+class ResumeRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    run: str
+    reason: str = ""
+    by: str = ""
+    key: str = ""
 
 
 class RetryStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -161,7 +203,10 @@ class ConfirmStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 
 Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
 OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
-Message: TypeAlias = OutcomeMessage | StartRun | CancelRun | RetryStep | ExpireStep | ConfirmStep
+SteeringMessage: TypeAlias = GuideRun | ChangeLimits | PauseRun | ResumeRun | CancelRun
+"""What people say to a run that goes on."""
+
+Message: TypeAlias = OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | SteeringMessage
 
 WORK_NAMES: dict[type[Work], str] = {
     Generate: "draft.generate.v1",
@@ -177,6 +222,10 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     Failed: "outcome.failed.v1",
     StartRun: "run.start.v1",
     CancelRun: "run.cancel.v1",
+    GuideRun: "run.guide.v1",
+    ChangeLimits: "run.limit.v1",
+    PauseRun: "run.pause.v1",
+    ResumeRun: "run.resume.v1",
     RetryStep: "step.retry.v1",
     ExpireStep: "step.expire.v1",
     ConfirmStep: "step.confirm.v1",

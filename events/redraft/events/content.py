@@ -86,13 +86,14 @@ class History(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     """What was tried before: the latest rounds, oldest first, and what became of earlier suggestions and errors.
 
     `raised` are those that the latest critique names, `fixed` those that were named before and no longer are,
-    `returned` those that had gone and came back.
+    `returned` those that had gone and came back. `advice` is what people said since the last refinement.
     """
 
     rounds: tuple[Round, ...] = ()
     raised: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
 
 def digest(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from redraft.events.conditions import Condition
 from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt
 from redraft.events.plan import Plan, Role
 from redraft.events.tags import Tags
@@ -62,8 +63,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     """Work was asked of an actor. The request for work is itself an event: the log is the outbox.
 
     `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
-    to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. The answer is due by
-    `due` (UTC).
+    to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
+    versions of what people said that a refiner is to heed. The answer is due by `due` (UTC).
     """
 
     path: str
@@ -75,6 +76,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     critiques: tuple[int, ...] = ()
     score: float | None = None
     outputs: tuple[DraftRef, ...] = ()
+    advice: tuple[int, ...] = ()
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -147,6 +149,48 @@ class LoopEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     score: float | None = None
 
 
+class RunGuided(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person gave advice for the next refinement. `by` says who, `reason` why; `key` tells a repetition apart."""
+
+    advice: str
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
+class LimitsChanged(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person changed when a loop ends, by its path in the plan. What is None stays as it was."""
+
+    path: str
+    by: str
+    until: Condition | None = None
+    max_iterations: int | None = None
+    reason: str = ""
+    key: str = ""
+
+
+class RunPaused(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person stopped what would be next. What was under way is still recorded."""
+
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
+class RunResumed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
+class RunCancelled(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person ended the run: what is under way is stopped, and RunEnded follows."""
+
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
 class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """The one terminal event of a run. `iterations` counts the passes of the outermost loops."""
 
@@ -156,6 +200,9 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     draft: DraftRef | None = None
     score: float | None = None
 
+
+Steered: TypeAlias = RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled
+"""What people did to a run that goes on."""
 
 DomainEvent: TypeAlias = (
     RunStarted
@@ -168,6 +215,11 @@ DomainEvent: TypeAlias = (
     | StepFailed
     | LoopClosing
     | LoopEnded
+    | RunGuided
+    | LimitsChanged
+    | RunPaused
+    | RunResumed
+    | RunCancelled
     | RunEnded
 )
 
@@ -182,6 +234,11 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     StepFailed: "step.failed.v1",
     LoopClosing: "loop.closing.v1",
     LoopEnded: "loop.ended.v1",
+    RunGuided: "run.guided.v1",
+    LimitsChanged: "limits.changed.v1",
+    RunPaused: "run.paused.v1",
+    RunResumed: "run.resumed.v1",
+    RunCancelled: "run.cancelled.v1",
     RunEnded: "run.ended.v1",
 }
 """The stored name of each event: ours and stable, never a Python path."""

@@ -26,7 +26,7 @@ from redraft.events.rabbit_link import Link
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_room import Room
-from redraft.events.rabbit_stream import Stream, announce
+from redraft.events.rabbit_stream import Cancellations, Stream, announce
 from redraft.events.rabbit_topology import PREFIX, Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
@@ -82,6 +82,7 @@ class RabbitBus:
         self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(capacity))
         self._parking = Parking(self._in, self._queues, names, self._publisher, capacity)
         self._stream = Stream(self._in, self._queues, names.events)
+        self._cancellations = Cancellations(self._in, self._queues, names, token)
         self._consumers: set[RabbitConsumer] = set()
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -146,6 +147,11 @@ class RabbitBus:
         """
         self._life.require_open()
         return self._stream.read(after)
+
+    def cancellations(self) -> AsyncGenerator[str, None]:
+        """The ids of runs that people cancel from now on, for those who work on them; close it when you are done."""
+        self._life.require_open()
+        return self._cancellations.read()
 
     async def close(self) -> None:
         """Ends every call that waits with BusError. What consumers hold goes back to its queue."""

@@ -1,4 +1,5 @@
-"""The history of recorded events for those who have RabbitMQ alone: read from its stream, in order, without doubles."""
+"""Recorded events for those who have RabbitMQ alone: their history from its stream, in order, without doubles; and the
+cancellations as they are announced."""
 
 from __future__ import annotations
 
@@ -6,11 +7,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from itertools import count
 from typing import Final
 
 import msgspec
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
+from pamqp.common import FieldTable
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
@@ -51,13 +54,13 @@ class Reading:
         self._ended = False
         self._unsaid = 0
 
-    async def start(self, stream: str, offset: str | int) -> None:
-        """`offset` is that of a message, or `first` for the oldest that is kept."""
+    async def start(self, queue: str, arguments: FieldTable | None = None) -> None:
+        """Asks for what is in a queue or, from an `x-stream-offset` on, a stream."""
         channel = self._channel
         channel.on_consumer_cancel_callbacks.add(lambda _: self._end())
         channel.closing.add_done_callback(lambda _: self._end())
         await answer(channel.basic_qos(prefetch_count=AHEAD))
-        await answer(channel.basic_consume(stream, self._deliver, arguments={"x-stream-offset": offset}))
+        await answer(channel.basic_consume(queue, self._deliver, arguments=arguments))
 
     async def next(self) -> DeliveredMessage:
         """Waits for the next message; raises Lost when none comes any more on this channel."""
@@ -168,7 +171,43 @@ class Stream:
         channel = await self._link.channel()
         reading = Reading(channel)
         try:
-            await reading.start(self._name, offset)
+            await reading.start(self._name, {"x-stream-offset": offset})
+        except BaseException:
+            await let_go(channel)
+            raise
+        return reading
+
+
+class Cancellations:
+    """Which runs people cancel, from now on; those that are announced while the server is away are not heard of."""
+
+    def __init__(self, link: Link, topology: Topology, names: Names, token: str) -> None:
+        self._link = link
+        self._topology = topology
+        self._events = names.events
+        self._queues = (f"{names.events}.{token}-{number}" for number in count())
+
+    async def read(self) -> AsyncGenerator[str, None]:
+        """The ids of these runs. Raises BusError when the server cannot be used."""
+        while True:
+            reading = await self._link.persist(self._started)
+            try:
+                while True:
+                    yield str(headers_of(await reading.next()).get("cloudEvents:subject", ""))
+            except LOST:
+                continue
+            finally:
+                await reading.close()
+
+    async def _started(self) -> Reading:
+        await self._topology.events()
+        channel = await self._link.channel()
+        reading = Reading(channel)
+        try:
+            queue = next(self._queues)  # the one of a lost connection may linger, and is for that one alone
+            await answer(channel.queue_declare(queue, exclusive=True, auto_delete=True))
+            await answer(channel.queue_bind(queue, self._events, "run.cancelled.#"))
+            await reading.start(queue)
         except BaseException:
             await let_go(channel)
             raise

@@ -19,10 +19,16 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
+    Steered,
     StepFailed,
     StepRequested,
 )
@@ -78,7 +84,7 @@ def told(events: Iterable[Recorded]) -> Iterator[Line]:
 def path_of(event: DomainEvent) -> str:
     """The step or the loop that an event is about; empty for the run itself."""
     match event:
-        case RunStarted() | RunEnded():
+        case RunStarted() | RunEnded() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
@@ -92,6 +98,7 @@ def path_of(event: DomainEvent) -> str:
             | DraftPublished(path=path)
             | StepFailed(path=path)
             | LoopEnded(path=path)
+            | LimitsChanged(path=path)
         ):
             return path
         case _:
@@ -131,6 +138,8 @@ def _sentence(event: DomainEvent, who: str) -> str:
                 else "; it has no draft"
             )
             return f"the run ended as {outcome_text(event.outcome)}: {plain(event.reason)}{kept}"
+        case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
+            return _steered(event)
         case _:
             assert_never(event)
 
@@ -184,6 +193,26 @@ def _failed(event: StepFailed, who: str) -> str:
     kinds = {"error": "failed", "invalid": "gave an answer that is no use", "timeout": "was late", "lost": "was lost"}
     then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
     return f"{who} {kinds[event.kind]} (try {event.attempt}): {plain(event.message)}; {then}"
+
+
+def _steered(event: Steered) -> str:
+    who = plain(event.by, NAME_LENGTH) or "a person"
+    why = f" ({plain(event.reason)})" if event.reason.strip() else ""
+    match event:
+        case RunGuided(advice=advice):
+            return f"{who} advised{why}: {plain(advice)}"
+        case LimitsChanged(path=path):
+            until = "ends on another condition" if event.until is not None else ""
+            most = f"makes at most {counted(event.max_iterations, 'pass')}" if event.max_iterations else ""
+            return f"{who} changed {plain(path)}: it {' and '.join(filter(None, (until, most)))} now{why}"
+        case RunPaused():
+            return f"{who} paused the run{why}"
+        case RunResumed():
+            return f"{who} resumed the run{why}"
+        case RunCancelled():
+            return f"{who} cancelled the run{why}"
+        case _:
+            assert_never(event)
 
 
 def _with(score: float | None) -> str:

@@ -12,9 +12,14 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -95,6 +100,12 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (_scored(recorded.run, event.draft, event.score, values),)
         case RunStarted():
             return (Put("runs", _begun(recorded, event, values)),)
+        case RunPaused():
+            return (Set("runs", (recorded.run,), values | {"status": "paused"}),)
+        case RunResumed():
+            return (Set("runs", (recorded.run,), values | {"status": "running"}),)
+        case RunGuided() | LimitsChanged() | RunCancelled():
+            return (Set("runs", (recorded.run,), values),)
         case _ as never:
             assert_never(never)
 

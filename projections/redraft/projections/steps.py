@@ -11,9 +11,14 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -66,6 +71,8 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
         case RunStarted():
             return (Delete("steps", (run,)),)  # there are none: said, it need not be looked up
         case IterationStarted() | LoopClosing():
+            return ()
+        case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return ()
         case _ as never:
             assert_never(never)

@@ -23,10 +23,15 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     IterationStarted,
+    LimitsChanged,
     LoopClosing,
     LoopEnded,
     Outcome,
+    RunCancelled,
     RunEnded,
+    RunGuided,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -111,7 +116,10 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on."""
+    """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on.
+
+    `paused` says by whom and why, while it is.
+    """
 
     run: str
     workflow: str
@@ -121,6 +129,7 @@ class Tree(msgspec.Struct, frozen=True):
     branches: tuple[Branch, ...]
     ended: Summary | None = None
     usage: Usage = Usage()
+    paused: str = ""
 
 
 class _Facts(msgspec.Struct):
@@ -134,6 +143,7 @@ class _Facts(msgspec.Struct):
     workflow: str = ""
     ended: Summary | None = None
     usage: Usage = Usage()
+    paused: str = ""
 
 
 def tree(events: Sequence[Recorded]) -> Tree:
@@ -145,7 +155,7 @@ def tree(events: Sequence[Recorded]) -> Tree:
     seconds = (last - first).total_seconds() if first and last else 0.0
     run = plain(events[0].run) if events else ""
     branches = _branches(facts, "", [path.split("/", DEPTH) for path in facts.paths])
-    return Tree(run, facts.workflow, len(events), first, seconds, branches, facts.ended, facts.usage)
+    return Tree(run, facts.workflow, len(events), first, seconds, branches, facts.ended, facts.usage, facts.paused)
 
 
 def steps(branches: Iterable[Branch]) -> Iterator[Leaf]:
@@ -193,7 +203,14 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             draft = event.draft.version if event.draft else None
             ended = recorded.time
             facts.ended = Summary(event.outcome, plain(event.reason), event.iterations, draft, event.score, ended)
+            facts.paused = ""
             _go_on(facts, "")
+        case RunPaused(by=by, reason=reason):
+            facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
+        case RunResumed():
+            facts.paused = ""
+        case RunGuided() | LimitsChanged() | RunCancelled():
+            pass
         case _:
             assert_never(event)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from redraft.actors.evolve import fold
 from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import read_brief
@@ -88,6 +89,8 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     order = Order(begun.plan, (), None, run=past[0].run, past=past)
     if order.has_ended:
         return order
+    if fold(event.data for event in past).paused:
+        raise InputError(f"run {order.run} is paused; first: redraft resume {order.run}")
     own = read_source(given.workflow).actors if given.workflow else ()
     actors = staff(begun.plan, [*own, *own_actors(given.actors)], outlets)
     return Order(begun.plan, actors, None, run=order.run, past=past, files=_functions(given, given.workflow))

@@ -68,7 +68,7 @@ def _table(runs: list[RunLine], *, narrow: bool) -> Table:
         table.add_row(
             run.run[-_ENDING:] if narrow else run.run,
             plain(run.workflow, 40),
-            outcome_text(run.outcome) if run.outcome else "running",
+            outcome_text(run.outcome) if run.outcome else run.status,
             str(run.iterations),
             "" if run.score is None else score_text(run.score),
             *(_paid(run) if paid else ()),

@@ -35,6 +35,8 @@ def _cut(tree: Tree) -> Text:
 
 
 def _end(tree: Tree) -> Text:
+    if tree.ended is None and tree.paused:
+        return Text(f"paused {tree.paused}; go on with: redraft resume {tree.run}", style="yellow")
     if tree.ended is None:
         told = f"not ended; if nobody works on it, go on with: redraft run --resume {tree.run}"
         return Text(told, style="yellow")

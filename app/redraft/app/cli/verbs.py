@@ -20,6 +20,7 @@ from redraft.app.cli import (
     run,
     runs,
     show,
+    steer,
     submit,
     up,
     worker,
@@ -45,6 +46,11 @@ APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
+APP.command("guide", epilog=steer.GUIDE)(steer.guide)
+APP.command("limits", epilog=steer.LIMITS)(steer.limits)
+APP.command("pause", epilog=steer.PAUSE)(steer.pause)
+APP.command("resume", epilog=steer.RESUME)(steer.resume)
+APP.command("cancel", epilog=steer.CANCEL)(steer.cancel)
 APP.command("up", epilog=up.EXAMPLE)(up.up)
 APP.command("coordinator", epilog=coordinator.EXAMPLE)(coordinator.coordinator)
 APP.command("worker", epilog=worker.EXAMPLE)(worker.worker)

@@ -1,0 +1,152 @@
+"""`redraft guide`, `limits`, `pause`, `resume`, `cancel`: what people say to a run that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+
+import typer
+
+from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption
+
+if TYPE_CHECKING:
+    from redraft.events.commands import SteeringMessage
+
+ByOption: TypeAlias = Annotated[
+    str, typer.Option(metavar="NAME", help="Who says so (default: your user name).", show_default=False)
+]
+ReasonOption: TypeAlias = Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept in the record.")]
+
+GUIDE: Final = 'Example: redraft guide last "say why the sun matters too" --by ann'
+LIMITS: Final = "Example: redraft limits last --max-iterations 8 --until 'score >= 0.85' --reason 'good enough'"
+PAUSE: Final = "Example: redraft pause last --reason 'the facts are being checked'"
+RESUME: Final = "Example: redraft resume last"
+CANCEL: Final = "Example: redraft cancel last --reason 'no longer needed'"
+
+
+def guide(
+    run: RunArgument,
+    advice: Annotated[str, typer.Argument(metavar="ADVICE", help="What the next refinement is to heed.")],
+    by: ByOption = "",
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give advice to the next refinement of a run; the refiner finds it in its history.
+
+    What is under way goes on: the advice reaches the refiner that is asked next, once.
+    """
+    from redraft.events.commands import GuideRun
+
+    who = name_of(by)
+    say_to(run, lambda id_: GuideRun(id_, advice, reason, who), store, bus, json=json)
+
+
+def limits(
+    run: RunArgument,
+    until: Annotated[str, typer.Option(help="End the loop when this holds, such as 'score >= 0.85'.")] = "",
+    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes, those made included.")] = None,
+    loop: Annotated[str, typer.Option(metavar="PATH", help="Which loop (default: the one outermost loop).")] = "",
+    by: ByOption = "",
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Change when a loop of a run ends, from its next critique on: the condition, the number of passes, or both."""
+    from redraft.actors.condition_text import parse_condition
+    from redraft.events.commands import ChangeLimits
+    from redraft.events.errors import ConditionError, InputError
+
+    if not until and max_iterations is None:
+        raise InputError("nothing is changed; give --until, --max-iterations, or both")
+    try:
+        condition = parse_condition(until) if until else None
+    except ConditionError as error:
+        raise ConditionError(f"--until: {error}") from None
+    who = name_of(by)
+    say_to(run, lambda id_: ChangeLimits(id_, loop, condition, max_iterations, reason, who), store, bus, json=json)
+
+
+def pause(
+    run: RunArgument,
+    by: ByOption = "",
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Pause a run: what is under way is still recorded, and nothing more is asked for until it is resumed."""
+    from redraft.events.commands import PauseRun
+
+    who = name_of(by)
+    say_to(run, lambda id_: PauseRun(id_, reason, who), store, bus, json=json)
+
+
+def resume(
+    run: RunArgument,
+    by: ByOption = "",
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Go on with a run that is paused. (One whose process was interrupted goes on with `redraft run --resume`.)"""
+    from redraft.events.commands import ResumeRun
+
+    who = name_of(by)
+    say_to(run, lambda id_: ResumeRun(id_, reason, who), store, bus, json=json)
+
+
+def cancel(
+    run: RunArgument,
+    by: ByOption = "",
+    reason: ReasonOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """End a run as cancelled, with the best draft that was judged. A call under way is stopped, wherever it runs."""
+    from redraft.events.commands import CancelRun
+
+    who = name_of(by)
+    say_to(run, lambda id_: CancelRun(id_, reason, who), store, bus, json=json)
+
+
+def name_of(by: str) -> str:
+    """Who says so: the name that was given, else that of the user."""
+    from getpass import getuser
+
+    if by.strip():
+        return by.strip()
+    try:
+        return getuser()
+    except (OSError, KeyError):  # as in a container whose user has no name
+        return "somebody"
+
+
+def say_to(
+    text: str, word: Callable[[str], SteeringMessage], store: str | None, bus: str | None, *, json: bool
+) -> None:
+    """Says it to the run that is meant, and prints what was recorded."""
+    from redraft.app.cli.faults import say
+    from redraft.app.cli.output import print_json, print_line
+    from redraft.app.cli.reading import refuse_missing
+    from redraft.app.logs import libraries
+    from redraft.app.loop import run
+    from redraft.app.settings import read_settings
+    from redraft.app.steering import steer
+    from redraft.projections.history import history
+
+    settings = read_settings(store=store, bus=bus)
+    refuse_missing(settings.store)
+    with libraries():
+        known, event = run(steer(settings, text, word))
+    if json:
+        told = {"event": event.name, "version": event.version, "by": event.actor} if event else {"event": None}
+        print_json({"run": known, **told})
+    elif event:
+        print_line(f"run {known}: {history((event,))[0].sentence}")
+    if event is None:
+        say(f"run {known}: it was sent, and no coordinator has taken it up yet; see redraft show {known}")

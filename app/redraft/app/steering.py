@@ -1,0 +1,98 @@
+"""A person's word to a run that goes on, and what was recorded of it.
+
+With a broker it goes to the coordinator's inbox. Without one it is decided on here and appended to the log: a process
+that works on the run sees that the log has moved on, and `redraft run --resume` finds it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from redraft.actors.coordinator import new_events
+from redraft.actors.decider import handle
+from redraft.actors.evolve import fold
+from redraft.actors.limits import loop_path, with_limits
+from redraft.actors.run_state import RunState
+from redraft.app.compose import House, open_log
+from redraft.app.deployment import open_client
+from redraft.app.ids import new_message_id
+from redraft.app.settings import LOCAL, Settings
+from redraft.events.commands import ChangeLimits, GuideRun, PauseRun, ResumeRun, SteeringMessage
+from redraft.events.domain_events import RunEnded
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import Conflict, InputError
+from redraft.events.store import EventStore
+from redraft.projections.run_list import find_run
+
+PATIENCE: Final = 10.0
+"""Seconds in which a coordinator is to take up what was said."""
+
+
+async def steer(settings: Settings, text: str, word: Callable[[str], SteeringMessage]) -> tuple[str, Recorded | None]:
+    """Says a word to the run that a text means; gives its id, and the event, if it was recorded within `PATIENCE`.
+
+    `word` makes the message from the run's id. Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when
+    it would change nothing: the run has ended, is paused already, or has no such loop.
+    """
+    async with open_log(settings) as house:
+        run = (await find_run(house.views, text)).run
+        message = word(run)
+        refuse(fold(event.data for event in await house.store.read(run)), message)
+        if settings.bus == LOCAL:
+            return run, await recorded(house.store, message)
+        return run, await _sent(settings, house, message, PATIENCE)
+
+
+def refuse(state: RunState, message: SteeringMessage) -> None:
+    """Raises InputError with the reason and the remedy when this message would change nothing."""
+    run = message.run
+    if state.status != "running":
+        raise InputError(f"run {run} has ended: nothing can be said to it any more; see redraft show {run}")
+    match message:
+        case GuideRun(advice=advice) if not advice.strip():
+            raise InputError("the advice is empty; say in a sentence what the next refinement is to heed")
+        case PauseRun() if state.paused:
+            raise InputError(f"run {run} is paused already; go on with: redraft resume {run}")
+        case ResumeRun() if not state.paused:
+            raise InputError(f"run {run} is not paused; if nobody works on it: redraft run --resume {run}")
+        case ChangeLimits(loop=loop, until=until, max_iterations=most):
+            with_limits(state.plan, loop_path(state.plan, loop), until, most)
+        case _:
+            return
+
+
+async def recorded(store: EventStore, message: SteeringMessage) -> Recorded | None:
+    """Decides here, and appends; decides again when somebody else appended first. None when it changes nothing."""
+    said = new_message_id()
+    message = replace(message, key=message.key or said)
+    while True:
+        state = fold(event.data for event in await store.read(message.run))
+        now = datetime.now(UTC)
+        events = handle(state, message, now).events
+        if not events:
+            refuse(state, message)
+            return None
+        origin = Origin(said, message.by, "", message.run)
+        with suppress(Conflict):
+            first, *_ = await store.append(message.run, state.version, new_events(origin, message.run, events, now))
+            return first
+
+
+async def _sent(settings: Settings, house: House, message: SteeringMessage, patience: float) -> Recorded | None:
+    after = await house.store.head()
+    async with open_client(settings, reads=False) as client:
+        said = await client.steer(message)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            async for event in house.client.subscribe(after, run=message.run):
+                if event.id == f"{said}.0":
+                    return event
+                if isinstance(event.data, RunEnded):
+                    raise InputError(f"run {message.run} ended just before; see redraft show {message.run}")
+    return None
