@@ -80,7 +80,9 @@ def events() -> Iterator[DomainEvent]:
     yield StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs, (7,))
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
-    yield DraftRefined("Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used)
+    yield DraftRefined(
+        "Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used, ("a joke: it stays",)
+    )
     yield DraftRefined("Refinement[1]/improve", 2, first.ref, second)
     yield StepFailed("Refinement[1]/judge", 1, "timeout", "no answer within 5 s", START + timedelta(seconds=1.5), used)
     yield StepFailed("Refinement[1]/judge", 2, "error", 'it said "no"\nand left')
@@ -133,9 +135,9 @@ def main(arguments: Sequence[str]) -> str:
 def _plan() -> Plan:
     until = ((score >= 0.9) & (errors == 0)) | ~approved | plateau(0.02, 3) | oscillating(5) | (outputs > 2)
     options: dict[str, Option] = {"strict": True, "words": ["a", "b"]}
-    judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), options, "3f2a9b01c4de")
+    judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), options, "3f2a9b01c4de", gate=True)
     other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
-    critics = Parallel("critics", (judge, other), 1, "weights", (0.25, 0.75))
+    critics = Parallel("critics", (judge, other), "all", "weights", (0.25, 0.75))
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
     inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2)
     loop = Repeat("Refinement", until, 5, (critics, inner))
@@ -143,7 +145,7 @@ def _plan() -> Plan:
 
 
 def _critique() -> Critique:
-    return Critique(0.5, ("clear",), ("long",), ("cut the end",), ("typo in line 1",), False, "judge")
+    return Critique(0.5, ("clear",), ("long",), ("cut the end",), ("typo in line 1",), False, "judge", (0.5, 0.25))
 
 
 def _shape(kind: type[DomainEvent]) -> dict[str, Any]:

@@ -114,9 +114,11 @@ def _accepted(
         case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
             draft = new_draft(state.drafts + 1, text, media_type, limit)
             return DraftGenerated(path, attempt, draft, usage)
-        case Refined(text=text, changes=changes, exit=leaving, usage=usage) if role == "refiner" and asked.draft:
+        case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
+            role == "refiner" and asked.draft
+        ):
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
-            return DraftRefined(path, attempt, asked.draft, draft, changes, leaving, usage)
+            return DraftRefined(path, attempt, asked.draft, draft, changes, leaving, usage, declined)
         case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked.draft:
             if not 0.0 <= critique.score <= 1.0:
                 fault = f"a score of {critique.score:g} is not in 0..1"

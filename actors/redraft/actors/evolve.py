@@ -15,7 +15,9 @@ from redraft.actors.run_state import (
     Frame,
     OpenStep,
     RunState,
+    after_critics,
     closing_body,
+    gates_of,
     is_critic,
 )
 from redraft.actors.steering import steer
@@ -152,13 +154,14 @@ def _judgement_of(state: RunState, ref: DraftRef) -> Judgement | None:
 def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
     top = state.frames[-1]
     state = _spent(state, event)
-    judgement = judgement_of(state.version, event.critique)
+    asked = state.open.get(event.path)
+    judgement = judgement_of(state.version, event.critique, gate=asked is not None and asked.step.gate)
     if top.fan:
-        asked = state.open.get(event.path)
         number = _number_in(top.fan, event) if top.fan.judging else top.fan.node.steps.index(asked.step) if asked else 0
         fan = replace(top.fan, heard=(*top.fan.heard, (number, judgement)))
         return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
-    top = replace(top, heard=(*top.heard, judgement), index=top.index + 1)
+    heard = (*top.heard, judgement)
+    top = replace(top, heard=heard, index=after_critics(top.body, top.index, join(heard)))
     return _settled(_with_top(_closed(state, event.path), top))
 
 
@@ -180,21 +183,28 @@ def _remember(frame: Frame, judged: Candidate) -> Frame:
     if frame.node is None or judged.judgement is None:
         return frame
     peaks, window = reach(frame.node.until)
-    peak = max(judged.judgement.score, frame.peaks[-1] if frame.peaks else 0.0)
+    best = _better(frame.best, judged)
+    anew = judged.judgement.gate != "failed" and frame.best is not None and _failed_a_gate(frame.best)
+    before = () if anew else frame.peaks
+    peak = max(judged.judgement.score, before[-1] if before else 0.0)
     return replace(
         frame,
-        best=_better(frame.best, judged),
+        best=best,
         last=judged,
-        peaks=(*frame.peaks, peak)[-peaks:],
+        peaks=(*before, peak)[-peaks:],
         seen=(*frame.seen, judged.ref.sha256)[-window - 1 :],
     )
+
+
+def _failed_a_gate(judged: Candidate) -> bool:
+    return judged.judgement is not None and judged.judgement.gate == "failed"
 
 
 def _better(best: Candidate | None, judged: Candidate) -> Candidate:
     """The higher score; the earlier draft of two that are equal, as it needed less."""
     if best is None or best.judgement is None or judged.judgement is None or best.ref == judged.ref:
         return judged
-    return judged if judged.judgement.score > best.judgement.score else best
+    return judged if judged.judgement.rank > best.judgement.rank else best
 
 
 def _fan_answered(state: RunState, top: Frame) -> RunState:
@@ -208,9 +218,9 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
         if len(fan.heard) < len(fan.candidates):
             return _with_top(state, top)
         return _fan_judged(state, top, fan)
-    if role == "critic" and len(fan.heard) >= enough:
+    if role == "critic" and (len(fan.heard) >= enough or _stopped_by_gate(fan)):
         joined = join([each for _, each in fan.heard], fan.node.combine, _weights(fan))
-        top = replace(top, fan=None, heard=(*top.heard, joined), index=top.index + 1)
+        top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
         return _settled(_with_top(_all_closed(state), top))
     if role in ("generator", "refiner") and len(fan.candidates) >= enough:
         fan = replace(fan, judging=True, requested=0)
@@ -218,6 +228,11 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
     if role == "publisher" and len(fan.answered) >= enough:
         return _with_top(_all_closed(state), replace(top, fan=None, index=top.index + 1))
     return _with_top(state, top)
+
+
+def _stopped_by_gate(fan: Fan) -> bool:
+    """Whether all gates have spoken and one of them has failed."""
+    return len(fan.heard) == gates_of(fan.node) and any(each.gate == "failed" for _, each in fan.heard)
 
 
 def _weights(fan: Fan) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from redraft.actors.judgement import Facts, Verdict, verdict
-from redraft.actors.run_state import Candidate, Fan, Frame, RunState, closing_body, prefix
+from redraft.actors.run_state import Candidate, Fan, Frame, RunState, closing_body, gates_of, prefix
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     DomainEvent,
@@ -68,7 +68,7 @@ def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> Domain
             return None
         path = f"{inside}{fan.node.judge.name}[{fan.requested + 1}]"
         return _request(state, fan.node.judge, path, now, fan.candidates[fan.requested])
-    if fan.requested == len(fan.node.steps):
+    if fan.requested == len(fan.node.steps) or fan.requested == gates_of(fan.node) > len(fan.heard):
         return None
     step = fan.node.steps[fan.requested]
     return _request(state, step, inside + step.name, now)
@@ -103,6 +103,8 @@ def _source(state: RunState, step: Step) -> Candidate | None:
     best = top.best
     if best is None or best.judgement is None:
         return current
+    if current.judgement.gate == "failed" != best.judgement.gate:
+        return best if top.node.rollback_margin < 1 else current
     fell = best.judgement.score - current.judgement.score
     return best if fell > top.node.rollback_margin else current
 

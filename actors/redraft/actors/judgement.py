@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean, median
-from typing import assert_never
+from typing import Literal, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.events.conditions import LIMITS, AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
 from redraft.events.content import Critique
@@ -15,12 +16,21 @@ from redraft.events.plan import Combine
 
 
 class Judgement(msgspec.Struct, frozen=True):
-    """A draft's joined score (0..1), count of errors, verdict, and the versions in the stream of its critiques."""
+    """A draft's joined score (0..1), count of errors, verdict, and the versions in the stream of its critiques.
+
+    `gate` says how it fared with gates: `passed` where only gates have spoken, `failed` where one did not pass it.
+    """
 
     score: float
     errors: int
     approved: bool | None
     critiques: tuple[int, ...]
+    gate: Literal["", "passed", "failed"] = ""
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What drafts are compared by: one that passed its gates is better than one that did not."""
+        return self.gate != "failed", self.score
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -43,13 +53,37 @@ class Verdict(msgspec.Struct, frozen=True):
     reason: str
 
 
-def judgement_of(version: int, critique: Critique) -> Judgement:
-    """One critique, recorded at this version of the stream, as a judgement."""
-    return Judgement(critique.score, len(critique.errors), critique.approved, (version,))
+def judgement_of(version: int, critique: Critique, *, gate: bool = False) -> Judgement:
+    """One critique, recorded at this version of the stream, as a judgement. A gate that does not pass says no."""
+    said, errors = critique.approved, len(critique.errors)
+    if not gate:
+        return Judgement(critique.score, errors, said, (version,))
+    if said or (said is None and critique.score >= 1 and not errors):
+        return Judgement(critique.score, errors, said, (version,), "passed")
+    return Judgement(critique.score, errors, False, (version,), "failed")
 
 
 def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Sequence[float] = ()) -> Judgement:
-    """Several judgements of one draft as one: errors add up, and it is approved only when every critic approved."""
+    """Several judgements of one draft as one: errors add up, and it is approved only when every critic approved.
+
+    Where a gate failed, only gates that failed count, and the lowest score of them; gates that passed count only where
+    nobody else spoke.
+    """
+    if len(judgements) == 1:
+        return judgements[0]
+    gates = {each.gate for each in judgements}
+    if "failed" in gates:
+        failed = [each for each in judgements if each.gate == "failed"]
+        return replace(_joined(failed, "min", ()), approved=False, critiques=_versions(judgements), gate="failed")
+    if gates == {"", "passed"}:
+        spoken = [number for number, each in enumerate(judgements) if not each.gate]
+        theirs = [weights[number] for number in spoken] if weights else ()
+        joined = _joined([judgements[number] for number in spoken], combine, theirs)
+        return replace(joined, critiques=_versions(judgements))
+    return _joined(judgements, combine, weights)
+
+
+def _joined(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float]) -> Judgement:
     if len(judgements) == 1:
         return judgements[0]
     verdicts = [each.approved for each in judgements]
@@ -58,8 +92,13 @@ def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Seq
         _joined_score([each.score for each in judgements], combine, weights, vetoed=approved is False),
         sum(each.errors for each in judgements),
         approved,
-        tuple(version for each in judgements for version in each.critiques),
+        _versions(judgements),
+        judgements[0].gate,
     )
+
+
+def _versions(judgements: Sequence[Judgement]) -> tuple[int, ...]:
+    return tuple(version for each in judgements for version in each.critiques)
 
 
 def _joined_score(scores: Sequence[float], combine: Combine, weights: Sequence[float], *, vetoed: bool) -> float:

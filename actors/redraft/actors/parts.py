@@ -49,16 +49,19 @@ def step(
     retry: Retry = _RETRY,
     options: dict[str, Option] | None = None,
     version: str = "",
+    gate: bool = False,
 ) -> Part:
     """A step by this actor, named as the actor unless `name` is given.
 
     `timeout` is seconds for one attempt, above 0 and at most 24 hours. `options` go to the actor as `context.options`.
     `version` is that of the actor's code which the run is meant for; left out, it is that of the actors at hand when
-    the run begins. An actor that lives elsewhere is given by its name, with its `role`. Raises PlanError.
+    the run begins. A critic that is a `gate` speaks first: a draft that it does not pass cannot be accepted, and the
+    critics that are no gates are not asked about it. An actor that lives elsewhere is given by its name, with its
+    `role`. Raises PlanError.
     """
     known = actor.name if isinstance(actor, Actor) else actor
     given: dict[str, Option] = {} if options is None else deepcopy(options)
-    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given, version)
+    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given, version, gate)
     return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
 
 

@@ -177,8 +177,9 @@ def _outcome(actor: Actor, work: Work, returned: object, context: Context, limit
         case Refine():
             revision = Revision(returned) if isinstance(returned, str) else _typed(returned, Revision)
             _fits(revision.text, limit)
-            _bounded(revision.changes, limit)
-            return Refined(asked.run, asked.path, asked.attempt, revision.text, revision.changes, revision.exit, usage)
+            changes, declined = _bounded((revision.changes, revision.declined), limit)
+            said = (revision.text, changes, revision.exit, usage, declined)
+            return Refined(asked.run, asked.path, asked.attempt, *said)
         case Publish(draft=draft):
             receipt = Receipt(returned) if isinstance(returned, str) else _typed(returned, Receipt)
             _bounded(receipt, limit)
@@ -227,10 +228,11 @@ def _bounded(said: T, limit: int) -> T:
 def normalised(actor: Actor, critique: Critique) -> Critique:
     """The critique with its score turned from the critic's scale to 0..1 and the critic's name in it."""
     low, high = actor.scale
-    if not (math.isfinite(critique.score) and low <= critique.score <= high):
-        raise _Wrong(f"gave a score of {critique.score:g}, outside its scale of {low:g} to {high:g}")
-    score = (critique.score - low) / (high - low)
-    return msgspec.structs.replace(critique, score=score, critic=actor.name)
+    for each in (critique.score, *critique.samples):
+        if not (math.isfinite(each) and low <= each <= high):
+            raise _Wrong(f"gave a score of {each:g}, outside its scale of {low:g} to {high:g}")
+    score, *samples = ((each - low) / (high - low) for each in (critique.score, *critique.samples))
+    return msgspec.structs.replace(critique, score=score, critic=actor.name, samples=tuple(samples))
 
 
 def _shown(value: object) -> str:

@@ -104,6 +104,7 @@ def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
         seen.add(node.name)
     for node in nodes:
         _check_node(node, path_of(parent, node.name))
+    _check_gates(nodes, parent)
 
 
 def _check_node(node: Node, path: str) -> None:
@@ -125,6 +126,24 @@ def _check_step(step: Step, path: str) -> None:
     check_retry(path, step.retry)
     check_options(path, step.options)
     check_version(path, step.version)
+    if not isinstance(step.gate, bool):
+        raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")
+    if step.gate and step.role != "critic":
+        raise PlanError(path, f"gate is for critics, and this is a {step.role}; take it away")
+
+
+def _check_gates(nodes: Sequence[Node], parent: str) -> None:
+    """Gates save the work of the critics after them, so they stand before these."""
+    before = ""
+    for node in nodes:
+        steps = node.steps if isinstance(node, Parallel) else (node,)
+        critics = [step for step in steps if isinstance(step, Step) and step.role == "critic"]
+        if before and any(step.gate for step in critics):
+            raise PlanError(path_of(parent, node.name), f"gate: it speaks first; put it before {before}")
+        if not critics:
+            before = ""
+        elif not all(step.gate for step in critics):
+            before = node.name
 
 
 def _check_repeat(repeat: Repeat, path: str) -> None:

@@ -38,6 +38,8 @@ def members(parallel: Parallel) -> tuple[Step, ...]:
 
 def _check_wait(parallel: Parallel, path: str) -> None:
     steps = len(parallel.steps)
+    if parallel.wait != "all" and any(step.gate for step in parallel.steps):
+        raise PlanError(path, f"wait is {shown(parallel.wait)}, but every gate has to be heard; write all")
     if not is_one_of(parallel.wait, ("all", "first")) and not is_whole(parallel.wait, 1, steps):
         raise PlanError(path, f"wait is {shown(parallel.wait)}; write all, first, or a whole number 1 to {steps}")
 
@@ -65,6 +67,8 @@ def _check_judge(judge: Step | None, role: Role, path: str) -> None:
             raise PlanError(path, f"judge is for generators and refiners, and these are {role}s; take it away")
         case (("generator" | "refiner"), None):
             raise PlanError(path, f"judge is missing: a critic must say which {role}'s draft is best; add one")
+        case (("generator" | "refiner"), Step()) if judge.gate:
+            raise PlanError(path_of(path, judge.name), "gate: a judge compares drafts, and is no gate; take it away")
         case (("generator" | "refiner"), Step()) if judge.role != "critic":
             raise PlanError(
                 path_of(path, judge.name), f"role is {judge.role}, but a judge must be a critic; give a critic"

@@ -112,6 +112,7 @@ def _node(node: Node) -> str:
 def _step(step: Step) -> str:
     settings = [
         (step.name != step.actor, f"name={_text(step.name)}"),
+        (step.gate, "gate=True"),
         (step.timeout != 300, f"timeout={print_number(step.timeout)}"),
         (step.retry != Retry(), f"retry={_retry(step.retry)}"),
         (bool(step.options), f"options={_options(step.options)}"),

@@ -110,6 +110,7 @@ def _step(spot: Spot, role: Role, item: Spot, parent: str, lines: Lines) -> Step
         _given(found, "retry", _retry, _RETRY),
         _given(found, "with", _options, {}),
         _given(found, "version", read_text, ""),
+        _given(found, "gate", read_truth, False),
     )
 
 

@@ -20,7 +20,7 @@ VERBS: Final[dict[str, Role]] = {
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("name", "steps", "on_failure"),
-    "step": ("actor", "name", "version", "timeout", "retry", "with"),
+    "step": ("actor", "name", "gate", "version", "timeout", "retry", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "body"),
     "parallel": ("name", "wait", "combine", "weights", "judge", "steps"),
@@ -75,6 +75,8 @@ def _step(step: Step) -> Document:
     document: Document = {"actor": step.actor}
     if step.name != step.actor:
         document["name"] = step.name
+    if step.gate:
+        document["gate"] = True
     if step.version:
         document["version"] = step.version
     if step.timeout != 300:

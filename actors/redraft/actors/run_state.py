@@ -138,6 +138,24 @@ def is_critic(node: Node) -> bool:
             return False
 
 
+def gates_of(node: Parallel) -> int:
+    """How many of the steps are gates; they come first, and are heard before the others are asked."""
+    return sum(step.gate for step in node.steps)
+
+
+def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> int:
+    """What follows the critic at `index`: once a gate has failed, the next gate, or what comes after the critics."""
+    following = index + 1
+    if judgement.gate == "failed":
+        while following < len(body) and is_critic(body[following]) and not _is_gate(body[following]):
+            following += 1
+    return following
+
+
+def _is_gate(node: Node) -> bool:
+    return isinstance(node, Step) and node.gate
+
+
 def closing_body(loop: Repeat) -> tuple[Node, ...]:
     """The critics of a loop's own body, which judge a last draft that nobody has judged."""
     return tuple(node for node in loop.body if is_critic(node))

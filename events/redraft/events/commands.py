@@ -94,6 +94,7 @@ class Refined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     changes: tuple[str, ...] = ()
     exit: bool = False
     usage: Usage = Usage()
+    declined: tuple[str, ...] = ()
 
 
 class Published(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

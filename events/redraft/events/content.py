@@ -45,7 +45,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
     `score` is 0..1 once recorded; a critic that declares a scale returns it on that scale. `approved` is the critic's
     own verdict: True ends the loop, False forbids acceptance, None leaves it to the condition. `critic` is filled in
-    by the worker.
+    by the worker. `samples` are the scores of which `score` is the median, where the critic judged more than once.
     """
 
     score: float
@@ -55,14 +55,19 @@ class Critique(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     errors: tuple[str, ...] = ()
     approved: bool | None = None
     critic: str = ""
+    samples: tuple[float, ...] = ()
 
 
 class Revision(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A refiner's answer: the new text, what was changed, and `exit=True` when it has nothing more to change."""
+    """A refiner's answer: the new text, what was changed, and `exit=True` when it has nothing more to change.
+
+    `declined` is what it would not change, each with the reason.
+    """
 
     text: str
     changes: tuple[str, ...] = ()
     exit: bool = False
+    declined: tuple[str, ...] = ()
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -97,7 +97,10 @@ class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A refiner made a new draft from `before`. `exit`: it has nothing more to change."""
+    """A refiner made a new draft from `before`. `exit`: it has nothing more to change.
+
+    `declined` is what it would not change, each with the reason.
+    """
 
     path: str
     attempt: int
@@ -106,6 +109,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     changes: tuple[str, ...] = ()
     exit: bool = False
     usage: Usage = Usage()
+    declined: tuple[str, ...] = ()
 
 
 class DraftPublished(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

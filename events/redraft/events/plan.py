@@ -34,7 +34,9 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
     """One piece of work by one actor in one role. `timeout` is seconds for one attempt; `options` go to the actor.
 
-    `version` is that of the actor's code with which the run began; empty when nobody said.
+    `version` is that of the actor's code with which the run began; empty when nobody said. A critic that is a `gate`
+    speaks before the others: a draft that it does not pass (full score without errors, or its approval) cannot be
+    accepted, whatever its score, and the critics that are no gates are not asked about it.
     """
 
     role: Role
@@ -44,6 +46,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     retry: Retry = Retry()
     options: dict[str, Option] = {}
     version: str = ""
+    gate: bool = False
 
 
 class Parallel(

@@ -174,19 +174,22 @@ def _critiqued(critique: Critique, draft: DraftRef, who: str) -> str:
     verdict = {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
     tail = f" ({', '.join(found)})" if found else ""
     said = f" and {verdict}" if verdict else ""
-    return f"{who} scored draft {draft.version} at {score_text(critique.score)}{tail}{said}"
+    scores = f", the median of {', '.join(map(score_text, critique.samples))}" if critique.samples else ""
+    return f"{who} scored draft {draft.version} at {score_text(critique.score)}{scores}{tail}{said}"
 
 
 def _refined(event: DraftRefined, who: str) -> str:
     made = f"{who} made draft {event.draft.version} from draft {event.before.version}"
     if event.draft.sha256 == event.before.sha256:
-        return f"{made}, with the same text"
+        kept = "; ".join(filter(None, map(plain, event.declined[:CHANGES_SHOWN])))
+        return f"{made}, with the same text{'; it would not change: ' if kept else ''}{kept}"
     shown = "; ".join(filter(None, (plain(change) for change in event.changes[:CHANGES_SHOWN])))
     more = (
         f"; {counted(len(event.changes) - CHANGES_SHOWN, 'more change')}" if len(event.changes) > CHANGES_SHOWN else ""
     )
     done = "; it has nothing more to change" if event.exit else ""
-    return f"{made}{': ' if shown else ''}{shown}{more}{done}"
+    left = f"; it would not change {counted(len(event.declined), 'thing')}" if event.declined else ""
+    return f"{made}{': ' if shown else ''}{shown}{more}{left}{done}"
 
 
 def _failed(event: StepFailed, who: str) -> str:
