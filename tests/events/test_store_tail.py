@@ -223,27 +223,38 @@ def test_a_ring_holds_the_newest_events() -> None:
     ring = Ring(most_events=3, most_bytes=100)
     assert positions(ring, 0) == []
     for position in range(1, 6):
-        ring.add(event(position), 10)
+        ring.add([event(position)], 10)
     assert positions(ring, 1) == []
     assert positions(ring, 2) == [3, 4, 5]
     assert positions(ring, 2, most=2) == [3, 4]
     assert positions(ring, 5) == []
 
 
+def test_a_ring_gives_what_came_together_piece_by_piece() -> None:
+    ring = Ring(most_events=6, most_bytes=100)
+    for first in (1, 4, 7):
+        ring.add([event(first), event(first + 1), event(first + 2)], 10)
+    assert positions(ring, 2) == []
+    assert positions(ring, 3) == [4, 5, 6, 7, 8, 9]
+    assert positions(ring, 4, most=2) == [5, 6]
+    assert positions(ring, 9) == []
+    assert positions(ring, 10) == []
+
+
 def test_a_ring_is_bounded_in_bytes() -> None:
     ring = Ring(most_events=10, most_bytes=100)
     for position in range(1, 6):
-        ring.add(event(position), 40)
+        ring.add([event(position)], 40)
     assert positions(ring, 3) == [4, 5]
-    ring.add(event(6), 101)
+    ring.add([event(6)], 101)
     assert positions(ring, 5) == []
-    ring.add(event(7), 100)
+    ring.add([event(7)], 100)
     assert positions(ring, 6) == [7]
 
 
 def test_a_ring_starts_anew_after_a_gap_and_passes_over_what_is_old() -> None:
     ring = Ring(most_events=10, most_bytes=100)
     for position in (1, 2, 5, 6, 3, 6):
-        ring.add(event(position), 10)
+        ring.add([event(position)], 10)
     assert positions(ring, 0) == []
     assert positions(ring, 4) == [5, 6]

@@ -50,6 +50,13 @@ class Written(msgspec.Struct, frozen=True):
     positions: tuple[int, ...]
 
 
+class Landed(msgspec.Struct, frozen=True, gc=False):
+    """The events (at least one) of a recorded append, as they are read from the log, and their size in bytes."""
+
+    events: tuple[Recorded, ...]
+    size: int
+
+
 Failure: TypeAlias = Conflict | StoreError | CodecError
 Outcome: TypeAlias = Written | Failure
 
@@ -99,32 +106,30 @@ def _unwritable(run: str, version: int, event: NewEvent, why: str) -> CodecError
     return CodecError(f"event {version} of run {run} ({type(event.data).__name__}) cannot be written: {why}")
 
 
-def recorded(append: Append, written: Written) -> tuple[Recorded, ...]:
+def landed(append: Append, written: Written) -> Landed:
     """The events of an append as they are read from the log."""
-    previous = (written.encoded.previous, *written.encoded.hashes)
-    return tuple(
-        Recorded(
-            event.origin.id,
-            append.run,
-            row.originator_version,
-            event.time,
-            event.origin.actor,
-            event.origin.causation,
-            event.origin.correlation,
-            event.origin.trace,
-            before,
-            own,
-            row.topic,
-            event.data,
-            position,
-            event.origin.repeats,
+    encoded, run, before = written.encoded, append.run, written.encoded.previous
+    events: list[Recorded] = []
+    size = 0
+    for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, written.positions, strict=True):
+        origin, size = event.origin, size + len(row.state)
+        events.append(
+            Recorded(
+                origin.id,
+                run,
+                row.originator_version,
+                event.time,
+                origin.actor,
+                origin.causation,
+                origin.correlation,
+                origin.trace,
+                before,
+                own,
+                row.topic,
+                event.data,
+                position,
+                origin.repeats,
+            )
         )
-        for event, row, before, own, position in zip(
-            append.events,
-            written.encoded.rows,
-            previous[:-1],
-            written.encoded.hashes,
-            written.positions,
-            strict=True,
-        )
-    )
+        before = own
+    return Landed(tuple(events), size)

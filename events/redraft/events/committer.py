@@ -15,7 +15,7 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.events.appends import Append, Entry, Failure, Written, encode, recorded
+from redraft.events.appends import Append, Entry, Failure, Landed, Written, encode, landed
 from redraft.events.codec import GENESIS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, StoreError
@@ -31,8 +31,8 @@ GROUP_EVENTS: Final = 512
 REMEMBERED_RUNS: Final = 16_384
 
 Result: TypeAlias = tuple[Recorded, ...] | Failure
-Landed: TypeAlias = Callable[[Sequence[tuple[Recorded, int]]], None]
-"""Told of what was recorded, in the order of the log: each event, and the size of its bytes."""
+Tell: TypeAlias = Callable[[Sequence[Landed]], None]
+"""Told of the appends that were recorded, in the order of the log."""
 
 
 class Tip(msgspec.Struct, frozen=True):
@@ -64,11 +64,11 @@ class Inline(Executor):
 
 
 class Committer:
-    def __init__(self, recorder: ApplicationRecorder, where: str, executor: Executor, landed: Landed) -> None:
+    def __init__(self, recorder: ApplicationRecorder, where: str, executor: Executor, tell: Tell) -> None:
         self._recorder = recorder
         self._where = where
         self._executor = executor
-        self._landed = landed
+        self._tell = tell
         self._tips: OrderedDict[str, Tip] = OrderedDict()
         self._waiting: deque[Batch] = deque()
         self._busy = False
@@ -128,26 +128,26 @@ class Committer:
 
     def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], written: Future[None]) -> None:
         fault = written.exception()
-        landed: list[tuple[Recorded, int]] = []
+        there: list[Landed] = []
         self._busy = False
         if not isinstance(self._executor, Inline):
             self._start(loop)
         for batch in group:
-            results = [self._result(entry, landed) for entry in batch.entries]
+            results = [self._result(entry, there) for entry in batch.entries]
             if batch.done.done():
                 continue  # Who handed it in no longer waits.
             if fault is None:
                 batch.done.set_result(results)
             else:
                 batch.done.set_exception(fault)
-        landed.sort(key=lambda item: item[0].position)
-        self._landed(landed)
+        there.sort(key=_position)
+        self._tell(there)
         if self._waiting:
             loop.call_soon(self._start, loop)
         elif not self._busy:
             self._idle.set()
 
-    def _result(self, entry: Entry, landed: list[tuple[Recorded, int]]) -> Result:
+    def _result(self, entry: Entry, there: list[Landed]) -> Result:
         append, outcome = entry.append, entry.outcome
         tip = self._tips.get(append.run)
         if not isinstance(outcome, Written):
@@ -156,12 +156,15 @@ class Committer:
             return outcome or StoreError(f"store {self._where}: the append of run {append.run} got lost")
         if tip is None or tip.entry is entry or tip.version < append.end:
             self._remember(append.run, Tip(append.end, outcome.encoded.hashes[-1]))
-        events = recorded(append, outcome)
-        landed.extend((event, len(row.state)) for event, row in zip(events, outcome.encoded.rows, strict=True))
-        return events
+        there.append(landed(append, outcome))
+        return there[-1].events
 
     def _remember(self, run: str, tip: Tip) -> None:
         self._tips[run] = tip
         self._tips.move_to_end(run)
         if len(self._tips) > REMEMBERED_RUNS:
             self._tips.popitem(last=False)
+
+
+def _position(landed: Landed) -> int:
+    return landed.events[0].position

@@ -7,10 +7,12 @@ and then, once for all readers, and where the recorder can listen, as soon as th
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
+from redraft.events.appends import Landed
 from redraft.events.envelope import Recorded
 from redraft.events.errors import StoreError
 from redraft.events.recorders import Listen
@@ -28,32 +30,40 @@ class Ring:
     def __init__(self, most_events: int = RING_EVENTS, most_bytes: int = RING_BYTES) -> None:
         self._most_events = most_events
         self._most_bytes = most_bytes
-        self._held: dict[int, tuple[Recorded, int]] = {}
+        self._events: list[Recorded] = []
+        self._pieces: deque[tuple[int, int]] = deque()
         self._bytes = 0
-        self._first = 1
         self._last = 0
 
-    def add(self, event: Recorded, size: int) -> None:
-        """Takes the event that follows; one that leaves a gap starts the ring anew, an older one is passed over."""
-        if event.position <= self._last:
-            return
-        if event.position != self._last + 1:
-            self._held.clear()
-            self._bytes = 0
-            self._first = event.position
-        self._last = event.position
-        self._held[event.position] = (event, size)
-        self._bytes += size
-        while len(self._held) > self._most_events or self._bytes > self._most_bytes:
-            self._bytes -= self._held.pop(self._first)[1]
-            self._first += 1
+    def add(self, events: Sequence[Recorded], size: int) -> None:
+        """Takes events that follow each other, and their size in bytes. A gap before them starts the ring anew.
 
-    def after(self, position: int, most: int) -> tuple[Recorded, ...]:
+        Those that are older than what it has are passed over.
+        """
+        if events[0].position <= self._last:
+            return
+        if events[0].position != self._last + 1:
+            self._events.clear()
+            self._pieces.clear()
+            self._bytes = 0
+        self._events += events
+        self._pieces.append((len(events), size))
+        self._bytes += size
+        self._last = events[-1].position
+        self._trim()
+
+    def after(self, position: int, most: int) -> Sequence[Recorded]:
         """The events that follow a position, or nothing when the first of them is not held."""
-        if position + 1 not in self._held:
-            return ()
-        end = min(position + most, self._last)
-        return tuple(self._held[at][0] for at in range(position + 1, end + 1))
+        start = len(self._events) - (self._last - position)
+        return self._events[start : start + most] if 0 <= start < len(self._events) else ()
+
+    def _trim(self) -> None:
+        surplus = 0
+        while len(self._events) - surplus > self._most_events or self._bytes > self._most_bytes:
+            number, size = self._pieces.popleft()
+            surplus += number
+            self._bytes -= size
+        del self._events[:surplus]
 
 
 class Bell:
@@ -112,12 +122,12 @@ class Tail:
         self._readers = 0
         self._watches: list[asyncio.Task[None]] = []
 
-    def landed(self, events: Sequence[tuple[Recorded, int]]) -> None:
-        """Takes what this process has recorded, in the order of the log, and the size of each event in bytes."""
-        for event, size in events:
-            self._ring.add(event, size)
-        if events:
-            self._moved(events[-1][0].position)
+    def landed(self, appends: Sequence[Landed]) -> None:
+        """Takes what this process has recorded, in the order of the log."""
+        for append in appends:
+            self._ring.add(append.events, append.size)
+        if appends:
+            self._moved(appends[-1].events[-1].position)
 
     async def after(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
         """Batches of what follows a position, up to the end of the log."""
