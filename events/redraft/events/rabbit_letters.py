@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -90,7 +91,11 @@ def event_headers(event: Recorded, workflow: str, follows: int) -> Headers:
 
 def event_key(event: Recorded, workflow: str) -> str:
     """The routing key of an event: its name without the version, and its workflow, in which a dot is %2E."""
-    name = EVENT_NAMES[type(event.data)].rpartition(".")[0]
+    return _event_key(EVENT_NAMES[type(event.data)].rpartition(".")[0], workflow)
+
+
+@lru_cache(maxsize=1024)
+def _event_key(name: str, workflow: str) -> str:
     return f"{name}.{quote(workflow, safe='').replace('.', '%2E')}"[:255]
 
 
@@ -170,7 +175,7 @@ def _common(origin: Origin, name: str, run: str) -> Headers:
     attributes = {
         "specversion": "1.0",
         "id": origin.id,
-        "source": _SOURCE + quote(origin.actor, safe=""),
+        "source": _source(origin.actor),
         "type": name,
         "subject": run,
         "causationid": origin.causation,
@@ -178,6 +183,11 @@ def _common(origin: Origin, name: str, run: str) -> Headers:
         "traceparent": origin.trace,
     }
     return {_CE + attribute: value for attribute, value in attributes.items() if value}
+
+
+@lru_cache(maxsize=1024)
+def _source(actor: str) -> str:
+    return _SOURCE + quote(actor, safe="")
 
 
 def _origin(headers: Mapping[str, object]) -> Origin:

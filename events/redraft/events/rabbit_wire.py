@@ -14,17 +14,12 @@ from typing import Final
 import msgspec
 from aiormq import Channel
 from aiormq.abc import ChannelFrame
-from pamqp.body import ContentBody
-from pamqp.commands import Basic
-from pamqp.header import ContentHeader
 
+from redraft.events.rabbit_frames import publish_frames
 from redraft.events.rabbit_letters import SENT, Headers
 
 _TOGETHER: Final = 1024 * 1024
 """Bytes that are handed over at once, at most, unless one message alone is larger."""
-
-_JSON: Final = "application/json"
-_PERSISTENT: Final = 2
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -110,13 +105,7 @@ class Wire:
 
 
 def _payload(channel: Channel, message: Outgoing, attempt: str) -> bytes:
-    body = message.body
     headers = {**message.headers, SENT: message.sent} if message.sent else message.headers
-    properties = Basic.Properties(content_type=_JSON, delivery_mode=_PERSISTENT, headers=headers, message_id=attempt)
-    frames: list[Basic.Publish | ContentHeader | ContentBody] = [
-        Basic.Publish(exchange=message.exchange, routing_key=message.key, mandatory=True),
-        ContentHeader(properties=properties, body_size=len(body)),
-    ]
-    most = channel.max_content_size
-    frames += [ContentBody(body[start : start + most]) for start in range(0, len(body), most)]
-    return ChannelFrame.marshall(channel.number, frames).payload
+    return publish_frames(
+        channel.number, channel.max_content_size, message.exchange, message.key, message.body, headers, attempt
+    )
