@@ -1,7 +1,7 @@
 """A message as the bytes of its AMQP 0-9-1 frames: method, header, body (specification, sections 2.3.5 and 4.2).
 
 The client's own marshalling asks every value what it is, several times: measured with the fourteen headers of a
-recorded event, 70 microseconds a message against 9 here. A value that is no text and no number is left to it.
+recorded event, 21 microseconds a message against 5 here. A value that is no text and no number is left to it.
 """
 
 from __future__ import annotations
