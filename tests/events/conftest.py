@@ -11,6 +11,7 @@ import pytest
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.recorders import MemoryRecorder, Opened, open_recorder
+from redraft.events.run_keys import MemoryKeys
 from redraft.events.store import EventStore, NewEvent
 
 
@@ -27,7 +28,8 @@ class Log:
 
 def memory_log(folder: Path) -> Log:
     recorder = MemoryRecorder()
-    return Log(lambda: Opened(recorder, "memory:", False, lambda: None))
+    keys = MemoryKeys()
+    return Log(lambda: Opened(recorder, "memory:", False, lambda: None, keys=keys))
 
 
 def sqlite_log(folder: Path) -> Log:

@@ -37,6 +37,7 @@ from redraft.events.domain_events import (
     Parent,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -99,6 +100,8 @@ def events() -> Iterator[DomainEvent]:
     yield RunCancelled("ann", "no longer needed", "key-6")
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
+    yield RunErased("ada")
+    yield RunErased("ada", "she asked for it")
 
 
 def stream() -> Iterator[dict[str, Any]]:

@@ -21,6 +21,7 @@ from redraft.events.commands import (
     ChangeLimits,
     ConfirmStep,
     Critiqued,
+    EraseRun,
     ExpireStep,
     Failed,
     Generated,
@@ -43,6 +44,7 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     FailureKind,
+    RunErased,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -82,6 +84,8 @@ def _first(state: RunState, message: Message, now: datetime, limit: int) -> Doma
     match message:
         case StartRun(_, plan, brief, key, tags):
             return RunStarted(plan, brief, now, key, tags) if state.status == "new" else None
+        case EraseRun(_, by, reason):
+            return RunErased(by, reason) if state.status == "ended" and not state.erased else None
         case RetryStep():
             return _retried(state, message, now)
         case ExpireStep():

@@ -34,6 +34,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -79,6 +80,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return replace(state, status="ended", open={}, frames=())
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return steer(state, event)
+        case RunErased():
+            return replace(state, erased=True)
         case _:
             assert_never(event)
 

@@ -21,6 +21,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -86,6 +87,7 @@ class Material:
                 | RunResumed()
                 | RunCancelled()
                 | RunEnded()
+                | RunErased()
             ):
                 pass
             case _:

@@ -14,7 +14,7 @@ from redraft.actors.material import Material
 from redraft.events.bus import Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import Work
-from redraft.events.domain_events import RunEnded, StepRequested
+from redraft.events.domain_events import RunEnded, RunErased, StepRequested
 from redraft.events.envelope import Origin, Recorded
 
 WINDOW: Final = 64
@@ -105,7 +105,7 @@ class Relay:
                 queue = work_queue(event.data.role, event.data.actor)
                 work = material.command(event.run, event.data, sent, confirmed=confirmed)
                 letters.setdefault(queue, []).append(_letter(event, work))
-            elif isinstance(event.data, RunEnded):
+            elif isinstance(event.data, RunEnded | RunErased):
                 self._materials.pop(event.run, None)
         match list(letters.items()):
             case [(queue, ready)]:

@@ -118,6 +118,7 @@ class RunState(msgspec.Struct, frozen=True):
     cancelled: str | None = None
     advice: tuple[int, ...] = ()
     steered: tuple[str, ...] = ()
+    erased: bool = False
 
 
 def prefix(frame: Frame) -> str:

@@ -11,6 +11,7 @@ from redraft.app.audit_markup import NOTHING, Markup, folding, joined, tag, text
 from redraft.events.content import Draft
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined
 from redraft.events.envelope import Recorded
+from redraft.events.texts import ERASED
 from redraft.projections.diff import Added, Kept, Line, Removed, Skipped, Tally, Word, diff, folded, tally
 from redraft.projections.plain import NAME_LENGTH, counted, plain, score_text
 
@@ -112,7 +113,8 @@ def _version(each: Version, scored: Mapping[int, float], share: int, run: str, *
 
 
 def _origin(each: Version) -> str:
-    words = counted(len(each.made.draft.text.split()), "word")
+    draft = each.made.draft
+    words = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
     place = plain(each.made.path, NAME_LENGTH * 2)
     match each.made:
         case DraftGenerated():
@@ -135,6 +137,8 @@ def _changes(made: Made, share: int) -> Markup:
 
 def _change(before: Draft, after: Draft, share: int, run: str, *, opened: bool) -> Markup:
     """What a refinement changed, to be opened and closed; its rows end when `share` characters are full."""
+    if after.text == ERASED:
+        return tag("p", text("What was changed is erased."), cls="quiet change")
     if before.sha256 == after.sha256:
         return tag("p", text(f"The same text as draft {before.version}."), cls="quiet change")
     left, came, went = share, 0, 0

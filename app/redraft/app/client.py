@@ -17,6 +17,7 @@ from redraft.events.codec import encode_message
 from redraft.events.commands import (
     CancelRun,
     ChangeLimits,
+    EraseRun,
     GuideRun,
     Message,
     PauseRun,
@@ -129,6 +130,10 @@ class Client:
         said = self._new_message_id()
         await self._send(msgspec.structs.replace(message, key=message.key or said), message.by, said)
         return said
+
+    async def erased(self, run: str, reason: str = "", *, by: str) -> None:
+        """Records that the texts of a run were made unreadable; nothing happens when that is recorded already."""
+        await self._send(EraseRun(run, by, reason), by)
 
     async def _send(self, message: Message, by: str, said: str = "") -> None:
         name, body = encode_message(message)

@@ -17,13 +17,14 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
+from redraft.app.encryption import store_of
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.settings import Settings, views_path
 from redraft.events.bus import Bus
 from redraft.events.domain_events import Outcome
 from redraft.events.errors import BusError, NoSuchRun, RedraftError
 from redraft.events.local_bus import LocalBus
-from redraft.events.store import EventStore, open_store
+from redraft.events.store import EventStore
 from redraft.projections.projector import catch_up, follow
 from redraft.projections.runs import RUNS
 from redraft.projections.steps import STEPS
@@ -56,7 +57,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
     Raises StoreError when either cannot be opened.
     """
     async with (
-        open_store(settings.store) as store,
+        store_of(settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
     ):
@@ -84,7 +85,7 @@ async def open_house(
     """
     owned: set[str] = set()
     async with (
-        log or open_store(settings.store) as store,
+        log or store_of(settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
     ):

@@ -24,6 +24,7 @@ from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
 from redraft.app.compose import PROJECTIONS, together
+from redraft.app.encryption import store_of
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.lost_steps import LostSteps
@@ -60,7 +61,7 @@ async def open_bus(settings: Settings, patience: float = PATIENCE) -> AsyncItera
 @asynccontextmanager
 async def open_log_of(settings: Settings) -> AsyncIterator[EventStore]:
     """The store of the settings, opened beside the event loop."""
-    async with await asyncio.to_thread(open_store, settings.store) as store:
+    async with await asyncio.to_thread(store_of, settings) as store:
         yield store
 
 

@@ -19,6 +19,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -70,6 +71,8 @@ class Progress(msgspec.Struct):
             case LoopEnded() | RunEnded():
                 self.open.clear()
                 return sentence if isinstance(event, LoopEnded) else ""
+            case RunErased():
+                return ""
             case LoopClosing() | RunCancelled():
                 self.open.clear()
                 return sentence

@@ -20,6 +20,7 @@ from redraft.events.domain_events import (
     Outcome,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -118,7 +119,15 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                     tuple(publications),
                     usage,
                 )
-            case RunStarted() | IterationStarted() | StepRequested() | StepFailed() | LoopClosing() | LoopEnded():
+            case (
+                RunStarted()
+                | IterationStarted()
+                | StepRequested()
+                | StepFailed()
+                | LoopClosing()
+                | LoopEnded()
+                | RunErased()
+            ):
                 pass
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
                 pass

@@ -28,7 +28,9 @@ class Settings(BaseSettings):
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
     is the largest draft in bytes; `concurrency` is how many requests one actor works on at once; `log` is the form of
-    log lines (`auto`: text on a terminal, JSON otherwise). URLs may hold passwords: `redacted` shows them without.
+    log lines (`auto`: text on a terminal, JSON otherwise). `encrypt` seals the texts of new runs with the key that
+    `encrypt_key` is, in base64, or that stands in `encrypt_key_file`; with the key alone sealed runs can be read.
+    URLs may hold passwords: `redacted` shows them without.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
@@ -42,6 +44,9 @@ class Settings(BaseSettings):
     draft_limit: int = Field(default=MAX_DRAFT_BYTES, ge=1, le=64 * 1024 * 1024)
     concurrency: int = Field(default=64, ge=1, le=10_000)
     log: Literal["auto", "text", "json"] = "auto"
+    encrypt: bool = False
+    encrypt_key: str = Field(default="", repr=False)
+    encrypt_key_file: Path | None = None
 
     @classmethod
     def settings_customise_sources(

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from redraft.events.codec import Stored, decode_event, encode_event
+from redraft.events.codec import Seal, Stored, decode_event, encode_event
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, StoreError
@@ -78,26 +78,27 @@ class Entry(msgspec.Struct, eq=False):
         return self.outcome is not None and not isinstance(self.outcome, Written)
 
 
-def encode(append: Append, previous: str) -> Encoded:
-    """The rows of an append that follows the event with the hash `previous`; raises CodecError."""
+def encode(append: Append, previous: str, seal: Seal | None = None) -> Encoded:
+    """The rows of an append that follows the event with the hash `previous`, sealed if need be; raises CodecError."""
     rows: list[StoredEvent] = []
     hashes: list[str] = []
     last = previous
     for version, event in enumerate(append.events, append.expected_version + 1):
-        stored = _encode_one(append.run, version, last, event)
+        stored = _encode_one(append.run, version, last, event, seal)
         last = stored.hash
         rows.append(StoredEvent(append.run, version, stored.name, stored.state))
         hashes.append(last)
     return Encoded(tuple(rows), tuple(hashes), previous)
 
 
-def _encode_one(run: str, version: int, previous: str, event: NewEvent) -> Stored:
+def _encode_one(run: str, version: int, previous: str, event: NewEvent, seal: Seal | None) -> Stored:
     """The bytes of an event that can be read again; JSON would write NaN as null."""
     try:
-        stored = encode_event(run, version, previous, event.time, event.origin, event.data)
+        stored = encode_event(run, version, previous, event.time, event.origin, event.data, seal)
     except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError) as error:
         raise _unwritable(run, version, event, str(error)) from error
-    if b"null" in stored.state and decode_event(run, version, stored.name, stored.state).data != event.data:
+    opener = None if seal is None else lambda _: seal
+    if b"null" in stored.state and decode_event(run, version, stored.name, stored.state, 0, opener).data != event.data:
         raise _unwritable(run, version, event, "it holds a number that JSON does not have")
     return stored
 

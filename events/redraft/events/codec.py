@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.domain_events import EVENT_NAMES, DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Tampered, UnknownName
+from redraft.events.texts import Place, Text, restored, texts_in, without
 
 T = TypeVar("T")
 Data: TypeAlias = dict[str, object]
@@ -37,7 +38,20 @@ class _Stored(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=Tru
     correlation: str = ""
     trace: str = ""
     repeats: str = ""
+    sealed: str = ""
     hash: str = ""
+
+
+class Seal(Protocol):
+    """What seals the texts of one run's events, and opens them again."""
+
+    def seal(self, version: int, name: str, texts: list[tuple[Place, Text]]) -> str: ...
+
+    def open(self, version: int, name: str, sealed: str) -> list[tuple[Place, Text]]: ...
+
+
+Opener: TypeAlias = Callable[[str], Seal | None]
+"""Gives the seal of a run, None when its key was destroyed; raises Sealed when the key is not here."""
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -59,31 +73,46 @@ _MESSAGE_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in MESSAGE_
 _WORK_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in WORK_NAMES.items()}
 
 
-def encode_event(run: str, version: int, previous: str, time: datetime, origin: Origin, event: DomainEvent) -> Stored:
-    """The bytes of an event, with the hash over its run, version, name and content, and with the hash before it."""
+def encode_event(
+    run: str, version: int, previous: str, time: datetime, origin: Origin, event: DomainEvent, seal: Seal | None = None
+) -> Stored:
+    """The bytes of an event, with the hash over its run, version, name and content, and with the hash before it.
+
+    With a `seal` its texts are encrypted, and the hash is over the encrypted bytes.
+    """
     name = EVENT_NAMES[type(event)]
+    data, sealed = (event, "") if seal is None else _sealed(version, name, event, seal)
     plain = _ENCODER.encode(
         _Stored(
             origin.id,
             time,
             previous,
             origin.actor,
-            event,
+            data,
             origin.causation,
             origin.correlation,
             origin.trace,
             origin.repeats,
+            sealed,
         )
     )
     fingerprint = _fingerprint(run, version, name, plain)
     return Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
 
 
-def decode_event(run: str, version: int, name: str, state: bytes, position: int = 0) -> Recorded:
-    """The event that was stored under this name; raises UnknownName or CodecError."""
+def decode_event(
+    run: str, version: int, name: str, state: bytes, position: int = 0, opener: Opener | None = None
+) -> Recorded:
+    """The event that was stored under this name; raises UnknownName or CodecError.
+
+    Sealed texts are opened with what the `opener` gives (raises Sealed, Tampered). Without one, or when the run was
+    erased, `texts.ERASED` stands in their place.
+    """
     decoder = _EVENT_DECODERS.get(name)
     try:
         stored = decoder.decode(state) if decoder else _upcast(name, state)
+        if stored.sealed and opener is not None and (seal := opener(run)) is not None:
+            stored = _upcast(name, state, seal.open(version, name, stored.sealed))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise CodecError(f"event {version} of run {run} ({name}) cannot be read: {error}") from error
     return Recorded(
@@ -148,10 +177,24 @@ def _fingerprint(run: str, version: int, name: str, plain: bytes) -> str:
     return whole.hexdigest()
 
 
-def _upcast(name: str, state: bytes) -> _Stored[DomainEvent]:
-    """Reads an event of an older version by turning its data, step by step, into that of the current one."""
+def _sealed(version: int, name: str, event: DomainEvent, seal: Seal) -> tuple[Data | DomainEvent, str]:
+    """The data of an event without its texts, and the texts as they are kept; the event itself if it has none."""
+    texts = list(texts_in(event))
+    if not texts:
+        return event, ""
+    return without(msgspec.json.decode(_ENCODER.encode(event)), texts), seal.seal(version, name, texts)
+
+
+def _upcast(name: str, state: bytes, texts: Sequence[tuple[Place, Text]] = ()) -> _Stored[DomainEvent]:
+    """Reads an event of an older version by turning its data, step by step, into that of the current one.
+
+    `texts` are put back into their places first.
+    """
     old = msgspec.json.decode(state, type=_Stored[msgspec.Raw])
-    data: Data = msgspec.json.decode(old.data, type=dict)
+    try:
+        data = restored(msgspec.json.decode(old.data, type=dict), texts)
+    except (LookupError, TypeError) as error:
+        raise msgspec.ValidationError("a sealed text has no place in it") from error
     current = name
     while current not in _EVENT_TYPES:
         if current not in UPCASTS:
@@ -169,5 +212,6 @@ def _upcast(name: str, state: bytes) -> _Stored[DomainEvent]:
         old.correlation,
         old.trace,
         old.repeats,
+        old.sealed,
         old.hash,
     )

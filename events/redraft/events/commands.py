@@ -177,6 +177,14 @@ class ResumeRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     key: str = ""
 
 
+class EraseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The key of a run that has ended was destroyed: record by whom (`by`) and why (`reason`)."""
+
+    run: str
+    by: str
+    reason: str = ""
+
+
 class RetryStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """The timekeeper's word that the wait after this failed attempt is over."""
 
@@ -207,7 +215,7 @@ OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
 SteeringMessage: TypeAlias = GuideRun | ChangeLimits | PauseRun | ResumeRun | CancelRun
 """What people say to a run that goes on."""
 
-Message: TypeAlias = OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | SteeringMessage
+Message: TypeAlias = OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | EraseRun | SteeringMessage
 
 WORK_NAMES: dict[type[Work], str] = {
     Generate: "draft.generate.v1",
@@ -223,6 +231,7 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     Failed: "outcome.failed.v1",
     StartRun: "run.start.v1",
     CancelRun: "run.cancel.v1",
+    EraseRun: "run.erase.v1",
     GuideRun: "run.guide.v1",
     ChangeLimits: "run.limit.v1",
     PauseRun: "run.pause.v1",

@@ -19,6 +19,7 @@ from redraft.events.appends import Append, Entry, Failure, Landed, Written, enco
 from redraft.events.codec import GENESIS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, StoreError
+from redraft.events.keyring import Keyring
 from redraft.events.recorders import ApplicationRecorder
 from redraft.events.writer import commit
 
@@ -36,7 +37,10 @@ Tell: TypeAlias = Callable[[Sequence[Landed]], None]
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """The end of a run as we know it. `hash` is not known while the entry is on its way that finds it out."""
+    """The end of a run as we know it. `hash` is not known while the entry is on its way that finds it out.
+
+    Where texts are sealed, the first entry of a run is encoded by the writer, which waits for the run's key.
+    """
 
     version: int
     hash: str | None
@@ -64,8 +68,17 @@ class Inline(Executor):
 
 
 class Committer:
-    def __init__(self, recorder: ApplicationRecorder, where: str, executor: Executor, tell: Tell) -> None:
+    def __init__(
+        self,
+        recorder: ApplicationRecorder,
+        where: str,
+        executor: Executor,
+        tell: Tell,
+        keyring: Keyring | None = None,
+    ) -> None:
+        """`keyring` is given if there may be something to seal."""
         self._recorder = recorder
+        self._keyring = keyring
         self._where = where
         self._executor = executor
         self._tell = tell
@@ -101,9 +114,10 @@ class Committer:
         if tip is not None and tip.version != append.expected_version:
             return Entry(append)
         entry = Entry(append, after=tip.entry if tip else None)
-        if tip is not None and tip.hash is not None:
+        known, seal = (True, None) if self._keyring is None else self._keyring.held(append.run)
+        if known and tip is not None and tip.hash is not None:
             try:
-                entry.encoded = encode(append, tip.hash)
+                entry.encoded = encode(append, tip.hash, seal)
             except CodecError as error:
                 entry.outcome = error
                 return entry
@@ -120,7 +134,7 @@ class Committer:
             size += group[-1].size
         self._busy = True
         entries = [entry for batch in group for entry in batch.entries]
-        written = self._executor.submit(commit, self._recorder, self._where, entries)
+        written = self._executor.submit(commit, self._recorder, self._where, entries, self._keyring)
         if written.done():
             self._finish(loop, group, written)
         else:

@@ -196,13 +196,20 @@ class RunCancelled(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
 
 
 class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """The one terminal event of a run. `iterations` counts the passes of the outermost loops."""
+    """The one terminal event of a run: only RunErased may follow. `iterations` counts passes of the outermost loops."""
 
     outcome: Outcome
     reason: str
     iterations: int
     draft: DraftRef | None = None
     score: float | None = None
+
+
+class RunErased(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The texts of a run that has ended were made unreadable: its key was destroyed. `by` says who had it done."""
+
+    by: str
+    reason: str = ""
 
 
 Steered: TypeAlias = RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled
@@ -225,6 +232,7 @@ DomainEvent: TypeAlias = (
     | RunResumed
     | RunCancelled
     | RunEnded
+    | RunErased
 )
 
 EVENT_NAMES: dict[type[DomainEvent], str] = {
@@ -244,5 +252,6 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     RunResumed: "run.resumed.v1",
     RunCancelled: "run.cancelled.v1",
     RunEnded: "run.ended.v1",
+    RunErased: "run.erased.v1",
 }
 """The stored name of each event: ours and stable, never a Python path."""

@@ -11,6 +11,7 @@
     │   └── UnknownName         the name of the message or event is not known
     ├── StoreError              the store cannot be reached, read or written
     │   ├── StoreUnusable       the database is not ours, or of a later version
+    │   │   └── Sealed          its texts are encrypted, and the key is not given
     │   ├── LeaseLost           this process is no longer the one that may do it
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
@@ -36,6 +37,7 @@ __all__ = [
     "PermanentError",
     "PlanError",
     "RedraftError",
+    "Sealed",
     "StepError",
     "StoreError",
     "StoreUnusable",
@@ -105,6 +107,10 @@ class StoreUnusable(StoreError):
     """The database is not ours, or of a later version."""
 
     exit_code = 2
+
+
+class Sealed(StoreUnusable):
+    """Texts are encrypted, and the key that they were recorded with is not given."""
 
 
 class Conflict(StoreError):

@@ -19,6 +19,7 @@ from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from redraft.events.postgres_connection import Connections, Database
+from redraft.events.postgres_keys import PostgresKeys
 from redraft.events.postgres_listening import listen
 from redraft.events.postgres_schema import EVENTS, prepare
 from redraft.events.recorders import (
@@ -42,7 +43,8 @@ def open_postgres(url: str) -> Opened:
     schema = prepare(database)
     datastore = Datastore(database, schema)
     listening = partial(listen, database, schema, datastore.connections.serves)
-    return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening)
+    keys = PostgresKeys(database, schema, datastore.connections)
+    return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening, keys)
 
 
 class Datastore(PostgresDatastore):

@@ -29,6 +29,7 @@ from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQLiteConnectionPool, SQLiteDatastore
 
 from redraft.events.errors import InputError
+from redraft.events.run_keys import RunKeys, SqliteKeys
 from redraft.events.sqlite_file import connect, explain, prepare
 
 __all__ = [
@@ -61,7 +62,7 @@ class Opened(msgspec.Struct, frozen=True):
     """A recorder, what it is called in error messages, whether its calls may wait for a disk, and how it is let go.
 
     `listen` is there if the recorder hears of what other processes append: it runs until it is cancelled, and calls
-    what it is given with the end of the log.
+    what it is given with the end of the log. `keys` is where the keys of encrypted runs lie; without it, in memory.
     """
 
     recorder: ApplicationRecorder
@@ -69,6 +70,7 @@ class Opened(msgspec.Struct, frozen=True):
     waits: bool
     release: Callable[[], None]
     listen: Listen | None = None
+    keys: RunKeys | None = None
 
 
 def open_recorder(url: str) -> Opened:
@@ -112,7 +114,7 @@ def _open_sqlite(path: Path) -> Opened:
     datastore = _Datastore(path)
     recorder = SQLiteRecorder(datastore)
     prepare(path, recorder.events_table_name, recorder.create_table_statements)
-    return Opened(recorder, str(path), True, datastore.close)
+    return Opened(recorder, str(path), True, datastore.close, keys=SqliteKeys(path))
 
 
 class _Pool(SQLiteConnectionPool):

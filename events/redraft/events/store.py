@@ -11,11 +11,13 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import ParamSpec, Self, TypeVar
 
-from redraft.events.appends import Append, NewEvent
+from redraft.events.appends import Append, Landed, NewEvent
 from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
+from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
+from redraft.events.keyring import Encryption, Keyring
 from redraft.events.recorders import (
     ApplicationRecorder,
     Opened,
@@ -25,41 +27,55 @@ from redraft.events.recorders import (
     explain,
     open_recorder,
 )
+from redraft.events.run_keys import MemoryKeys
 from redraft.events.tail import Tail
 
 __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
 
 _VERIFIED_AT_ONCE = 500
+_ERASED = EVENT_NAMES[RunErased]
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def open_store(url: str, *, poll: float = 0.25) -> EventStore:
+def open_store(url: str, *, poll: float = 0.25, encryption: Encryption | None = None) -> EventStore:
     """The store that a URL names: `sqlite:///path` (a fourth slash: absolute), `postgresql://…`, or `memory:`.
 
     A missing file is made, with its folder; a database must be there. `poll` is how often, in seconds, the log is
-    looked at for what other processes wrote. Raises InputError for any other URL, StoreUnusable when the file or
+    looked at for what other processes wrote. `encryption` seals the texts of new runs, and opens those that are sealed.
+    Raises InputError for any other URL, StoreUnusable when the file or
     database is not ours, StoreError when it cannot be opened. Waits up to 10 seconds for others that hold it.
     """
-    return EventStore(open_recorder(url), poll=poll)
+    return EventStore(open_recorder(url), poll=poll, encryption=encryption)
 
 
 class EventStore:
     """Events by run, each run a chain of hashes, and all of them in one log.
 
     Every method raises StoreError when the store is closed or cannot be read or written. A StoreError of an append may
-    hide a success: the same append (the same ids and times) may be handed in again, and is recorded once.
+    hide a success: the same append (the same ids and times) may be handed in again, and is recorded once. Reading
+    raises Sealed for a run that is encrypted with a key that is not given; of a run that was erased, `texts.ERASED`
+    stands for every text.
     """
 
-    def __init__(self, opened: Opened, *, poll: float = 0.25, inline: bool = False) -> None:
+    def __init__(
+        self, opened: Opened, *, poll: float = 0.25, inline: bool = False, encryption: Encryption | None = None
+    ) -> None:
         """`inline` writes on the event loop's own thread: quicker where a commit is, but it stalls where it is not."""
         self._recorder = opened.recorder
         self._where = opened.where
         self._release = opened.release
+        self._keyring = Keyring(opened.keys or MemoryKeys(), encryption)
         self._reads: Executor = _thread("redraft-read") if opened.waits else Inline()
         self._writes: Executor = _thread("redraft-write") if opened.waits and not inline else Inline()
         self._tail = Tail(self._read_log, self.head, poll, opened.listen)
-        self._committer = Committer(self._recorder, self._where, self._writes, self._tail.landed)
+        self._committer = Committer(
+            self._recorder,
+            self._where,
+            self._writes,
+            self._tail.landed if encryption is None else self._landed,
+            None if encryption is None else self._keyring,
+        )
         self._closed = False
 
     @property
@@ -113,7 +129,7 @@ class EventStore:
 
         Raises CodecError for an event that cannot be read, UnknownName for one of a later version of Redraft.
         """
-        return await self._in_reader(_read, self._recorder, run, after, upto)
+        return await self._in_reader(self._read, run, after, upto)
 
     async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
         """The events of a run as they are kept: version, name, bytes, and position (0: not known). Raises NoSuchRun."""
@@ -153,6 +169,20 @@ class EventStore:
             raise Tampered(f"event {version + 1} of run {run} is in the log, but cannot be found under its run")
         return version
 
+    async def is_sealed(self, run: str) -> bool:
+        """Whether the store holds a key that the texts of a run are sealed with."""
+        return await self._in_reader(self._keyring.keys.get, run) is not None
+
+    async def destroy_key(self, run: str) -> bool:
+        """Makes the texts of a run unreadable, for ever; False when it has no key (any more).
+
+        What was recorded stays as it is, and is still verified. The run should have ended: nothing that holds a text
+        can be recorded of it from now on.
+        """
+        gone = await self._in_reader(self._keyring.keys.destroy, run)
+        self._forget(run)
+        return gone
+
     async def close(self) -> None:
         """Lets what was handed in be written, ends every tail with a StoreError, and lets go of the files."""
         if self._closed:
@@ -169,7 +199,37 @@ class EventStore:
         await self.close()
 
     async def _read_log(self, position: int, most: int) -> Sequence[Recorded]:
-        return await self._in_reader(_read_log, self._recorder, position, most)
+        events = await self._in_reader(self._read_batch, position, most)
+        if any(event.name == _ERASED for event in events):
+            self._tail.forget()
+        return events
+
+    def _read(self, run: str, after: int, upto: int | None) -> tuple[Recorded, ...]:
+        return tuple(self._decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
+
+    def _read_batch(self, position: int, most: int) -> Sequence[Recorded]:
+        rows = self._recorder.select_notifications(position, most, inclusive_of_start=False)
+        return [self._decode(row) for row in rows]
+
+    def _decode(self, row: StoredEvent) -> Recorded:
+        run, version, position = str(row.originator_id), row.originator_version, getattr(row, "id", 0)
+        if row.topic == _ERASED:
+            self._keyring.drop(run)
+        try:
+            return decode_event(run, version, row.topic, row.state, position, self._keyring.opener)
+        except TypeError as error:
+            raise CodecError(f"event {version} of run {run} cannot be read: it holds no text") from error
+
+    def _landed(self, appends: Sequence[Landed]) -> None:
+        self._tail.landed(appends)
+        for append in appends:
+            if append.events[-1].name == _ERASED:
+                self._forget(append.events[-1].run)
+
+    def _forget(self, run: str) -> None:
+        """Lets go of what is held of a run that was erased."""
+        self._keyring.drop(run)
+        self._tail.forget()
 
     async def _in_reader(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         self._check_open()
@@ -188,27 +248,12 @@ class EventStore:
     def _let_go(self) -> None:
         self._writes.shutdown()
         self._reads.shutdown()
+        self._keyring.keys.close()
         self._release()
 
 
 def _thread(name: str) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix=name)
-
-
-def _read(recorder: ApplicationRecorder, run: str, after: int, upto: int | None) -> tuple[Recorded, ...]:
-    return tuple(_decode(row) for row in recorder.select_events(run, gt=after, lte=upto))
-
-
-def _read_log(recorder: ApplicationRecorder, position: int, most: int) -> Sequence[Recorded]:
-    return [_decode(row) for row in recorder.select_notifications(position, most, inclusive_of_start=False)]
-
-
-def _decode(row: StoredEvent) -> Recorded:
-    run, version, position = str(row.originator_id), row.originator_version, getattr(row, "id", 0)
-    try:
-        return decode_event(run, version, row.topic, row.state, position)
-    except TypeError as error:
-        raise CodecError(f"event {version} of run {run} cannot be read: it holds no text") from error
 
 
 def _verify(recorder: ApplicationRecorder, run: str, version: int, previous: str) -> tuple[int, str] | None:

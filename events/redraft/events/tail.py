@@ -52,6 +52,12 @@ class Ring:
         self._last = events[-1].position
         self._trim()
 
+    def clear(self) -> None:
+        """Lets go of all that is held."""
+        self._events.clear()
+        self._pieces.clear()
+        self._bytes = 0
+
     def after(self, position: int, most: int) -> Sequence[Recorded]:
         """The events that follow a position, or nothing when the first of them is not held."""
         start = len(self._events) - (self._last - position)
@@ -128,6 +134,10 @@ class Tail:
             self._ring.add(append.events, append.size)
         if appends:
             self._moved(appends[-1].events[-1].position)
+
+    def forget(self) -> None:
+        """Lets go of the events that are held in memory; they are read again when they are asked for."""
+        self._ring.clear()
 
     async def after(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
         """Batches of what follows a position, up to the end of the log."""

@@ -8,6 +8,7 @@ from itertools import islice
 from redraft.events.appends import Append, Encoded, Entry, Outcome, Written, encode
 from redraft.events.codec import GENESIS, decode_event
 from redraft.events.errors import CodecError, Conflict, StoreError
+from redraft.events.keyring import Keyring
 from redraft.events.recorders import (
     ApplicationRecorder,
     DataError,
@@ -19,8 +20,8 @@ from redraft.events.recorders import (
 )
 
 
-def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry]) -> None:
-    """Gives every entry its outcome. `where` names the store in errors.
+def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry], keyring: Keyring | None = None) -> None:
+    """Gives every entry its outcome. `where` names the store in errors, `keyring` seals what is to be sealed.
 
     All that are encoded go into one transaction. If one of them cannot be recorded, each is tried by itself, so that
     none fails for its neighbour's sake; if the store fails, each is looked up, for it may be recorded all the same.
@@ -39,43 +40,51 @@ def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry]) 
         fault = error
     for entry in entries:
         if entry.outcome is None:
-            entry.outcome = _by_itself(recorder, where, entry, fault)
+            entry.outcome = _by_itself(recorder, where, entry, fault, keyring)
         entry.after = None
 
 
-def _by_itself(recorder: ApplicationRecorder, where: str, entry: Entry, fault: PersistenceError | None) -> Outcome:
+def _by_itself(
+    recorder: ApplicationRecorder, where: str, entry: Entry, fault: PersistenceError | None, keyring: Keyring | None
+) -> Outcome:
     if entry.after is not None and entry.after.failed:
         before = entry.after.outcome
         return before if type(before) is StoreError else _conflict(entry.append)
     try:
-        return _recorded(recorder, entry.append) if fault is None else _looked_up(recorder, entry.append, fault)
+        if fault is None:
+            return _recorded(recorder, entry.append, keyring)
+        return _looked_up(recorder, entry.append, fault, keyring)
     except PersistenceError as error:
         return StoreError(f"store {where}: {explain(fault or error)}")
-    except CodecError as error:
+    except (CodecError, StoreError) as error:
         return error
 
 
-def _recorded(recorder: ApplicationRecorder, append: Append) -> Written | Conflict:
+def _recorded(recorder: ApplicationRecorder, append: Append, keyring: Keyring | None) -> Written | Conflict:
     """Records one append, unless it is there already."""
-    found = _find(recorder, append)
+    found = _find(recorder, append, keyring)
     if not isinstance(found, Encoded):
         return found
     try:
         return Written(found, tuple(_insert(recorder, found.rows)))
     except IntegrityError:
-        again = _find(recorder, append)
+        again = _find(recorder, append, keyring)
         return _conflict(append) if isinstance(again, Encoded) else again
 
 
-def _looked_up(recorder: ApplicationRecorder, append: Append, fault: PersistenceError) -> Written | Conflict:
+def _looked_up(
+    recorder: ApplicationRecorder, append: Append, fault: PersistenceError, keyring: Keyring | None
+) -> Written | Conflict:
     """What became of an append whose answer was lost; raises the fault when it is not recorded."""
-    found = _find(recorder, append)
+    found = _find(recorder, append, keyring)
     if isinstance(found, Encoded):
         raise fault
     return found
 
 
-def _find(recorder: ApplicationRecorder, append: Append) -> Encoded | Written | Conflict:
+def _find(
+    recorder: ApplicationRecorder, append: Append, keyring: Keyring | None = None
+) -> Encoded | Written | Conflict:
     """What to write if the run ends at the expected version; Written if these very events follow it; else Conflict."""
     expected = append.expected_version
     stored = list(recorder.select_events(append.run, gt=expected - 1, lte=append.end))
@@ -84,7 +93,8 @@ def _find(recorder: ApplicationRecorder, append: Append) -> Encoded | Written | 
         if not stored or stored[0].originator_version != expected:
             return _conflict(append)
         previous = _hash(stored.pop(0))
-    encoded = encode(append, previous)
+    begins = not expected and not stored
+    encoded = encode(append, previous, keyring.sealer(append.run, begins=begins) if keyring else None)
     if not stored:
         return encoded
     # The state holds the event's id and its hash: equal states are the same events, recorded by us.

@@ -24,6 +24,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -33,6 +34,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
+from redraft.events.texts import ERASED
 from redraft.projections.plain import NAME_LENGTH, counted, outcome_text, plain, score_text
 
 CHANGES_SHOWN: Final = 5
@@ -84,7 +86,7 @@ def told(events: Iterable[Recorded]) -> Iterator[Line]:
 def path_of(event: DomainEvent) -> str:
     """The step or the loop that an event is about; empty for the run itself."""
     match event:
-        case RunStarted() | RunEnded() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
+        case RunStarted() | RunEnded() | RunErased() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
@@ -115,7 +117,8 @@ def _sentence(event: DomainEvent, who: str) -> str:
             again = f", try {event.attempt}" if event.attempt > 1 else ""
             return f"{who} was asked to {_task(event)}{again}"
         case DraftGenerated(draft=draft):
-            return f"{who} wrote draft {draft.version}: {counted(len(draft.text.split()), 'word')}"
+            size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
+            return f"{who} wrote draft {draft.version}: {size}"
         case DraftCritiqued():
             return _critiqued(event.critique, event.draft, who)
         case DraftRefined():
@@ -140,11 +143,16 @@ def _sentence(event: DomainEvent, who: str) -> str:
             return f"the run ended as {outcome_text(event.outcome)}: {plain(event.reason)}{kept}"
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return _steered(event)
+        case RunErased(by, reason):
+            why = f" ({plain(reason)})" if reason.strip() else ""
+            return f"{plain(by, NAME_LENGTH)} had the texts of the run erased{why}"
         case _:
             assert_never(event)
 
 
 def _brief(brief: Brief) -> str:
+    if brief.text == ERASED:
+        return " for a brief whose text is erased"
     source = f" from {plain(brief.source, NAME_LENGTH)}" if brief.source.strip() else ""
     return f" for a brief of {counted(len(brief.text), 'character')}{source}"
 
@@ -180,6 +188,8 @@ def _critiqued(critique: Critique, draft: DraftRef, who: str) -> str:
 
 def _refined(event: DraftRefined, who: str) -> str:
     made = f"{who} made draft {event.draft.version} from draft {event.before.version}"
+    if event.draft.text == ERASED:
+        return f"{made}: its text is erased"
     if event.draft.sha256 == event.before.sha256:
         kept = "; ".join(filter(None, map(plain, event.declined[:CHANGES_SHOWN])))
         return f"{made}, with the same text{'; it would not change: ' if kept else ''}{kept}"

@@ -17,6 +17,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -25,6 +26,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
+from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, seconds
@@ -98,6 +100,9 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             values |= {"status": "ended", "outcome": event.outcome, "reason": event.reason, "ended": now}
             values["iterations"] = event.iterations
             return (_scored(recorded.run, event.draft, event.score, values),)
+        case RunErased():
+            gone: Row = {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
+            return (Set("runs", (recorded.run,), values | gone),)
         case RunStarted():
             return (Put("runs", _begun(recorded, event, values)),)
         case RunPaused():

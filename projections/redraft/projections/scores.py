@@ -50,8 +50,8 @@ def goals(events: Iterable[Recorded]) -> tuple[float, ...]:
 
 def kept(events: Sequence[Recorded]) -> int | None:
     """The version of the draft that a run ended with; None while it runs, or without a draft."""
-    last = events[-1].data if events else None
-    return last.draft.version if isinstance(last, RunEnded) and last.draft else None
+    ended = next((event.data for event in reversed(events) if isinstance(event.data, RunEnded)), None)
+    return ended.draft.version if ended and ended.draft else None
 
 
 def _pass_of(path: str) -> str:

@@ -16,6 +16,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -68,6 +69,8 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
         case LoopEnded() | RunEnded():
             left: Row = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
             return (SetAll("steps", run, left, {"status": UNANSWERED}),)
+        case RunErased():
+            return (SetAll("steps", run, {"message": ""}),)
         case RunStarted():
             return (Delete("steps", (run,)),)  # there are none: said, it need not be looked up
         case IterationStarted() | LoopClosing():

@@ -29,6 +29,7 @@ from redraft.events.domain_events import (
     Outcome,
     RunCancelled,
     RunEnded,
+    RunErased,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -209,7 +210,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
         case RunResumed():
             facts.paused = ""
-        case RunGuided() | LimitsChanged() | RunCancelled():
+        case RunGuided() | LimitsChanged() | RunCancelled() | RunErased():
             pass
         case _:
             assert_never(event)

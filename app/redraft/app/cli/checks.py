@@ -14,10 +14,11 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from redraft.app.compose import PROJECTIONS
+from redraft.app.encryption import store_of
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
-from redraft.events.store import EventStore, open_store
+from redraft.events.store import EventStore
 from redraft.projections.plain import counted, plain
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import list_runs
@@ -65,7 +66,7 @@ async def _log(settings: Settings, actors: list[tuple[Role, str]], *, deep: bool
         return [missing]
     found: list[Check] = []
     try:
-        async with open_store(settings.store) as store:
+        async with store_of(settings) as store:
             found += [each async for each in _store(settings, store, actors, deep=deep)]
     except (StoreUnusable, InputError) as error:
         found.append(Check("store", "fail", str(error)))

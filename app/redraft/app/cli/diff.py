@@ -11,6 +11,7 @@ from redraft.app.cli.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.output import out, print_json
 from redraft.app.cli.reading import ask, drafts_of, events_of
 from redraft.events.errors import InputError
+from redraft.events.texts import ERASED
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,6 +45,8 @@ def diff(
         if version not in drafts:
             known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
             raise InputError(f"run {events[0].run} has no draft {version}; {known}")
+    if ERASED in (drafts[a].text, drafts[b].text):
+        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
     lines = folded(compare(drafts[a].text, drafts[b].text))
     if json:
         print_json({"before": drafts[a].ref, "after": drafts[b].ref, "lines": list(lines)})

@@ -60,7 +60,7 @@ class Order:
 
     @property
     def has_ended(self) -> bool:
-        return bool(self.past) and isinstance(self.past[-1].data, RunEnded)
+        return any(isinstance(event.data, RunEnded) for event in self.past[-2:])
 
 
 def new_order(given: Given, outlets: Outlets, limit: int) -> Order:

@@ -69,15 +69,15 @@ def rebuild(
 
 async def _rebuilt(settings: Settings, name: str | None) -> Rebuilt:
     from redraft.app.compose import PROJECTIONS
+    from redraft.app.encryption import store_of
     from redraft.app.settings import views_path
-    from redraft.events.store import open_store
     from redraft.projections.projector import catch_up, rebuild
     from redraft.projections.views import open_views
 
     chosen = [each for each in PROJECTIONS if name in (None, each.name)]
     tables = [table for each in chosen for table in each.tables]
     async with (
-        open_store(settings.store) as store,
+        store_of(settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
     ):
         before: dict[str, tuple[int, str]] | None = None

@@ -13,6 +13,8 @@ from redraft.app.cli import (
     coordinator,
     diff,
     doctor,
+    erase,
+    key,
     log,
     parked,
     plan,
@@ -42,6 +44,8 @@ APP.command("show", epilog=show.EXAMPLE)(show.show)
 APP.command("diff", epilog=diff.EXAMPLE)(diff.diff)
 APP.command("events", epilog=log.EXAMPLE)(log.events)
 APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
+APP.command("erase", epilog=erase.EXAMPLE)(erase.erase)
+APP.add_typer(key.APP, name="key")
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)

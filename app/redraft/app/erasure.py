@@ -1,0 +1,96 @@
+"""Erasing a run: its key is destroyed, that it was is recorded, and the read models let go of its texts."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from redraft.app.compose import House
+from redraft.app.settings import Settings, views_path
+from redraft.events.domain_events import RunEnded, RunErased
+from redraft.events.errors import InputError, StoreError
+from redraft.events.sqlite_file import explain
+from redraft.projections.projector import catch_up
+from redraft.projections.run_list import find_run
+
+RECORDED_SECONDS: Final = 30.0
+"""How long the record of an erasure is waited for."""
+
+_SEALED: Final = b'"sealed":"'
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """A run whose texts cannot be read, who had it erased, when (UTC), and what is left to do, if anything."""
+
+    run: str
+    by: str
+    reason: str
+    time: datetime
+    leftover: str = ""
+
+
+async def erase_run(house: House, settings: Settings, text: str, *, by: str, reason: str) -> Erased:
+    """Destroys the key of the run that `text` names, and records it; what is done already is not done again.
+
+    The key goes first: should this process die in between, the texts are gone, and the next call records it. Raises
+    NoSuchRun, and InputError for a run that goes on, or that was recorded in the clear.
+    """
+    run = (await find_run(house.views, text)).run
+    await _refuse(house, run)
+    await house.store.destroy_key(run)
+    time, told = await _record(house, run, by, reason)
+    await catch_up(house.views, house.store)
+    leftover = await asyncio.to_thread(_compacted, settings)
+    return Erased(run, told.by, told.reason, time, leftover)
+
+
+async def _refuse(house: House, run: str) -> None:
+    """Raises InputError for a run that cannot be erased, saying what to do instead."""
+    events = await house.store.read(run)
+    if not any(isinstance(event.data, RunEnded) for event in events):
+        raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
+    if not any(_SEALED in state for _, _, state, _ in await house.store.raw(run)):
+        raise InputError(
+            f"run {run} was recorded in the clear, and what is recorded is never changed: it cannot be erased. "
+            f"To be rid of it, move all else to a new store: redraft export --without {run} -o FILE, redraft import "
+            "FILE --store …, and delete the old one; set REDRAFT_ENCRYPT=1 for the runs to come"
+        )
+
+
+async def _record(house: House, run: str, by: str, reason: str) -> tuple[datetime, RunErased]:
+    """When the erasure was recorded, and what was, once it is in the log."""
+    start = await house.store.head()
+    for event in await house.store.read(run):
+        if isinstance(event.data, RunErased):
+            return event.time, event.data
+    await house.client.erased(run, reason, by=by)
+    try:
+        async with asyncio.timeout(RECORDED_SECONDS):
+            async for event in house.client.subscribe(start, run=run):
+                if isinstance(event.data, RunErased):
+                    return event.time, event.data
+    except TimeoutError:
+        pass
+    raise StoreError(
+        f"run {run}: its texts can no longer be read, but that is not recorded yet; call redraft erase again"
+    )
+
+
+def _compacted(settings: Settings) -> str:
+    """Rewrites a file of read models, in which deleted texts may still lie; gives a line when that cannot be done."""
+    path = views_path(settings.store)
+    if not isinstance(path, Path):
+        return ""
+    try:
+        with closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except sqlite3.Error as error:
+        return f"parts of its texts may still lie in {path} ({explain(error)}); stop what uses it and delete that file"
+    return ""

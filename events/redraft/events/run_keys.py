@@ -1,0 +1,124 @@
+"""Where the wrapped keys of runs lie: in a table of the store beside the events. A key is no event: it can go.
+
+A run without a key is recorded in the clear, or was erased. The table is made with the first key.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, Protocol
+
+from redraft.events.errors import StoreError
+from redraft.events.sqlite_file import connect, explain, when_free
+
+TABLE: Final = "redraft_keys"
+CREATE: Final = f"CREATE TABLE IF NOT EXISTS {TABLE} (run TEXT NOT NULL PRIMARY KEY, wrapped BLOB NOT NULL)"
+
+
+class RunKeys(Protocol):
+    """Blocking, for any thread. Every method raises StoreError when the store cannot be read or written."""
+
+    def get(self, run: str) -> bytes | None: ...
+
+    def put(self, run: str, wrapped: bytes) -> bytes:
+        """Keeps a key, durably, unless the run has one; gives the one that it has now."""
+        ...
+
+    def destroy(self, run: str) -> bool:
+        """Takes a key away, and what the store can reach of its copies; False when there is none."""
+        ...
+
+    def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
+        """Runs with their keys, in the order of their ids, after this one."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryKeys:
+    """Keys of a store in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+
+    def get(self, run: str) -> bytes | None:
+        return self._kept.get(run)
+
+    def put(self, run: str, wrapped: bytes) -> bytes:
+        return self._kept.setdefault(run, wrapped)
+
+    def destroy(self, run: str) -> bool:
+        return self._kept.pop(run, None) is not None
+
+    def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
+        return [(run, self._kept[run]) for run in sorted(self._kept) if run > after][:most]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class SqliteKeys:
+    """Keys in the store's file, over a connection of its own, which overwrites what it deletes with zeros."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = Lock()
+        self._open: sqlite3.Connection | None = None
+
+    def get(self, run: str) -> bytes | None:
+        found = self._ask(f"SELECT wrapped FROM {TABLE} WHERE run = ?", (run,))  # noqa: S608
+        return bytes(found[0][0]) if found else None
+
+    def put(self, run: str, wrapped: bytes) -> bytes:
+        with self._connection() as connection:
+            connection.execute(CREATE)
+            connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?) ON CONFLICT DO NOTHING", (run, wrapped))  # noqa: S608
+        kept = self.get(run)
+        if kept is None:
+            raise StoreError(f"store {self._path}: the key of run {run} was destroyed")
+        return kept
+
+    def destroy(self, run: str) -> bool:
+        if self.get(run) is None:
+            return False
+        with self._connection() as connection:
+            gone = connection.execute(f"DELETE FROM {TABLE} WHERE run = ?", (run,)).rowcount  # noqa: S608
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else it may stay in the write-ahead log for long
+        return gone > 0
+
+    def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
+        asked = f"SELECT run, wrapped FROM {TABLE} WHERE run > ? ORDER BY run LIMIT ?"  # noqa: S608
+        return [(run, wrapped) for run, wrapped in self._ask(asked, (after, most))]
+
+    def close(self) -> None:
+        with self._lock:
+            opened, self._open = self._open, None
+            if opened is not None:
+                opened.close()
+
+    def _ask(self, statement: str, values: tuple[str | int, ...]) -> list[tuple[Any, ...]]:
+        with self._connection() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone():
+                return []
+            with closing(connection.execute(statement, values)) as cursor:
+                return cursor.fetchall()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                if self._open is None:
+                    self._open = connect(self._path)
+                    when_free(lambda: self._opened().execute("PRAGMA secure_delete=ON"))
+                yield self._open
+            except sqlite3.Error as error:
+                raise StoreError(f"store {self._path}: {explain(error)}") from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._open is None:
+            raise StoreError(f"store {self._path} is closed")
+        return self._open

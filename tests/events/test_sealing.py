@@ -1,0 +1,231 @@
+"""Texts that are encrypted at rest: what is stored, who can read it, and what is left when a run's key is destroyed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import runpy
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from redraft.events.codec import GENESIS, decode_event, encode_event
+from redraft.events.content import Brief, Critique, DraftRef, new_draft
+from redraft.events.domain_events import DomainEvent, DraftCritiqued, DraftGenerated, RunEnded, RunErased, RunStarted
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import Conflict, Sealed, Tampered
+from redraft.events.keyring import Encryption
+from redraft.events.plan import Plan, Step
+from redraft.events.recorders import Opened
+from redraft.events.sealing import Cipher, new_master_key, new_run_key, read_master_key, unwrapped, wrapped
+from redraft.events.store import EventStore, NewEvent
+from redraft.events.texts import ERASED
+
+GOLDEN = runpy.run_path(str(Path(__file__).parents[1] / "golden" / "write.py"))
+EVENTS: list[DomainEvent] = list(GOLDEN["events"]())
+TIME = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SECRETS = ("the brief of Ada", "a draft of hers", "too long by half", "notes.md", "say less")
+ENCRYPTION = Encryption(read_master_key(new_master_key(), "here"))
+
+
+class Log(Protocol):
+    def opened(self) -> Opened: ...
+
+
+def told(run: str) -> list[NewEvent]:
+    draft = new_draft(1, SECRETS[1])
+    events: list[DomainEvent] = [
+        RunStarted(
+            Plan("p", (Step("generator", "g", "g", options={"say": SECRETS[4]}),)),
+            Brief(SECRETS[0], "", SECRETS[3]),
+            TIME,
+        ),
+        DraftGenerated("g", 1, draft),
+        DraftCritiqued("j", 1, draft.ref, Critique(0.5, weaknesses=(SECRETS[2], SECRETS[4]))),
+        RunEnded("accepted", "", 0, draft.ref),
+    ]
+    return [NewEvent(Origin(f"{run}/{n}", "test"), TIME, event) for n, event in enumerate(events)]
+
+
+def sealing(log: Log, encryption: Encryption | None = ENCRYPTION) -> EventStore:
+    return EventStore(log.opened(), poll=0.02, encryption=encryption)
+
+
+async def whole(store: EventStore) -> list[Recorded]:
+    return [event async for batch in store.tail(0, follow=False, limit=3) for event in batch]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+def test_every_event_can_be_sealed_opened_and_read_without_its_texts(event: DomainEvent) -> None:
+    cipher = Cipher("r", new_run_key())
+    stored = encode_event("r", 1, GENESIS, TIME, Origin("i", "a"), event, cipher)
+    assert decode_event("r", 1, stored.name, stored.state, 0, lambda _: cipher).data == event
+    blank = decode_event("r", 1, stored.name, stored.state, 0, lambda _: None).data
+    assert type(blank) is type(event)
+    clear = json.loads(encode_event("r", 1, GENESIS, TIME, Origin("i", "a"), event).state)["data"]
+    assert structure(json.loads(stored.state)["data"]) == structure(clear)
+
+
+def structure(data: object) -> object:
+    """Data with every string that is a sentence, a digest or a file's name left out, and options with all in them."""
+    match data:
+        case dict():
+            return {name: None if name == "options" else structure(each) for name, each in data.items()}
+        case list():
+            return [structure(each) for each in data]
+        case str() if data in WORDS:
+            return data
+        case str():
+            return None
+        case _:
+            return data
+
+
+WORDS = {
+    "accepted", "approved", "cancelled", "critic", "error", "errors", "exhausted", "failed", "generator", "publisher",
+    "refiner", "repeat", "score", "step", "timeout", "parallel",
+}  # fmt: skip
+
+
+async def test_what_is_stored_holds_no_text_and_what_is_read_does(log: Log) -> None:
+    async with sealing(log) as store:
+        recorded = await store.append("a", 0, told("a"))
+        raw = b"".join(state for _, _, state, _ in await store.raw("a"))
+        assert not [secret for secret in SECRETS if secret.encode() in raw]
+        assert new_draft(1, SECRETS[1]).sha256.encode() not in raw
+        assert await store.read("a") == recorded
+        assert await store.verify("a") == 4
+    async with sealing(log) as again:
+        assert await again.read("a") == recorded == tuple(await whole(again))
+
+
+@pytest.mark.parametrize(
+    "other", [None, Encryption(read_master_key(new_master_key(), "here"))], ids=["none", "another"]
+)
+async def test_without_the_key_the_chain_is_verified_and_nothing_is_read(log: Log, other: Encryption | None) -> None:
+    async with sealing(log) as store:
+        await store.append("a", 0, told("a"))
+    async with sealing(log, other) as stranger:
+        assert await stranger.verify("a") == 4
+        with pytest.raises(Sealed, match="REDRAFT_ENCRYPT_KEY"):
+            await stranger.read("a")
+        with pytest.raises(Sealed):
+            await whole(stranger)
+
+
+async def test_a_run_whose_key_is_destroyed_is_verified_and_reads_as_erased(log: Log) -> None:
+    async with sealing(log) as store, sealing(log) as other:
+        await store.append("a", 0, told("a"))
+        kept = await store.append("b", 0, told("b"))
+        assert await other.read("a") == await store.read("a")
+        assert await store.is_sealed("a")
+        assert await store.destroy_key("a")
+        assert not await store.destroy_key("a")
+        await store.append("a", 4, [NewEvent(Origin("x", "test"), TIME, RunErased("ada"))])
+        await whole(other)
+        for asked in (store, other):
+            events = await asked.read("a")
+            assert not [secret for secret in SECRETS if secret in repr(events)]
+            assert isinstance(events[0].data, RunStarted)
+            assert events[0].data.brief.text == ERASED
+            assert events[2].data == DraftCritiqued(
+                "j", 1, DraftRef(1, ERASED), Critique(0.5, weaknesses=(ERASED, ERASED))
+            )
+            assert await asked.verify("a") == 5
+            assert await asked.read("b") == kept
+            assert [event for event in await whole(asked) if event.run == "a"] == list(events)
+
+
+async def test_other_processes_go_on_with_a_sealed_run_and_know_a_repeated_append(log: Log) -> None:
+    events = told("a")
+    async with sealing(log) as one, sealing(log) as two:
+        first = await one.append("a", 0, events[:2])
+        second = await two.append("a", 2, events[2:])
+        assert await two.append("a", 0, events[:2]) == first
+        assert await one.append("a", 2, events[2:]) == second
+        with pytest.raises(Conflict):
+            await two.append("a", 2, told("late")[2:])
+        assert not [secret for secret in SECRETS if secret.encode() in b"".join(raw[2] for raw in await one.raw("a"))]
+
+
+async def test_two_processes_that_begin_a_run_at_once_use_one_key(log: Log) -> None:
+    async with sealing(log) as one, sealing(log) as two:
+        tries = [(one, two)[n % 2].append(f"r{n // 2}", 0, told(f"try {n}")) for n in range(20)]
+        results = await asyncio.gather(*tries, return_exceptions=True)
+        assert sum(isinstance(result, Conflict) for result in results) == 10
+        for n in range(10):
+            assert await one.read(f"r{n}") == await two.read(f"r{n}")
+
+
+async def test_runs_that_began_in_the_clear_go_on_in_the_clear(log: Log) -> None:
+    events = told("a")
+    async with sealing(log, None) as plain:
+        await plain.append("a", 0, events[:2])
+    async with sealing(log) as store, sealing(log, Encryption(ENCRYPTION.master, new_runs=False)) as reading:
+        await store.append("a", 2, events[2:])
+        assert not await store.is_sealed("a")
+        await reading.append("b", 0, told("b"))
+        assert not await store.is_sealed("b")
+        await store.append("c", 0, told("c")[:2])
+        await reading.append("c", 2, told("c")[2:])
+        assert SECRETS[2].encode() not in (await store.raw("c"))[2][2]
+    async with sealing(log, None) as plain:
+        assert len(await plain.read("a")) == len(await plain.read("b")) == 4
+
+
+async def test_appends_of_one_run_that_wait_for_its_key_keep_their_order(log: Log) -> None:
+    events = told("a")
+    async with sealing(log) as store:
+        await asyncio.gather(*(store.append("a", n, [event]) for n, event in enumerate(events)))
+        assert [event.data for event in await store.read("a")] == [event.data for event in events]
+        assert await store.verify("a") == 4
+
+
+def files(folder: Path) -> Iterator[bytes]:
+    yield from (path.read_bytes() for path in folder.iterdir())
+
+
+async def test_a_destroyed_key_is_nowhere_in_the_files_of_the_store(tmp_path: Path) -> None:
+    from redraft.events.store import open_store
+
+    async with open_store(f"sqlite:///{tmp_path}/log.db", encryption=ENCRYPTION) as store:
+        for run in ("a", "b"):
+            await store.append(run, 0, told(run))
+        kept = dict(store._keyring.keys.page("", 10))
+        assert any(kept["a"] in each for each in files(tmp_path))
+        await store.destroy_key("a")
+        assert not any(kept["a"] in each for each in files(tmp_path))
+        assert any(kept["b"] in each for each in files(tmp_path))
+
+
+def test_a_sealed_text_opens_at_its_own_place_alone() -> None:
+    cipher = Cipher("r", new_run_key())
+    sealed = cipher.seal(3, "draft.generated.v1", [(("draft", "text"), "hers")])
+    assert cipher.open(3, "draft.generated.v1", sealed) == [(("draft", "text"), "hers")]
+    opened: list[Callable[[], Any]] = [
+        lambda: cipher.open(4, "draft.generated.v1", sealed),
+        lambda: cipher.open(3, "draft.refined.v1", sealed),
+        lambda: Cipher("r", new_run_key()).open(3, "draft.generated.v1", sealed),
+        lambda: cipher.open(3, "draft.generated.v1", "AAAA" + sealed[4:]),
+        lambda: cipher.open(3, "draft.generated.v1", "no base64"),
+    ]
+    for each in opened:
+        with pytest.raises(Tampered, match="cannot be opened with the run's key"):
+            each()
+
+
+def test_a_wrapped_key_opens_with_its_master_key_alone() -> None:
+    key = new_run_key()
+    kept = wrapped(ENCRYPTION.master, key)
+    assert unwrapped(ENCRYPTION.master, "r", kept) == key
+    for master, given in ((b"x" * 32, kept), (ENCRYPTION.master, b"x" + kept[1:]), (ENCRYPTION.master, b"")):
+        with pytest.raises(Sealed, match="key of run r"):
+            unwrapped(master, "r", given)
+
+
+def test_no_key_is_shown() -> None:
+    assert "master=…" in repr(ENCRYPTION)
+    assert repr(ENCRYPTION.master) not in repr(ENCRYPTION)
