@@ -12,8 +12,8 @@ import structlog
 
 from redraft.actors import Actor
 from redraft.app import Client, Settings, open_house, read_settings
-from redraft.app.compose import together
 from redraft.app.deployment import coordinate, open_client, work
+from redraft.app.together import together
 
 QUEUES = ("generator.write", "critic.judge", "refiner.improve", "publisher.save", "inbox", "parked", "events")
 

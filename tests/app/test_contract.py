@@ -27,6 +27,7 @@ from redraft.events.codec import decode_event, encode_message
 from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.domain_events import EVENT_NAMES, DomainEvent
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.filters import About
 from redraft.events.rabbit_letters import event_headers, letter_headers
 
 DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(contract("0.1.0")))
@@ -66,13 +67,13 @@ def test_headers_of_recorded_events_fit() -> None:
     recorded = list(golden())
     assert {each.name for each in recorded} == set(EVENT_NAMES.values())
     for each in recorded:
-        assert not faults(each.name, "headers", event_headers(each, "article", each.position - 1))
+        assert not faults(each.name, "headers", event_headers(each, About("article", ("spring",)), each.position - 1))
 
 
 def test_everything_that_is_sent_is_described_in_the_contract() -> None:
     event = next(golden())
     described = DOCUMENT["components"]["schemas"]["EventHeaders"]["properties"]
-    assert set(event_headers(event, "article", 1)) <= set(described)
+    assert set(event_headers(event, About("article", ("spring",)), 1)) <= set(described)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,8 @@ def test_everything_that_is_sent_is_described_in_the_contract() -> None:
 )
 def test_headers_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
     event = next(golden())
-    headers = {name: value for name, value in (event_headers(event, "a", 0) | change).items() if value is not None}
+    sent = event_headers(event, About("a"), 0) | change
+    headers = {name: value for name, value in sent.items() if value is not None}
     assert faults(event.name, "headers", headers)
 
 

@@ -18,7 +18,6 @@ from redraft.actors.relay import Relay
 from redraft.actors.worker import Worker
 from redraft.app.cli.crew import crew_of
 from redraft.app.client import Client
-from redraft.app.compose import together
 from redraft.app.health import health_file
 from redraft.app.logs import libraries, new_log
 from redraft.app.lost_steps import LostSteps
@@ -26,6 +25,7 @@ from redraft.app.outlets import Outlets
 from redraft.app.settings import read_settings, redacted
 from redraft.app.sources import read_source
 from redraft.app.targets import actors_for
+from redraft.app.together import together
 from redraft.app.upkeep import kept_up, opened
 from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.domain_events import RunEnded, StepFailed
@@ -72,15 +72,6 @@ def quiet_log():
 @pytest.mark.parametrize("url", ["local:", "amqp://u:p@host/", "amqps://u:p@host:5671/v?cafile=ca.pem"])
 def test_settings_take_every_bus(url: str) -> None:
     assert read_settings(bus=url).bus == url
-
-
-def test_a_draft_that_rabbitmq_would_not_carry_is_refused_where_it_is_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REDRAFT_DRAFT_LIMIT", str(5 * 1024**2))
-    assert read_settings(bus="local:").draft_limit == 5 * 1024**2
-    with pytest.raises(InputError, match=r"'draft_limit' is 5,242,880: through RabbitMQ a draft has at most 4,194,304"):
-        read_settings(bus="amqp://host/")
-    monkeypatch.setenv("REDRAFT_DRAFT_LIMIT", str(4 * 1024**2))
-    assert read_settings(bus="amqp://host/").draft_limit == 4 * 1024**2
 
 
 @pytest.mark.parametrize("url", [f"http://me:{SECRET}@host", f"rabbit:{SECRET}", ""])

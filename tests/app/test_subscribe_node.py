@@ -21,6 +21,7 @@ from tests.events.rabbit_server import URL, new_prefix, rabbit, require_rabbitmq
 
 from redraft.events.codec import decode_event
 from redraft.events.envelope import Recorded
+from redraft.events.filters import About
 from redraft.events.rabbit_bus import RabbitBus
 from redraft.events.rabbit_topology import Names
 
@@ -91,9 +92,9 @@ async def test_it_prints_every_event_once_those_to_come_and_those_that_were(prog
     events = golden()
     async with topic() as (bus, exchange):
         async with following(program, "--exchange", exchange.name) as process:
-            await bus.announce(events[:-1], {"golden-run": "article"})
+            await bus.announce(events[:-1], {"golden-run": About("article")})
             assert await told(process, len(events) - 1) == expected(events[:-1])
-            await bus.announce(events, {"golden-run": "article"})
+            await bus.announce(events, {"golden-run": About("article")})
             assert await told(process, 1) == expected(events[-1:])
         async with following(program, "--exchange", exchange.name, "--from-start") as process:
             assert await told(process, len(events)) == expected(events)
@@ -106,8 +107,8 @@ async def test_it_is_sent_only_what_it_is_bound_to(program: Path) -> None:
         topic() as (bus, exchange),
         following(program, "--exchange", exchange.name, "--bind", "draft.critiqued.article") as process,
     ):
-        await bus.announce(events, {"golden-run": "other"})
-        await bus.announce(events, {"golden-run": "article"})
+        await bus.announce(events, {"golden-run": About("other")})
+        await bus.announce(events, {"golden-run": About("article")})
         assert await told(process, len(wanted)) == expected(wanted)
 
 

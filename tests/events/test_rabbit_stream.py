@@ -16,6 +16,7 @@ from redraft.events.codec import GENESIS, decode_event, encode_event
 from redraft.events.domain_events import DomainEvent, IterationStarted, StepFailed
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import BusError
+from redraft.events.filters import About
 from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
 
 START = datetime(2026, 3, 1, 12, 0, 0, 125001, tzinfo=UTC)
@@ -37,8 +38,8 @@ def _event(position: int) -> Recorded:
     return decode_event(run, version, stored.name, stored.state, position)
 
 
-def workflows(events: Sequence[Recorded]) -> dict[str, str]:
-    return {event.run: "my.article" for event in events}
+def facts(events: Sequence[Recorded]) -> dict[str, About]:
+    return {event.run: About("my.article", ("spring", "v:2")) for event in events}
 
 
 @asynccontextmanager
@@ -48,7 +49,7 @@ async def in_time(prefix: str = "") -> AsyncIterator[RabbitBus]:
 
 
 async def announce(bus: RabbitBus, events: Sequence[Recorded]) -> None:
-    await bus.announce(events, workflows(events))
+    await bus.announce(events, facts(events))
 
 
 async def first(events: AsyncGenerator[Recorded, None], number: int) -> list[Recorded]:
@@ -186,6 +187,7 @@ async def test_anybody_can_subscribe_to_a_kind_of_event_by_the_topic() -> None:
                 "cloudEvents:correlationid": "start",
                 "cloudEvents:time": "2026-03-01T12:00:02.125001Z",
                 "cloudEvents:workflow": "my.article",
+                "cloudEvents:tags": "spring v:2",
                 "cloudEvents:position": 2,
                 "cloudEvents:version": 1,
                 "cloudEvents:hash": event.hash,

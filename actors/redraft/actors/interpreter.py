@@ -115,7 +115,7 @@ def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
         return _closed(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
     if top.exit:
         return _leave(state, top, loop, now, _UNJUDGED)
-    facts = _facts(state, top, now)
+    facts = facts_of(state, top, now)
     if top.due == "nothing" or facts is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged")
@@ -141,12 +141,13 @@ def _leave(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why:
 
 
 def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded:
-    facts = _facts(state, top, now)
+    facts = facts_of(state, top, now)
     met = verdict(loop.until, facts, own_word=True) if facts else None
     return _loop_ended(state, top, met if met and met.outcome == "accepted" else why)
 
 
-def _facts(state: RunState, top: Frame, now: datetime) -> Facts | None:
+def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
+    """What a condition may ask about the current draft; None until its critics have spoken."""
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None

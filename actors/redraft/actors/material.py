@@ -31,6 +31,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError
+from redraft.events.filters import About
 from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
 
 ROUNDS: Final = 20
@@ -40,12 +41,12 @@ ROUNDS: Final = 20
 class Material:
     """The texts and critiques of one run, gathered event by event.
 
-    `version` is that of the last event it has seen, `workflow` the name of the run's plan.
+    `version` is that of the last event it has seen, `facts` are the workflow and tags of the run.
     """
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self.version = 0
-        self.workflow = ""
+        self.facts = About()
         self._steps: dict[str, Step] = {}
         self._brief = Brief("")
         self._drafts: dict[int, Draft] = {}
@@ -64,7 +65,7 @@ class Material:
         data = event.data
         match data:
             case RunStarted():
-                self._brief, self._steps, self.workflow = data.brief, steps_of(data.plan), data.plan.name
+                self._brief, self._steps, self.facts = data.brief, steps_of(data.plan), About(data.plan.name, data.tags)
             case DraftGenerated():
                 self._drafts[data.draft.version] = data.draft
             case DraftRefined():

@@ -11,11 +11,12 @@ import msgspec
 
 from redraft.actors.evolve import fold
 from redraft.actors.material import Material
-from redraft.events.bus import INBOX, Announcer, Bus, Letter, work_queue
+from redraft.events.bus import Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
-from redraft.events.commands import Failed, Work
+from redraft.events.commands import Work
 from redraft.events.domain_events import RunEnded, RunErased, StepRequested
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.filters import About
 
 WINDOW: Final = 64
 """How many batches may be sent and not yet made known."""
@@ -31,10 +32,10 @@ class Log(Protocol):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """Events whose requests are sent, the workflow of each of their runs, and the position in the log they reach."""
+    """Events whose requests are sent, the facts of each of their runs, and the position in the log that they reach."""
 
     events: Sequence[Recorded]
-    workflows: Mapping[str, str]
+    facts: Mapping[str, About]
     position: int
 
 
@@ -65,10 +66,10 @@ class Relay:
             async for batch in self._log.tail(after):
                 events = [event for event in batch if self._owns(event.run)]
                 known = [event for event in events if event.position <= doubtful]
-                workflows = await self._publish(known, sent=2) if known else {}
-                workflows |= await self._publish(events[len(known) :])
+                facts = await self._publish(known, sent=2) if known else {}
+                facts |= await self._publish(events[len(known) :])
                 if passed is not None or self._announcer is not None:
-                    await sent.put(Sent(events, workflows, batch[-1].position))
+                    await sent.put(Sent(events, facts, batch[-1].position))
 
     async def _follow_up(self, sent: asyncio.Queue[Sent], passed: Callable[[int], Awaitable[None]] | None) -> None:
         while True:
@@ -77,8 +78,8 @@ class Relay:
                 ready.append(sent.get_nowait())
             events = [event for each in ready for event in each.events]
             if self._announcer is not None and events:
-                workflows = {run: name for each in ready for run, name in each.workflows.items()}
-                await self._announcer.announce(events, workflows)
+                facts = {run: known for each in ready for run, known in each.facts.items()}
+                await self._announcer.announce(events, facts)
             if passed is not None:
                 await passed(ready[-1].position)
 
@@ -94,17 +95,17 @@ class Relay:
         await self._publish(again, sent, confirmed=confirmed)
         return len(again)
 
-    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> dict[str, str]:
-        """Sends what these events ask for; gives the workflow of each of their runs."""
-        workflows: dict[str, str] = {}
+    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> dict[str, About]:
+        """Sends what these events ask for; gives the workflow and tags of each of their runs."""
+        facts: dict[str, About] = {}
         letters: dict[str, list[Letter]] = {}
         for event in events:
             material = await self._material(event)
-            workflows[event.run] = material.workflow
+            facts[event.run] = material.facts
             if isinstance(event.data, StepRequested):
+                queue = work_queue(event.data.role, event.data.actor)
                 work = material.command(event.run, event.data, sent, confirmed=confirmed)
-                queue, letter = self._addressed(event, event.data, work)
-                letters.setdefault(queue, []).append(letter)
+                letters.setdefault(queue, []).append(_letter(event, work))
             elif isinstance(event.data, RunEnded | RunErased):
                 self._materials.pop(event.run, None)
         match list(letters.items()):
@@ -112,18 +113,7 @@ class Relay:
                 await self._bus.publish(queue, ready)
             case several:
                 await asyncio.gather(*(self._bus.publish(queue, ready) for queue, ready in several))
-        return workflows
-
-    def _addressed(self, event: Recorded, asked: StepRequested, work: Work) -> tuple[str, Letter]:
-        """A request for its actor; of one that the bus would not take, the failure, in its worker's place."""
-        letter = _letter(event, work)
-        size, largest = len(letter.body), self._bus.largest
-        if size <= largest:
-            return work_queue(asked.role, asked.actor), letter
-        fault = f"its request has {size:,} bytes, more than the {largest:,} that the bus takes; make the drafts smaller"
-        name, body = encode_message(Failed(event.run, asked.path, asked.attempt, "invalid", fault, retryable=False))
-        origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
-        return INBOX, Letter(name, body, origin, event.run)
+        return facts
 
     async def _material(self, event: Recorded) -> Material:
         material = self._materials.get(event.run)

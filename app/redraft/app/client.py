@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import overload
 
 import msgspec
+from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.pinning import pinned
 from redraft.actors.workflow import Workflow
+from redraft.app.delivery import Handler, Retry
+from redraft.app.feed import StoreFeed
 from redraft.app.result import Result, result_of
+from redraft.app.subscriber import Subscriber
 from redraft.events.bus import INBOX, Bus, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
@@ -27,10 +32,10 @@ from redraft.events.commands import (
 )
 from redraft.events.conditions import Condition
 from redraft.events.content import Brief, checked
-from redraft.events.domain_events import Outcome, RunEnded, RunStarted
+from redraft.events.domain_events import Outcome, RunEnded
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import InputError, NoSuchRun
-from redraft.events.filters import About, about
+from redraft.events.filters import About, EventFilter, about, event_filter
 from redraft.events.plan import Plan
 from redraft.events.store import EventStore
 from redraft.events.tags import checked_tags
@@ -45,19 +50,28 @@ class _Waiting:
 
 
 class Client:
-    """Speaks to a deployment: sends to its inbox, reads from its log. Made by `redraft.app.compose`."""
+    """Speaks to a deployment: sends to its inbox, reads from its log. Made by `redraft.app.compose`.
+
+    One without a `store` has the broker alone: it submits, cancels and subscribes, and waits by subscribing.
+    """
 
     def __init__(
         self,
-        store: EventStore,
+        store: EventStore | None,
         bus: Bus,
         adopt: Callable[[str, bool], Awaitable[None]],
         let_go: Callable[[str, Outcome], None],
         new_run_id: Callable[[], str],
         new_message_id: Callable[[], str],
         limit: int,
+        subscriber: Subscriber | None = None,
     ) -> None:
+        if subscriber is None and store is not None:
+            subscriber = Subscriber(StoreFeed(store))
+        if subscriber is None:
+            raise ValueError("a client reads from a store or by a subscriber")
         self._store = store
+        self._subscriber = subscriber
         self._bus = bus
         self._adopt = adopt
         self._let_go = let_go
@@ -80,29 +94,18 @@ class Client:
 
         The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
-        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none
-        and for a key that was used for another brief or workflow.
+        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none.
         """
         chosen = checked_tags(tags)
         plan = pinned(workflow.plan, workflow.actors.values()) if isinstance(workflow, Workflow) else workflow
         asked = Brief(brief) if isinstance(brief, str) else brief
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
         run = f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
-        if key:
-            await self._require_same(run, plan, asked, key)
-        else:
-            self._fresh.add(run)
         await self._adopt(run, bool(key))
+        if not key:
+            self._fresh.add(run)
         await self._send(StartRun(run, plan, asked, key, chosen), by)
         return run
-
-    async def _require_same(self, run: str, plan: Plan, brief: Brief, key: str) -> None:
-        """Raises InputError when the run of this key is recorded and has another brief or workflow."""
-        for event in await self._store.read(run, upto=1):
-            begun = event.data
-            if isinstance(begun, RunStarted) and (begun.plan.name, begun.brief.text) != (plan.name, brief.text):
-                what = "brief" if begun.brief.text != brief.text else f"workflow, {begun.plan.name}"
-                raise InputError(f"key {key!r} was used for another {what}: run {run}; give another key")
 
     async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
         """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""
@@ -151,8 +154,37 @@ class Client:
         origin = Origin(said or self._new_message_id(), by, "", message.run)
         await self._bus.publish(INBOX, [Letter(name, body, origin, message.run)])
 
-    async def wait(self, run: str) -> Result:
-        """The result of a run, once it has ended. Raises NoSuchRun when the log has lost it meanwhile."""
+    @overload
+    async def wait(self, run: str) -> Result: ...
+
+    @overload
+    async def wait(self, run: str, until: str) -> Recorded: ...
+
+    async def wait(self, run: str, until: str = "") -> Result | Recorded:
+        """The result of a run, once it has ended; with `until`, the first event by which something has come about.
+
+        `until` is an event type (`draft.published`), a condition that holds for a judged draft (`score >= 0.8`), or
+        `end`, for the event that ends the run. What happened already counts. Waits for ever: put a deadline around it.
+        Raises NeverHappened when the run ends without it, InputError when the text cannot be understood, NoSuchRun when
+        the log has lost the run meanwhile.
+        """
+        if until:
+            return await self._subscriber.wait(run, until)
+        result = result_of(await self._subscriber.story(run)) if self._store is None else await self._result_of(run)
+        if result is None:
+            raise NoSuchRun(run)
+        return result
+
+    async def wait_for(self, position: int) -> int:
+        """Returns once the read models (`redraft list`, `redraft.projections`) count every event up to this position.
+
+        So whoever has seen an event reads what came of it: `position` is that of an event. Gives the position reached,
+        which may be a later one. Waits for ever when nobody projects: put a deadline around it. Raises InputError for a
+        client that has the broker alone.
+        """
+        return await self._subscriber.wait_for(position)
+
+    async def _result_of(self, run: str) -> Result | None:
         waiting = self._waiting.get(run)
         if waiting is None:
             waiting = self._waiting[run] = _Waiting(asyncio.get_running_loop().create_future(), [])
@@ -160,18 +192,15 @@ class Client:
                 self._end(run)
         await asyncio.shield(waiting.ended)
         story = waiting.story
-        result = result_of(story) if story and story[0].version == 1 else await self.result(run)
-        if result is None:
-            raise NoSuchRun(run)
-        return result
+        return result_of(story) if story and story[0].version == 1 else await self.result(run)
 
     async def result(self, run: str) -> Result | None:
         """The result of a run that has ended; None while it goes on, or before its start is recorded."""
-        return result_of(await self._store.read(run))
+        return result_of(await self._log.read(run))
 
     async def notice(self, after: int) -> None:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
-        async for batch in self._store.tail(after):
+        async for batch in self._log.tail(after):
             for event in batch:
                 if waiting := self._waiting.get(event.run):
                     waiting.story.append(event)
@@ -186,19 +215,74 @@ class Client:
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""
-        events = await self._store.read(run, upto)
+        events = await self._log.read(run, upto)
         if not events:
             raise NoSuchRun(run)
         return events
 
     async def about(self, run: str) -> About:
         """What a run is, for a filter of events; nothing for one that is not known."""
-        first = await self._store.read(run, upto=1)
+        first = await self._log.read(run, upto=1)
         return (first and about(first[0])) or About()
 
-    async def subscribe(self, after: int = 0, *, run: str = "", follow: bool = True) -> AsyncIterator[Recorded]:
-        """Every event after this position, in log order, as it is recorded; with `run`, those of one run."""
-        async for batch in self._store.tail(after, follow=follow):
-            for event in batch:
-                if not run or event.run == run:
-                    yield event
+    def subscribe(
+        self,
+        after: int = 0,
+        *,
+        types: Iterable[str] = (),
+        run: str = "",
+        workflow: str = "",
+        tags: Iterable[str] = (),
+        follow: bool = True,
+        name: str = "",
+    ) -> AsyncGenerator[Recorded, None]:
+        """The events after this position of the log, once and in order: what was recorded, then what comes.
+
+        Only those of one of these `types` (`draft.critiqued`), of this `run`, of runs of this `workflow`, of runs that
+        have one of these `tags`. `follow=False` ends where the log does now; a client that has the broker alone cannot
+        tell that. However slow the reader is, it holds a bounded number of events. Close it when you leave it early
+        (`contextlib.aclosing`).
+
+        With a `name` the position is kept beside the store: the next who subscribes by this name, in whichever process,
+        goes on there, and `after` is only where a new name begins. An event counts as done when the next is asked for;
+        after a crash the last ones come again. One process has a name at a time, others wait until it leaves.
+
+        Raises InputError for an unknown type, or what this client cannot do; StoreError or BusError when the events
+        cannot be read (subscribe again after the last that you saw), LeaseLost when somebody moved the name; BusError
+        when events after the position are not kept by the broker any more.
+        """
+        wanted = _wanted(types, run, workflow, tags)
+        return self._subscriber.subscribe(after, wanted, follow=follow, name=name)
+
+    async def deliver(
+        self,
+        name: str,
+        handler: Handler,
+        after: int = 0,
+        *,
+        types: Iterable[str] = (),
+        run: str = "",
+        workflow: str = "",
+        tags: Iterable[str] = (),
+        retry: Retry | None = None,
+        log: FilteringBoundLogger | None = None,
+    ) -> None:
+        """Calls the handler with each event that the name has not had, in order, one at a time, until cancelled.
+
+        A handler that raises is called again, after a second, then two, then four (`retry`); after the last attempt the
+        event is parked for this name (`redraft subscriptions parked`), and the others go on. It may raise DeliveryError
+        to say more. A new name begins `after` this position; the rest is as for `subscribe` with a name.
+        """
+        wanted = _wanted(types, run, workflow, tags)
+        await self._subscriber.deliver(name, handler, after, wanted, retry=retry, log=log)
+
+    @property
+    def _log(self) -> EventStore:
+        if self._store is None:
+            raise InputError("this client has the broker alone: open one that reads the store, or subscribe")
+        return self._store
+
+
+def _wanted(types: Iterable[str], run: str, workflow: str, tags: Iterable[str]) -> EventFilter:
+    runs, workflows = [run] if run else [], [workflow] if workflow else []
+    return event_filter(types=types, runs=runs, workflows=workflows, tags=tags)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, TypeAlias
 
 from redraft.actors.coordinator import Coordinator
@@ -18,13 +18,17 @@ from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
 from redraft.app.encryption import store_of
+from redraft.app.feed import StoreFeed
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.settings import Settings, views_path
+from redraft.app.subscriber import Subscriber
+from redraft.app.together import together
 from redraft.events.bus import Bus
 from redraft.events.domain_events import Outcome
-from redraft.events.errors import BusError, NoSuchRun, RedraftError
+from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.local_bus import LocalBus
 from redraft.events.store import EventStore
+from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import catch_up, follow
 from redraft.projections.runs import RUNS
 from redraft.projections.steps import STEPS
@@ -62,7 +66,13 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
         LocalBus() as bus,
     ):
         await catch_up(views, store)
-        yield House(_client(settings, store, bus, _looking_only, _forget), store, bus, views, lambda: None)
+
+        async def caught_up(position: int) -> int:
+            await catch_up(views, store)
+            return await views.wait_for(position)
+
+        client = _client(settings, store, bus, _looking_only, _forget, caught_up)
+        yield House(client, store, bus, views, lambda: None)
 
 
 @asynccontextmanager
@@ -109,7 +119,7 @@ async def open_house(
             if outcome in STOPPED:
                 worker.call_off(run)
 
-        client = _client(settings, store, bus, adopt, let_go)
+        client = _client(settings, store, bus, adopt, let_go, views.wait_for)
         worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
         relay = Relay(store, bus, owned.__contains__)
         agenda = StepsAgenda(views, owned)
@@ -137,25 +147,12 @@ async def _looking_only(run: str, known: bool) -> None:
 
 
 def _client(
-    settings: Settings, store: EventStore, bus: LocalBus, adopt: Adopt, let_go: Callable[[str, Outcome], None]
+    settings: Settings,
+    store: EventStore,
+    bus: LocalBus,
+    adopt: Adopt,
+    let_go: Callable[[str, Outcome], None],
+    caught_up: Callable[[int], Awaitable[int]],
 ) -> Client:
-    return Client(store, bus, adopt, let_go, new_run_id, new_message_id, settings.draft_limit)
-
-
-@asynccontextmanager
-async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
-    """Runs the parts beside the block and stops them after it; the first error of a part ends the block."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(part) for part in parts]
-            yield tasks
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as errors:
-        raise _first(errors) from None
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Of several errors the one that people can act on."""
-    plain = [_first(each) if isinstance(each, BaseExceptionGroup) else each for each in errors.exceptions]
-    return next((each for each in plain if isinstance(each, RedraftError)), plain[0])
+    subscriber = Subscriber(StoreFeed(store), partial(open_subscriptions, settings.store), caught_up)
+    return Client(store, bus, adopt, let_go, new_run_id, new_message_id, settings.draft_limit, subscriber)

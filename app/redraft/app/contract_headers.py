@@ -45,6 +45,7 @@ _RECORDED: Final[Mapping[str, Schema]] = {
 }
 _SOMETIMES: Final[Mapping[str, Schema]] = {
     "workflow": {"type": "string", "description": "The name of the run's workflow."},
+    "tags": {"type": "string", "description": "The run's tags, with a blank between them."},
     "follows": {
         **_PLACE,
         "description": "The position of the event announced before it, when both were announced together.",

@@ -23,18 +23,22 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
-from redraft.app.compose import PROJECTIONS, together
+from redraft.app.compose import PROJECTIONS
 from redraft.app.encryption import store_of
+from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration
 from redraft.app.settings import LOCAL, Settings, views_path
+from redraft.app.subscriber import Subscriber
+from redraft.app.together import together
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.errors import InputError
 from redraft.events.relay_lease import open_lease
-from redraft.events.store import EventStore, open_store
+from redraft.events.store import EventStore
+from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import follow
 from redraft.projections.views import Views, open_views
 
@@ -84,15 +88,29 @@ def require_broker(settings: Settings) -> None:
 
 @asynccontextmanager
 async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterator[Client]:
-    """A client of a deployment: it submits to the bus and, if it `reads`, waits for what the log says.
+    """A client of a deployment: it submits to the bus and, if it `reads`, learns from the store what came of it.
 
-    Raises BusError, StoreError, InputError.
+    One that does not needs no store: it subscribes to the stream of events on the broker. Raises BusError, StoreError,
+    InputError.
     """
-    log = open_log_of(settings) if reads else open_store("memory:")
-    async with log as store, open_bus(settings) as bus:
-        client = Client(store, bus, _nothing, _forget, new_run_id, new_message_id, settings.draft_limit)
-        async with together([client.notice(await store.head())]):
-            yield client
+    ids = new_run_id, new_message_id
+    async with open_bus(settings) as bus:
+        if not reads:
+            by_broker = Subscriber(BrokerFeed(bus))
+            yield Client(None, bus, _nothing, _forget, *ids, settings.draft_limit, by_broker)
+            return
+        async with open_log_of(settings) as store:
+            names, caught_up = partial(open_subscriptions, settings.store), partial(_caught_up, settings)
+            by_store = Subscriber(StoreFeed(store), names, caught_up)
+            client = Client(store, bus, _nothing, _forget, *ids, settings.draft_limit, by_store)
+            async with together([client.notice(await store.head())]):
+                yield client
+
+
+async def _caught_up(settings: Settings, position: int) -> int:
+    """Waits until a coordinator has projected the events up to this position."""
+    async with await open_views(views_path(settings.store), PROJECTIONS) as views:
+        return await views.wait_for(position)
 
 
 async def coordinate(
@@ -106,7 +124,6 @@ async def coordinate(
 ) -> None:
     """Decides, relays, keeps time and projects for every run, until `drain` is set. Several may do so at once.
 
-    What was taken from the inbox by then is recorded and acknowledged first, or given back where that fails.
     One of them relays at a time; another takes over by itself. `ready` is called when the inbox is about to be served.
     Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
     """
@@ -123,16 +140,10 @@ async def coordinate(
             await store.head()
 
         async with health_file(health, ping, log):
-
-            async def again(run: str, path: str, sent: int) -> None:
-                await relay.resend(run, path, sent=sent, confirmed=True)
-
-            relay = Relay(store, bus, _everyones)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit)
-            parts = _parts(settings, coordinator, store, views, bus, survey, log)
-            async with _drained(coordinator, drain):
-                ready()
-                await all_kept_up(parts, log)
+            ready()
+            parts = _parts(settings, store, views, bus, survey, log)
+            async with together([all_kept_up(parts, log)]) as tasks:
+                await _either(tasks[0], drain)
 
 
 async def work(
@@ -162,11 +173,14 @@ async def work(
             )
 
         worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
-        async with _drained(worker, drain):
+        draining = asyncio.create_task(_drain(worker, drain))
+        try:
             ready()
             heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
             async with together([kept_up("worker", worker.run, log), heeding]) as tasks:
                 await asyncio.wait({tasks[0]})
+        finally:
+            draining.cancel()
 
 
 async def _heeded(worker: Worker, bus: RabbitBus) -> None:
@@ -188,16 +202,20 @@ async def rebuild_broker(settings: Settings) -> int:
 
 def _parts(
     settings: Settings,
-    coordinator: Coordinator,
     store: EventStore,
     views: Views,
     bus: RabbitBus,
     survey: Survey,
     log: FilteringBoundLogger,
 ) -> dict[str, Part]:
+    relay = Relay(store, bus, _everyones)
     lost = LostSteps(store, bus, new_message_id, log)
+
+    async def again(run: str, path: str, sent: int) -> None:
+        await relay.resend(run, path, sent=sent, confirmed=True)
+
     return {
-        "coordinator": coordinator.run,
+        "coordinator": Coordinator(store, bus, _now, again, settings.draft_limit).run,
         "relay": partial(_relayed, settings, store, bus, lost, survey, log),
         "timekeeper": Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id).run,
         "projector": partial(follow, views, store),
@@ -237,20 +255,21 @@ async def _going_on(store: EventStore) -> list[str]:
     return list(runs)
 
 
-@asynccontextmanager
-async def _drained(part: Coordinator | Worker, drain: asyncio.Event | None) -> AsyncIterator[None]:
-    """Drains the part when the event is set, if it is within the block."""
-
-    async def drained() -> None:
-        if drain is not None:
-            await drain.wait()
-            part.drain()
-
-    draining = asyncio.create_task(drained())
+async def _either(task: asyncio.Task[None], event: asyncio.Event | None) -> None:
+    """Returns when the task has ended or the event is set."""
+    if event is None:
+        await asyncio.wait({task})
+        return
+    waiting = asyncio.create_task(event.wait())
     try:
-        yield
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        draining.cancel()
+        waiting.cancel()
+
+
+async def _drain(worker: Worker, drain: asyncio.Event) -> None:
+    await drain.wait()
+    worker.drain()
 
 
 async def _nothing(run: str, known: bool) -> None:

@@ -68,6 +68,16 @@ def new_log(stream: TextIO, form: Form, process: str, prefix: str = "") -> Filte
     return cast("FilteringBoundLogger", log.bind() if text else log.bind(process=process))
 
 
+def library_log() -> FilteringBoundLogger:
+    """A log for programs that use Redraft: through Python's own `logging`, as the logger `redraft`."""
+    log = structlog.wrap_logger(
+        logging.getLogger("redraft"),
+        processors=[_without_secrets, structlog.processors.KeyValueRenderer(key_order=["event"])],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    )
+    return cast("FilteringBoundLogger", log.bind())
+
+
 @contextmanager
 def libraries(log: FilteringBoundLogger | None = None) -> Iterator[None]:
     """What libraries log goes into this log while the block lasts, from warnings up; nowhere without one."""

@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from redraft.events.bus import Announcer
 from redraft.events.domain_events import RunEnded, RunStarted
 from redraft.events.envelope import Recorded
+from redraft.events.filters import About
 
 
 class Narration:
@@ -18,8 +19,8 @@ class Narration:
         self._announcer = announcer
         self._log = log
 
-    async def announce(self, events: Sequence[Recorded], workflows: Mapping[str, str]) -> None:
-        await self._announcer.announce(events, workflows)
+    async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+        await self._announcer.announce(events, facts)
         for event in events:
             match event.data:
                 case RunStarted(plan=plan):

@@ -7,6 +7,7 @@
     │   ├── ContentError        a brief or draft is empty, too large, or not text
     │   └── ActorError          a function cannot serve as an actor, or an actor is not known
     ├── NoSuchRun               no run has this id
+    ├── NeverHappened           a run ended before what was waited for
     ├── CodecError              bytes cannot be read as a message or an event
     │   └── UnknownName         the name of the message or event is not known
     ├── StoreError              the store cannot be reached, read or written
@@ -16,7 +17,7 @@
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
-    │   └── TooLarge            a letter is larger than the bus takes
+    ├── DeliveryError           raised by a subscriber's handler: whether and when it is to be tried again
     └── StepError               raised by a worker: the step failed, and may be tried again
         └── PermanentError      raised by a worker: trying again would not help
 
@@ -32,8 +33,10 @@ __all__ = [
     "ConditionError",
     "Conflict",
     "ContentError",
+    "DeliveryError",
     "InputError",
     "LeaseLost",
+    "NeverHappened",
     "NoSuchRun",
     "PermanentError",
     "PlanError",
@@ -43,7 +46,6 @@ __all__ = [
     "StoreError",
     "StoreUnusable",
     "Tampered",
-    "TooLarge",
     "UnknownName",
 ]
 
@@ -89,6 +91,12 @@ class NoSuchRun(RedraftError):
     def __init__(self, run: str) -> None:
         super().__init__(f"no run {run!r}; `redraft list` shows the runs that there are")
         self.run = run
+
+
+class NeverHappened(RedraftError):
+    """A run ended before what was waited for had happened in it."""
+
+    exit_code = 3
 
 
 class CodecError(RedraftError):
@@ -140,10 +148,17 @@ class BusError(RedraftError):
     exit_code = 5
 
 
-class TooLarge(BusError):
-    """A letter is larger than the bus takes; to send it again would not help."""
+class DeliveryError(RedraftError):
+    """Raised by a subscriber's handler that could not take an event.
 
-    exit_code = 2
+    `retry_after` is how many seconds to wait at least before it is tried again; None leaves that to the subscription.
+    A `permanent` failure is not tried again: the event is parked.
+    """
+
+    def __init__(self, message: str, *, retry_after: float | None = None, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        self.permanent = permanent
 
 
 class StepError(RedraftError):

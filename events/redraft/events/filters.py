@@ -47,6 +47,10 @@ class EventFilter(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.workflows or self.tags)
 
 
+EVERYTHING: Final = EventFilter()
+"""What leaves out no event."""
+
+
 def event_filter(
     *,
     types: Iterable[str] = (),

@@ -18,7 +18,7 @@ from redraft.events.errors import LeaseLost
 from redraft.events.postgres_connection import Database
 from redraft.events.postgres_schema import APPLICATION, RELAY, prepare
 
-_HOLD: Final = """
+HOLD: Final = """
     SELECT set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '1', false),
            set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '6000', false)
 """
@@ -51,7 +51,7 @@ class AdvisoryLease:
             self._schema = await asyncio.to_thread(prepare, self._database)
         try:
             self._session = await self._database.connect_async()
-            await self._session.execute(_HOLD)
+            await self._session.execute(HOLD)
             while not await self._lock(self._session):  # noqa: ASYNC110  the server has nobody else to ask
                 await asyncio.sleep(self._retry)
             row = await self._ask(self._session, "UPDATE {} SET epoch = epoch + 1 RETURNING epoch, position")

@@ -15,9 +15,10 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 from uuid import uuid4
 
-from redraft.events.bus import DELIVERY_LIMIT, LARGEST_LETTER, Consumer, Letter, Parked, require_size
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Letter, Parked
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
+from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_consumer import Held, RabbitConsumer
 from redraft.events.rabbit_letters import letter_headers
@@ -91,7 +92,6 @@ class RabbitBus:
 
         Raises InputError for a name that no queue of letters can have.
         """
-        require_size(queue, letters, LARGEST_LETTER)
         key = self._names.key(queue)
         exchange = self._names.commands
         place = Place(queue, lambda: self._places.queue(queue))
@@ -103,10 +103,6 @@ class RabbitBus:
                 ready, rest = rest[:number], rest[number:]
                 messages = [Outgoing(exchange, key, letter.body, letter_headers(letter)) for letter in ready]
                 await self._publisher.send(place, messages)
-
-    @property
-    def largest(self) -> int:
-        return LARGEST_LETTER
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
@@ -138,20 +134,20 @@ class RabbitBus:
         async with self._life.during():
             return await self._parking.discard(parked_id)
 
-    async def announce(self, events: Sequence[Recorded], workflows: Mapping[str, str]) -> None:
+    async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         """Publishes recorded events, given in log order, to the topic and stream `redraft.events`. See `Announcer`."""
         async with self._life.during():
-            await announce(self._announcer, self._places, self._names, events, workflows)
+            await announce(self._announcer, self._places, self._names, events, facts)
 
-    def subscribe_stream(self, after: int = 0) -> AsyncGenerator[Recorded, None]:
+    def subscribe_stream(self, after: int = 0, wanted: EventFilter = EVERYTHING) -> AsyncGenerator[Recorded, None]:
         """Recorded events after this position of the log, once and in order: those that are kept, then those to come.
 
-        For those who have RabbitMQ alone; close it when you are done (`contextlib.aclosing`). Raises BusError when
-        events after the position are not kept any more, or the server cannot be used; CodecError for an event that this
-        release cannot read.
+        Only those that are `wanted`. For those who have RabbitMQ alone; close it when you are done
+        (`contextlib.aclosing`). Raises BusError when events after the position are not kept any more, or the server
+        cannot be used; CodecError for an event that this release cannot read.
         """
         self._life.require_open()
-        return self._stream.read(after)
+        return self._stream.read(after, wanted)
 
     def cancellations(self) -> AsyncGenerator[str, None]:
         """The ids of runs that people cancel from now on, for those who work on them; close it when you are done."""

@@ -15,6 +15,7 @@ What is empty is left out. A recorded event (`redraft.events`) has also:
 
     time           when it was recorded, RFC 3339
     workflow       the name of its workflow
+    tags           those of its run, with a blank between them
     position       its place in the log, from 1: growing, though not always by one
     follows        the position of the event announced before it, when both were announced together
     version        its place in its run, from 1
@@ -47,6 +48,7 @@ from redraft.events.codec import decode_event
 from redraft.events.domain_events import EVENT_NAMES
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError
+from redraft.events.filters import About, EventFilter, fits
 
 Headers: TypeAlias = FieldTable
 
@@ -69,7 +71,7 @@ def read_letter(message: DeliveredMessage) -> Letter:
     return Letter(_text(headers, "type"), message.body, _origin(headers), _text(headers, "subject"))
 
 
-def event_headers(event: Recorded, workflow: str, follows: int) -> Headers:
+def event_headers(event: Recorded, facts: About, follows: int) -> Headers:
     """`follows` is the position of the event before it, 0 when it is not known."""
     origin = Origin(event.id, event.actor, event.causation, event.correlation, event.trace)
     headers = _common(origin, EVENT_NAMES[type(event.data)], event.run)
@@ -80,8 +82,10 @@ def event_headers(event: Recorded, workflow: str, follows: int) -> Headers:
         f"{_CE}hash": event.hash,
         f"{_CE}previoushash": event.previous,
     }
-    if workflow:
-        headers[f"{_CE}workflow"] = workflow
+    if facts.workflow:
+        headers[f"{_CE}workflow"] = facts.workflow
+    if facts.tags:
+        headers[f"{_CE}tags"] = " ".join(facts.tags)
     if follows:
         headers[f"{_CE}follows"] = follows
     if event.repeats:
@@ -117,6 +121,21 @@ def read_event(message: DeliveredMessage) -> Recorded:
     }
     run, version = _text(headers, "subject"), number(headers, f"{_CE}version")
     return decode_event(run, version, _text(headers, "type"), msgspec.json.encode(stored), position(message))
+
+
+def read_wanted(message: DeliveredMessage, wanted: EventFilter) -> Recorded | None:
+    """The recorded event in a message of the stream if it is wanted. Where its headers tell, its body is not read.
+
+    Raises CodecError as `read_event` does.
+    """
+    headers = headers_of(message)
+    if wanted.types and _text(headers, "type") not in wanted.types:
+        return None
+    if wanted.runs and _text(headers, "subject") not in wanted.runs:
+        return None
+    event = read_event(message)
+    run = About(_text(headers, "workflow"), tuple(_text(headers, "tags").split()))
+    return event if fits(wanted, event, run) else None
 
 
 def position(message: DeliveredMessage) -> int:

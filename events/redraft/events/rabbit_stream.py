@@ -17,7 +17,16 @@ from pamqp.common import FieldTable
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
-from redraft.events.rabbit_letters import event_headers, event_key, follows, headers_of, number, position, read_event
+from redraft.events.filters import About, EventFilter
+from redraft.events.rabbit_letters import (
+    event_headers,
+    event_key,
+    follows,
+    headers_of,
+    number,
+    position,
+    read_wanted,
+)
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, let_go, tell
 from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_topology import Names, Topology
@@ -27,19 +36,20 @@ AHEAD: Final = 256
 """How many messages of the stream are read ahead."""
 
 _GUESSES: Final = 4
+_NOTHING_KNOWN: Final = About()
 
 
 async def announce(
-    publisher: Publisher, topology: Topology, names: Names, events: Sequence[Recorded], workflows: Mapping[str, str]
+    publisher: Publisher, topology: Topology, names: Names, events: Sequence[Recorded], facts: Mapping[str, About]
 ) -> None:
     """Publishes events in order. One that must be sent again is followed again by all that come after it."""
     outgoing = []
     before = 0
     for event in events:
-        workflow = workflows.get(event.run, "")
-        headers = event_headers(event, workflow, before)
+        known = facts.get(event.run, _NOTHING_KNOWN)
+        headers = event_headers(event, known, before)
         body = msgspec.json.encode(event.data)
-        outgoing.append(Outgoing(names.events, event_key(event, workflow), body, headers))
+        outgoing.append(Outgoing(names.events, event_key(event, known.workflow), body, headers))
         before = event.position
     await publisher.send(Place(names.events, topology.events), outgoing, strictly=True)
 
@@ -96,8 +106,8 @@ class Stream:
         self._topology = topology
         self._name = name
 
-    async def read(self, after: int) -> AsyncGenerator[Recorded, None]:
-        """Every event after the position `after`, once and in log order: those that are kept, then those to come.
+    async def read(self, after: int, wanted: EventFilter) -> AsyncGenerator[Recorded, None]:
+        """What is wanted after the position `after`, once and in log order: of what is kept, then of what comes.
 
         Raises BusError when events after it are not kept, or when the server cannot be used; CodecError for an event
         that this release cannot read.
@@ -112,7 +122,8 @@ class Stream:
                 async for message in self._without_gaps(reading, offset):
                     if position(message) > last >= follows(message):  # else it was seen, or comes again in its place
                         last = position(message)
-                        yield read_event(message)
+                        if (event := read_wanted(message, wanted)) is not None:
+                            yield event
 
     async def _offset_for(self, last: int) -> int:
         """Where to begin for what comes after the position `last`: at any message not above it, a late one if possible.

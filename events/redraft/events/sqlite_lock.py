@@ -25,10 +25,11 @@ _T = TypeVar("_T")
 
 
 class FileLease:
-    """A lease in the file `path`, which is made with the first; see `RelayLease`."""
+    """A lease in the file `path`, which is made with the first; see `RelayLease`. `what` it is called in messages."""
 
-    def __init__(self, path: Path, retry: float) -> None:
+    def __init__(self, path: Path, retry: float, what: str = "relay's checkpoint") -> None:
         self._path = path
+        self._what = what
         self._retry = retry
         self._thread = ThreadPoolExecutor(1, "redraft-lease")
         self._held: tuple[sqlite3.Connection, int] | None = None
@@ -61,7 +62,7 @@ class FileLease:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except sqlite3.Error as error:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
-            raise StoreError(f"relay's checkpoint {self._path}: {explain(error)}") from error
+            raise StoreError(f"{self._what} {self._path}: {explain(error)}") from error
 
     def _take(self) -> bool:
         """Locks the file; False when somebody else has it."""
@@ -82,7 +83,7 @@ class FileLease:
         """The checkpoint, once it is at least at this position."""
         if self._held is None or not self._is_there(self._held[1]):
             self._let_go()
-            raise LeaseLost(f"relay's checkpoint {self._path}: another relay has it now; this one stands by")
+            raise LeaseLost(f"{self._what} {self._path}: another relay has it now; this one stands by")
         move = "UPDATE checkpoint SET position = max(position, ?) RETURNING position"
         ((found,),) = self._held[0].execute(move, (position,)).fetchall()
         return int(found)
@@ -107,7 +108,7 @@ def _lock(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != APPLICATION_ID:
         if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-            raise StoreUnusable(f"relay's checkpoint {path}: the file is not ours; move it away")
+            raise StoreUnusable(f"{path}: the file is not ours; move it away")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("CREATE TABLE checkpoint (position INTEGER NOT NULL)")
         connection.execute("INSERT INTO checkpoint VALUES (0)")

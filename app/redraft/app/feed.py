@@ -1,0 +1,91 @@
+"""What subscribers read: the events that they want, in log order, from the store or from the broker alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Final, Protocol
+
+import msgspec
+
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError
+from redraft.events.filters import EVERYTHING, About, EventFilter, Sieve, about
+from redraft.events.store import EventStore
+
+if TYPE_CHECKING:
+    from redraft.events.rabbit_bus import RabbitBus
+
+BATCH: Final = 100
+"""How many events are held for a reader at most, however slow it is."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Events that are wanted, maybe none; what is wanted up to `position` was in this batch or an earlier one."""
+
+    events: Sequence[Recorded]
+    position: int
+
+
+class Feed(Protocol):
+    """Where events come from, each once, in log order."""
+
+    def read(self, after: int, wanted: EventFilter, *, follow: bool = True) -> AsyncGenerator[Batch, None]:
+        """What is wanted of the log after a position; `follow` waits for more. Close it (`contextlib.aclosing`)."""
+        ...
+
+
+class StoreFeed:
+    """Events from a store. Reading one run's goes by its own index, not through the whole log."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+
+    async def read(self, after: int, wanted: EventFilter, *, follow: bool = True) -> AsyncGenerator[Batch, None]:
+        sieve = Sieve(wanted, self._about)
+        if len(wanted.runs) == 1:
+            (run,) = wanted.runs
+            async with aclosing(self._of_run(after, run, sieve)) as batches:
+                async for batch in batches:
+                    after = batch.position
+                    yield batch
+            if not follow:
+                return
+        async with aclosing(self._store.tail(after, follow=follow, limit=BATCH)) as tail:
+            async for events in tail:
+                yield Batch(await _passed(sieve, events), events[-1].position)
+
+    async def _of_run(self, after: int, run: str, sieve: Sieve) -> AsyncGenerator[Batch, None]:
+        """What is recorded of one run. Nothing of it is left out up to the position of the last batch."""
+        head = max(after, await self._store.head())
+        version = 0
+        while events := await self._store.read(run, upto=version + BATCH, after=version):
+            version = events[-1].version
+            later = [event for event in events if event.position > after]
+            if later:
+                yield Batch(await _passed(sieve, later), later[-1].position)
+                head = max(head, later[-1].position)
+        yield Batch((), head)
+
+    async def _about(self, run: str) -> About:
+        first = await self._store.read(run, upto=1)
+        return (first and about(first[0])) or About()
+
+
+class BrokerFeed:
+    """Events from the stream on RabbitMQ, for those who have the broker alone."""
+
+    def __init__(self, bus: RabbitBus) -> None:
+        self._bus = bus
+
+    async def read(self, after: int, wanted: EventFilter, *, follow: bool = True) -> AsyncGenerator[Batch, None]:
+        """Raises InputError unless it is to `follow`: a stream does not say where it ends."""
+        if not follow:
+            raise InputError("the broker alone does not say where the log ends: follow it, or read it from the store")
+        async with aclosing(self._bus.subscribe_stream(after, wanted)) as events:
+            async for event in events:
+                yield Batch((event,), event.position)
+
+
+async def _passed(sieve: Sieve, events: Sequence[Recorded]) -> Sequence[Recorded]:
+    return events if sieve.wanted == EVERYTHING else [event for event in events if await sieve.passes(event)]

@@ -1,0 +1,117 @@
+"""Subscriptions in PostgreSQL: in the store's schema, beside the events; a name is served under an advisory lock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self
+
+import psycopg
+from psycopg.rows import DictRow, tuple_row
+from psycopg.sql import SQL, Identifier
+
+from redraft.events.postgres_connection import Connections, Database
+from redraft.events.postgres_lock import HOLD
+from redraft.events.postgres_schema import APPLICATION, VERSION_TABLE, prepare
+from redraft.events.subscription_book import Execute
+
+_TABLES: Final = """
+    CREATE TABLE IF NOT EXISTS {subscriptions} (
+        name text PRIMARY KEY, position bigint NOT NULL, epoch bigint NOT NULL, wants text NOT NULL,
+        target text NOT NULL, created double precision NOT NULL, moved double precision NOT NULL, failing text
+    );
+    CREATE TABLE IF NOT EXISTS {set_aside} (
+        subscription text NOT NULL, position bigint NOT NULL, id text NOT NULL, run text NOT NULL,
+        version bigint NOT NULL, event text NOT NULL, attempts bigint NOT NULL, error text NOT NULL,
+        parked_at double precision NOT NULL, retry bigint NOT NULL, PRIMARY KEY (subscription, position)
+    );
+"""
+_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('redraft ' || current_schema() || ' ' || %s, 0)) AS got"
+
+
+class PostgresBook:
+    """Subscriptions in the database of a store; see `Book`. Raises InputError when the URL is not understood."""
+
+    def __init__(self, url: str, retry: float) -> None:
+        self._database = Database(url)
+        self.where = self._database.where
+        self._retry = retry
+        # What is not yet on disk when the server dies is delivered once more.
+        self._connections = Connections(self._database, "SET synchronous_commit = off")
+        self._laid_out = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[Execute]:
+        try:
+            if not self._laid_out:
+                self._lay_out()
+            with (
+                self._connections.lend() as connection,
+                connection.transaction(),
+                connection.cursor(row_factory=tuple_row) as cursor,
+            ):
+                yield partial(_rows, cursor)
+        except psycopg.Error as error:
+            raise self._database.unreadable(error) from None
+
+    def lease(self, name: str) -> AdvisoryName:
+        return AdvisoryName(self._database, name, self._retry)
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _lay_out(self) -> None:
+        schema = prepare(self._database)
+        version = Identifier(schema, VERSION_TABLE)
+        names = {"subscriptions": "redraft_subscriptions", "set_aside": "redraft_set_aside"}
+        with self._connections.lend() as connection, connection.transaction():
+            lock = SQL("SELECT pg_advisory_xact_lock({}, {}::regclass::oid::integer)")
+            connection.execute(lock.format(APPLICATION, version.as_string()))
+            connection.execute(SQL(_TABLES).format(**{key: Identifier(schema, each) for key, each in names.items()}))
+        self._laid_out = True
+
+
+class AdvisoryName:
+    """The lease of a name: a lock of a session of its own, which the server takes when the session ends."""
+
+    def __init__(self, database: Database, name: str, retry: float) -> None:
+        self._database = database
+        self._name = name
+        self._retry = retry
+        self._session: psycopg.AsyncConnection[DictRow] | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    async def acquire(self) -> None:
+        await self.release()
+        try:
+            self._session = await self._database.connect_async()
+            await self._session.execute(HOLD)
+            while not await self._lock(self._session):  # noqa: ASYNC110  the server has nobody else to ask
+                await asyncio.sleep(self._retry)
+        except psycopg.Error as error:
+            await self.release()
+            raise self._database.unreadable(error) from None
+
+    async def release(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _lock(self, session: psycopg.AsyncConnection[DictRow]) -> bool:
+        row = await (await session.execute(_LOCK, (self._name,))).fetchone()
+        return bool(row and row["got"])
+
+
+def _rows(cursor: psycopg.Cursor[tuple[Any, ...]], sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+    cursor.execute(sql.replace("?", "%s").encode(), values)
+    return cursor.fetchall() if cursor.description else []
