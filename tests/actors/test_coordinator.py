@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from redraft.actors.coordinator import BATCH, Coordinator
-from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter
+from redraft.actors.coordinator import BATCH, Coordinator, Log, Written
+from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked
 from redraft.events.codec import encode_message
-from redraft.events.commands import ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
+from redraft.events.commands import CancelRun, ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
 from redraft.events.conditions import score
 from redraft.events.content import Brief, Critique, DraftRef, digest
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunStarted, StepFailed
-from redraft.events.envelope import Origin
+from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunEnded, RunStarted, StepFailed
+from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import Conflict, StoreError
 from redraft.events.local_bus import LocalBus
-from redraft.events.plan import Plan, Repeat, Step
-from redraft.events.store import EventStore, open_store
+from redraft.events.plan import Parallel, Plan, Repeat, Step
+from redraft.events.store import Append, EventStore, open_store
 
 WRITE, JUDGE = Step("generator", "write", "write"), Step("critic", "judge", "judge")
 IMPROVE, SAVE = Step("refiner", "improve", "improve"), Step("publisher", "save", "save")
@@ -31,6 +33,14 @@ DRAFT = DraftRef(1, digest("one"))
 JUDGED = Critiqued("r", "Refinement[1]/judge", 1, DRAFT, Critique(0.5))
 
 numbers = count()
+TASKS: dict[Coordinator, asyncio.Task[None]] = {}
+
+
+async def ended(coordinator: Coordinator) -> BaseException | None:
+    """Waits until it has ended by itself; gives what it ended with."""
+    async with asyncio.timeout(10):
+        await asyncio.wait([TASKS[coordinator]])
+    return TASKS[coordinator].exception()
 
 
 def letter(message: Message) -> Letter:
@@ -46,7 +56,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 @asynccontextmanager
-async def coordinating(store: EventStore, *resent: tuple[str, str, int]) -> AsyncIterator[tuple[LocalBus, Coordinator]]:
+async def coordinating(store: Log, *resent: tuple[str, str, int]) -> AsyncIterator[tuple[LocalBus, Coordinator]]:
     """A coordinator as a new process would have it: it knows nothing of the log's runs yet."""
     async with LocalBus() as bus:
 
@@ -55,7 +65,7 @@ async def coordinating(store: EventStore, *resent: tuple[str, str, int]) -> Asyn
 
         sent_again: list[tuple[str, str, int]] = []
         coordinator = Coordinator(store, bus, lambda: datetime.now(UTC), resend)
-        task = asyncio.create_task(coordinator.run())
+        task = TASKS[coordinator] = asyncio.create_task(coordinator.run())
         try:
             yield bus, coordinator
             assert sent_again == list(resent)
@@ -179,14 +189,133 @@ async def test_a_message_for_what_cannot_be_a_run_is_parked_and_the_rest_goes_on
         assert "cannot be the id of a run" in parked.reason
 
 
-async def test_what_cannot_be_read_is_parked_and_what_is_about_no_run_is_ignored(store: EventStore):
+async def parked(bus: LocalBus, number: int) -> list[Parked]:
+    """What is parked, once it is so much."""
+    async with asyncio.timeout(10):
+        while len(found := await bus.parked()) < number:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.001)
+    return list(found)
+
+
+async def test_what_cannot_be_read_and_what_is_for_no_run_is_parked_and_what_is_late_is_ignored(store: EventStore):
+    await begun(store)
     async with coordinating(store) as (bus, coordinator):
         broken = Letter("outcome.generated.v1", b"{", Origin("x", "somebody"), "r")
-        foreign = letter(Generated("nobody", "write", 1, "text"))
-        await bus.publish(INBOX, [broken, foreign, letter(START)])
-        await until_recorded(store, RunStarted)
-        (parked,) = await bus.parked()
-        assert parked.letter.origin.id == "x"
-        assert "cannot be read" in parked.reason
+        foreign = [letter(Generated("nobody", "write", 1, "text")), letter(CancelRun("nobody", "late"))]
+        await bus.publish(INBOX, [broken, *foreign, letter(Generated("r", "write", 1, "late")), letter(JUDGED)])
+        await until_recorded(store, DraftCritiqued)
+        first, *others = await parked(bus, 3)
+        assert first.letter.origin.id == "x"
+        assert "cannot be read" in first.reason
+        assert [each.letter for each in others] == foreign
+        assert all(each.reason.endswith("there is no run nobody") for each in others)
         assert coordinator.ignored == 1
         assert await store.read("nobody") == ()
+
+
+async def test_a_message_that_overtakes_the_start_of_its_run_is_not_parked(store: EventStore):
+    """Another coordinator has taken the start and is about to record it when ours looks for the run."""
+    looked = asyncio.Event()
+
+    class Overtaking:
+        """The store, where the run begins once somebody has looked for it in vain."""
+
+        def hand_in(self, appends: Sequence[Append]) -> Written:
+            return store.hand_in(appends)
+
+        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+            found = await store.read(run, upto, after)
+            if not found and not looked.is_set():
+                looked.set()
+                await begun(store)
+            return found
+
+    async with coordinating(Overtaking()) as (bus, _):
+        await bus.publish(INBOX, [letter(CancelRun("r", "enough"))])
+        await until_recorded(store, RunEnded)
+        assert looked.is_set()
+        assert await bus.parked() == ()
+
+
+async def test_a_key_that_is_used_for_another_brief_is_parked_and_the_same_start_is_ignored(store: EventStore):
+    await begun(store)
+    async with coordinating(store) as (bus, _):
+        other = letter(StartRun("r", PLAN, Brief("another"), "k"))
+        await bus.publish(INBOX, [letter(START), other, letter(JUDGED)])
+        await until_recorded(store, DraftCritiqued)
+        (found,) = await parked(bus, 1)
+        assert found.letter == other
+        assert found.reason.endswith("run r has begun with another brief or workflow, key 'k'; give another key")
+
+
+async def test_a_plan_that_cannot_be_run_is_parked_with_the_fault(store: EventStore):
+    async with coordinating(store) as (bus, _):
+        broken = msgspec.structs.replace(PLAN, steps=(Parallel("none", ()),))
+        await bus.publish(INBOX, [letter(StartRun("x", broken, Brief("b"))), letter(START)])
+        await until_recorded(store, RunStarted)
+        (found,) = await parked(bus, 1)
+        assert "none: " in found.reason
+        assert await store.read("x") == ()
+
+
+RUNS = [f"r{number}" for number in range(100)]
+
+
+async def left(bus: LocalBus) -> set[str]:
+    """The runs of what is in the inbox now."""
+    end = letter(StartRun("the end", PLAN, Brief("b")))
+    await bus.publish(INBOX, [end])
+    found: set[str] = set()
+    async with asyncio.timeout(10), bus.consume(INBOX, 1000) as inbox:
+        while "the end" not in found:
+            found |= {each.letter.run for each in await inbox.take(1000)}
+    return found - {"the end"}
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21])
+async def test_draining_records_and_acknowledges_what_was_taken_and_leaves_the_rest(store: EventStore, turns: int):
+    """Drained at any turn of the event loop, each message is either recorded or still there, never both or neither."""
+    async with coordinating(store) as (bus, coordinator):
+        await bus.publish(INBOX, [letter(StartRun(run, PLAN, Brief("b"))) for run in RUNS])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        coordinator.drain()
+        await ended(coordinator)
+        there = await left(bus)
+        recorded = {run for run in RUNS if await store.read(run)}
+        assert recorded == set(RUNS) - there
+        assert not recorded & there
+
+
+async def test_draining_while_the_log_fails_gives_everything_back(store: EventStore):
+    """The commit that is under way when it drains fails: those messages are in the inbox again, nothing is lost."""
+    written = asyncio.Event()
+    release = asyncio.Event()
+
+    class Failing:
+        async def _fail(self) -> Sequence[tuple[Recorded, ...] | Conflict]:
+            written.set()
+            await release.wait()
+            raise StoreError("the disk is gone")
+
+        def hand_in(self, appends: Sequence[Append]) -> Written:
+            return self._fail()
+
+        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+            return ()
+
+    async with coordinating(Failing()) as (bus, coordinator):
+        await bus.publish(INBOX, [letter(StartRun(run, PLAN, Brief("b"))) for run in RUNS])
+        await written.wait()
+        coordinator.drain()
+        release.set()
+        assert "the disk is gone" in repr(await ended(coordinator))
+        assert await left(bus) == set(RUNS)
+
+
+async def test_one_that_was_drained_serves_no_more(store: EventStore):
+    async with coordinating(store) as (_, coordinator):
+        coordinator.drain()
+        await ended(coordinator)
+        async with asyncio.timeout(10):
+            await coordinator.run()

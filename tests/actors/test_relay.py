@@ -10,9 +10,9 @@ from tests.actors.test_known_faults import IMPROVE, JUDGE, events_of, plan_of
 
 from redraft.actors.relay import Relay
 from redraft.actors.testing import NOON
-from redraft.events.bus import work_queue
-from redraft.events.codec import decode_work
-from redraft.events.commands import Work
+from redraft.events.bus import INBOX, work_queue
+from redraft.events.codec import decode_message, decode_work, encode_message
+from redraft.events.commands import Failed, Work
 from redraft.events.domain_events import EVENT_NAMES, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.events.filters import About
@@ -59,14 +59,16 @@ def numbered() -> list[Recorded]:
 
 
 @asynccontextmanager
-async def relaying(events: Sequence[Recorded], heard: Heard | None = None, **options) -> AsyncIterator[LocalBus]:
+async def relaying(
+    events: Sequence[Recorded], heard: Heard | None = None, largest: int = 10**6, **options
+) -> AsyncIterator[LocalBus]:
     reached = asyncio.Event()
 
     async def passed(position: int) -> None:
         if position == events[-1].position:
             reached.set()
 
-    async with LocalBus() as bus:
+    async with LocalBus(largest=largest) as bus:
         relay = Relay(Log(events), bus, lambda run: True, heard)
         task = asyncio.create_task(relay.run(0, passed, **options))
         try:
@@ -109,3 +111,26 @@ async def test_what_another_relay_may_have_sent_is_marked():
         path: 2 if position <= half else 1 for path, position in asked.items()
     }
     assert not any(work.request.confirmed for work in works.values())
+
+
+async def test_a_request_that_no_bus_would_take_fails_its_step_and_the_others_go_out():
+    """The longer the history, the larger the request for a refinement: from some iteration on it does not fit."""
+    events = numbered()
+    asked = [event for event in events if isinstance(event.data, StepRequested)]
+    async with relaying(events) as bus:
+        sizes = {path: len(encode_message(work)[1]) for path, work in (await sent(bus, events)).items()}
+    largest = sorted(sizes.values())[-2]
+    (path,) = [path for path, size in sizes.items() if size > largest]
+    async with relaying(events, largest=largest) as bus, bus.consume(INBOX, 10) as inbox:
+        (delivery,) = await inbox.take(10)
+        failed = decode_message(delivery.letter.name, delivery.letter.body)
+        queues = {work_queue(event.data.role, event.data.actor) for event in asked}
+        others = 0
+        for queue in queues:
+            async with bus.consume(queue, 100) as requests:
+                others += len(await requests.take(100))
+    (event,) = [event for event in asked if event.data.path == path]
+    assert isinstance(failed, Failed)
+    assert (failed.path, failed.kind, failed.retryable) == (path, "invalid", False)
+    assert f"{sizes[path]:,} bytes, more than the {largest:,} that the bus takes" in failed.message
+    assert (delivery.letter.origin.causation, others) == (event.id, len(asked) - 1)

@@ -221,3 +221,44 @@ async def test_what_cannot_be_read_is_parked_and_the_rest_goes_on():
     assert [each.letter.origin.id for each in parked] == ["x", "y"]
     assert "cannot be read" in parked[0].reason
     assert "no message is named" in parked[1].reason
+
+
+async def test_an_outcome_that_no_bus_would_take_is_an_invalid_one():
+    @generator
+    def write(brief):
+        return "\x01" * 1000  # six bytes each, as JSON has them
+
+    async with LocalBus(largest=4000) as bus:
+        task = asyncio.create_task(Worker([write], bus, lambda: "id").run())
+        await ask(bus, "write")
+        ((_, message),) = await answers(bus, 1)
+        task.cancel()
+        await asyncio.wait([task])
+    assert isinstance(message, Failed)
+    assert message.kind == "invalid"
+    assert "bytes as a message, more than the 4,000 that can be sent" in message.message
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("x" * 3000, "draft.generate.v1: 3,"), ("x" * 1500, "brief: 1,500 bytes, more than the limit of 1,000")],
+)
+async def test_a_request_that_is_too_large_is_parked_and_the_rest_goes_on(text: str, reason: str):
+    @generator
+    def write(brief):
+        return "text"
+
+    async with LocalBus(largest=3000) as bus:
+        name, body = encode_message(Generate(Request("r/p#1", "r", "p", "write", 1, 5.0, Brief(text))))
+        async with LocalBus() as other:  # a stranger's way in, which looks at no size
+            bus.largest = other.largest
+            await bus.publish(work_queue("generator", "write"), [Letter(name, body, Origin("large", "x"), "r")])
+        bus.largest = 3000
+        task = asyncio.create_task(Worker([write], bus, lambda: "id", limit=1000).run())
+        await ask(bus, "write")
+        await answers(bus, 1)
+        ((parked),) = await bus.parked()
+        task.cancel()
+        await asyncio.wait([task])
+    assert parked.letter.origin.id == "large"
+    assert reason in parked.reason

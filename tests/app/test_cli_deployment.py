@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -9,12 +10,16 @@ import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.app.deployments import Deployment, deployment
 from tests.events.rabbit_server import URL
 
+from redraft.app.deployment import open_client
+from redraft.app.settings import read_settings
+from redraft.app.sources import read_source
 from redraft.events.domain_events import (
     DraftCritiqued,
     DraftGenerated,
@@ -153,6 +158,33 @@ def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -
     assert there.worked() == STEPS
     coordinator.send_signal(signal.SIGTERM)
     assert coordinator.wait(30) == 0
+
+
+def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_nothing(there: Deployment) -> None:
+    coordinator, _ = begin(there)
+    runs = asyncio.run(submitted(there, 40))
+    for turn in range(1, 4):
+        there.until("a part of it is done", partial(_have_begun, there, turn * 60))
+        coordinator.send_signal(signal.SIGTERM)
+        assert coordinator.wait(30) == 0
+        assert [line["event"] for line in there.lines("coordinator")][-2:] == ["draining", "ended"]
+        coordinator = there.start("coordinator", "coordinator")
+    there.ended(*runs)
+    for run in runs:
+        whole(there, run)
+    assert Counter(there.worked()) == Counter(STEPS * len(runs)), "nothing was done twice"
+    assert there.json("parked", "list") == []
+
+
+async def submitted(there: Deployment, number: int) -> list[str]:
+    workflow = read_source(f"{there.folder}/loop.py:loop")
+    settings = read_settings(store=there.store, bus=URL, prefix=there.prefix)
+    async with open_client(settings, reads=False) as client:
+        return [await client.submit(workflow.plan, "a text") for _ in range(number)]
+
+
+def _have_begun(there: Deployment, steps: int) -> bool:
+    return len(there.worked()) >= steps
 
 
 def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:

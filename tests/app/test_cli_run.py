@@ -126,6 +126,17 @@ def test_the_same_key_is_the_same_run():
     assert len(json.loads(call("list", "--json").out)) == 1
 
 
+def test_a_key_that_was_used_for_something_else_is_refused(folder: Path):
+    first = json.loads(call("run", "loud.py:loud", "Tides", "--key", "one", "--json").out)["run"]
+    brief = call("run", "loud.py:loud", "Ebb", "--key", "one")
+    assert (brief.code, brief.out) == (2, "")
+    assert one_line(brief) == f"key 'one' was used for another brief: run {first}; give another key"
+    other = call("run", "prose", "Tides", "--key", "one")
+    assert (other.code, other.out) == (2, "")
+    assert one_line(other) == f"key 'one' was used for another workflow, loud: run {first}; give another key"
+    assert len(json.loads(call("list", "--json").out)) == 1
+
+
 def test_resuming_a_run_that_has_ended_prints_its_result():
     first = json.loads(call("run", "loud.py:loud", "Tides", "--json").out)
     assert json.loads(call("run", "--resume", "last", "--json").out) == first

@@ -74,6 +74,15 @@ def test_settings_take_every_bus(url: str) -> None:
     assert read_settings(bus=url).bus == url
 
 
+def test_a_draft_that_rabbitmq_would_not_carry_is_refused_where_it_is_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRAFT_DRAFT_LIMIT", str(5 * 1024**2))
+    assert read_settings(bus="local:").draft_limit == 5 * 1024**2
+    with pytest.raises(InputError, match=r"'draft_limit' is 5,242,880: through RabbitMQ a draft has at most 4,194,304"):
+        read_settings(bus="amqp://host/")
+    monkeypatch.setenv("REDRAFT_DRAFT_LIMIT", str(4 * 1024**2))
+    assert read_settings(bus="amqp://host/").draft_limit == 4 * 1024**2
+
+
 @pytest.mark.parametrize("url", [f"http://me:{SECRET}@host", f"rabbit:{SECRET}", ""])
 def test_settings_refuse_another_bus_without_repeating_it(url: str) -> None:
     with pytest.raises(InputError, match="amqp://") as refused:

@@ -52,7 +52,7 @@ def unreadable() -> list[Stranger]:
         name, body = encode_message(message)
         found.append(Stranger(queue, name, body[:-1] + b" and {torn", f"{name} cannot be read"))
         found.append(Stranger(queue, "somebody.elses.v7", body, "no message is named 'somebody.elses.v7'"))
-        found.append(Stranger(queue, name, b'{"text":"%b"}' % (b"x" * LARGE), f"{name} cannot be read"))
+        found.append(Stranger(queue, name, b'{"text":"%b"}' % (b"x" * LARGE), "that a message may have"))
     return found
 
 

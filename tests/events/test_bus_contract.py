@@ -12,9 +12,19 @@ from typing import TypeAlias
 import pytest
 from tests.events.rabbit_server import rabbit
 
-from redraft.events.bus import DELIVERY_LIMIT, INBOX, Bus, Consumer, Delivery, Letter, Parked, work_queue
+from redraft.events.bus import (
+    DELIVERY_LIMIT,
+    INBOX,
+    LARGEST_LETTER,
+    Bus,
+    Consumer,
+    Delivery,
+    Letter,
+    Parked,
+    work_queue,
+)
 from redraft.events.envelope import Origin
-from redraft.events.errors import BusError
+from redraft.events.errors import BusError, TooLarge
 from redraft.events.local_bus import LocalBus
 
 DEADLINE = 30.0
@@ -30,7 +40,7 @@ Opens: TypeAlias = Callable[..., AbstractAsyncContextManager[Bus]]
 
 @asynccontextmanager
 async def local(*, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT) -> AsyncIterator[Bus]:
-    async with LocalBus(capacity=capacity, delivery_limit=delivery_limit) as bus:
+    async with LocalBus(capacity=capacity, delivery_limit=delivery_limit, largest=LARGEST_LETTER) as bus:
         yield bus
 
 
@@ -96,6 +106,21 @@ async def test_one_consumer_gets_the_letters_of_a_queue_in_order(opened: Opens) 
         assert {delivery.count for delivery in taken} == {1}
         assert {delivery.queue for delivery in taken} == {QUEUE}
         assert len({delivery.tag for delivery in taken}) == 50
+
+
+async def test_the_largest_letter_travels_and_one_that_is_larger_is_refused_with_all_that_came_with_it(
+    opened: Opens,
+) -> None:
+    async with opened() as bus, bus.consume(QUEUE, 100) as consumer:
+        assert bus.largest == LARGEST_LETTER < 16 * 1024**2
+        larger = Letter("draft.critiqued.v1", bytes(bus.largest + 1), Origin("large", "judge"))
+        with pytest.raises(TooLarge, match=r"draft.critiqued.v1 for redraft.critic.judge: 16,711,681 bytes"):
+            await bus.publish(QUEUE, [letter(1), larger])
+        largest = Letter("draft.critiqued.v1", bytes(bus.largest), Origin("large", "judge"))
+        await bus.publish(QUEUE, [largest, letter(2)])
+        taken = await take_exactly(consumer, 2)
+        assert [each.letter for each in taken] == [largest, letter(2)]
+        assert not await bus.parked()
 
 
 async def test_letters_wait_for_the_first_consumer_and_stay_in_their_queue(opened: Opens) -> None:

@@ -10,16 +10,16 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from redraft.actors.decider import handle, is_open
+from redraft.actors.admission import Admission
+from redraft.actors.decider import handle, is_open, unwelcome
 from redraft.actors.evolve import fold
 from redraft.actors.run_state import RunState
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
-from redraft.events.codec import decode_message
 from redraft.events.commands import ConfirmStep, Message, StartRun
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import CodecError, Conflict
+from redraft.events.errors import CodecError, Conflict, InputError
 from redraft.events.store import Append, NewEvent
 
 BATCH: Final = 32
@@ -28,8 +28,8 @@ BATCH: Final = 32
 REMEMBERED: Final = 16_384
 """For how many runs it is remembered that our idea of them was wrong: far more than are on their way at once."""
 
-LONGEST_ID: Final = 200
-"""Characters of a run's id at most. One that is longer, empty or not printable is no id: a database may choke on it."""
+TRIES: Final = 5
+"""How often a message is looked at before it is refused: another coordinator may be about to record its run's start."""
 
 PREFETCH: Final = 1024
 """How many messages may be on their way through the coordinator."""
@@ -60,12 +60,14 @@ class Incoming(msgspec.Struct, frozen=True):
 class Turn(msgspec.Struct, frozen=True):
     """What was decided on together: the messages, what they bring, and requests that a worker was not sure of.
 
-    `epochs` counts, for each run, how often our idea of it had turned out to be wrong when it was decided on.
+    `refused` says, by the tag of a delivery, why its message is to be set aside. `epochs` counts, for each run, how
+    often our idea of it had turned out to be wrong when it was decided on.
     """
 
     incoming: Sequence[Incoming]
     appends: list[Append]
     doubts: list[ConfirmStep]
+    refused: dict[int, str]
     epochs: dict[str, int]
 
 
@@ -73,7 +75,7 @@ class Coordinator:
     """Decides for every run. Messages of one run are taken in order; different runs share a transaction.
 
     `resend` sends one open request again, confirmed, to a worker that was not sure of it. `ignored` counts messages
-    that changed nothing: late, foreign or duplicate ones.
+    that changed nothing: late, foreign or duplicate ones. What is for no run at all is set aside.
     """
 
     def __init__(
@@ -85,36 +87,55 @@ class Coordinator:
         self._clock = clock
         self._resend = resend
         self._limit = limit
+        self._admission = Admission(limit, bus.largest)
+        self._draining = False
+        self._taking: asyncio.Timeout | None = None
         self._states: OrderedDict[str, RunState] = OrderedDict()
         self._epochs: dict[str, int] = {}
 
+    def drain(self) -> None:
+        """Takes nothing more; `run` returns once what was taken is recorded and acknowledged, or given back."""
+        self._draining = True
+        if self._taking is not None:
+            self._taking.reschedule(asyncio.get_running_loop().time())
+
     async def run(self) -> None:
-        """Serves the inbox until it is cancelled. Raises BusError or StoreError when either cannot be reached."""
+        """Serves the inbox until it is drained or cancelled. Raises BusError or StoreError when either is away."""
         self._states.clear()
         before: asyncio.Task[None] | None = None
         async with self._bus.consume(INBOX, PREFETCH) as inbox, asyncio.TaskGroup() as group:
-            while True:
-                deliveries = await inbox.take(BATCH)
+            while deliveries := await self._taken(inbox):
                 incoming = [each for delivery in deliveries if (each := await self._decoded(inbox, delivery))]
                 turn = await self._decided(incoming)
                 written = self._log.hand_in(turn.appends) if turn.appends else None
                 before = group.create_task(self._settled(inbox, turn, written, before))
 
+    async def _taken(self, inbox: Consumer) -> Sequence[Delivery]:
+        """What waits in the inbox; nothing once the coordinator is drained."""
+        if self._draining:
+            return ()
+        taking = self._taking = asyncio.timeout(None)
+        try:
+            async with taking:
+                return await inbox.take(BATCH)
+        except TimeoutError:
+            if not taking.expired():
+                raise
+            return ()
+        finally:
+            self._taking = None
+
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
-            message = decode_message(delivery.letter.name, delivery.letter.body)
-        except CodecError as error:
+            return Incoming(delivery, self._admission.message(delivery.letter))
+        except (CodecError, InputError) as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
-        if not (message.run.isprintable() and 0 < len(message.run) <= LONGEST_ID):
-            await inbox.reject(delivery, requeue=False, reason=f"{message.run[:40]!r} cannot be the id of a run")
-            return None
-        return Incoming(delivery, message)
 
     async def _decided(self, incoming: Sequence[Incoming]) -> Turn:
         """Decides on all. What is decided next builds on it, though it is not yet written."""
         now = self._clock()
-        turn = Turn(incoming, [], [], {})
+        turn = Turn(incoming, [], [], {}, {})
         for each in incoming:
             run = each.message.run
             state = await self._state(each)
@@ -129,6 +150,8 @@ class Coordinator:
                 self._keep(run, decision.state)
             elif isinstance(each.message, ConfirmStep) and is_open(state, each.message.path, each.message.attempt):
                 turn.doubts.append(each.message)
+            elif reason := unwelcome(state, each.message):
+                turn.refused[each.delivery.tag] = reason
             else:
                 self.ignored += 1
         return turn
@@ -154,10 +177,13 @@ class Coordinator:
         for doubt in turn.doubts:
             if doubt.run not in void:
                 await self._resend(doubt.run, doubt.path, doubt.sent + 1)
-        await inbox.ack([each.delivery for each in turn.incoming if each.message.run not in void])
-        for each in turn.incoming:
-            if each.message.run in void:
-                await inbox.reject(each.delivery, requeue=True, reason=f"run {each.message.run} had moved on")
+        unsettled = [each for each in turn.incoming if each.message.run in void or each.delivery.tag in turn.refused]
+        left = {each.delivery.tag for each in unsettled}
+        await inbox.ack([each.delivery for each in turn.incoming if each.delivery.tag not in left])
+        for each in unsettled:
+            moved = f"run {each.message.run} had moved on" if each.message.run in void else ""
+            reason = moved or turn.refused[each.delivery.tag]
+            await inbox.reject(each.delivery, requeue=bool(moved) or each.delivery.count < TRIES, reason=reason)
 
     async def _state(self, incoming: Incoming) -> RunState:
         """The state of a message's run. One that is only now to start is taken to be new, until the log objects."""

@@ -178,6 +178,15 @@ def is_open(state: RunState, path: str, attempt: int) -> bool:
     return asked is not None and asked.attempt == attempt and asked.retry_at is None
 
 
+def unwelcome(state: RunState, message: Message) -> str:
+    """Why a message that brings nothing about ought to be looked at; empty for one that is only late or doubled."""
+    if isinstance(message, StartRun):
+        if (state.plan.name, state.brief.text) != (message.plan.name, message.brief.text):
+            return f"run {message.run} has begun with another brief or workflow, key {message.key!r}; give another key"
+        return ""
+    return f"there is no run {message.run}" if state.status == "new" else ""
+
+
 def _lost(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:
     """A request that comes back again and again, as when it ends every worker that takes it, has failed."""
     asked = state.open.get(message.path)

@@ -14,6 +14,7 @@ from redraft.events.bus import Delivery, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import ConfirmStep, Message, Work
 from redraft.events.envelope import Origin
+from redraft.events.errors import ContentError
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -28,9 +29,9 @@ class Finished(msgspec.Struct, frozen=True):
 
 
 class Desk:
-    """`new_id` makes the ids of outcomes; `limit` is the largest draft, in bytes; `signatures` name who answers.
+    """`new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest letter, in bytes.
 
-    `off` are runs to do no more for.
+    `signatures` name who answers; `off` are runs to do no more for.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Desk:
         actor: Actor,
         new_id: Callable[[], str],
         limit: int,
+        largest: int,
         signatures: Signatures,
         off: Container[str] = frozenset(),
     ) -> None:
         self._actor = actor
         self._new_id = new_id
         self._limit = limit
+        self._largest = largest
         self._signatures = signatures
         self._off = off
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
@@ -98,6 +101,9 @@ class Desk:
             name, body = encode_message(message)
         except (UnicodeEncodeError, msgspec.MsgspecError) as error:
             name, body = encode_message(unwritable(self._actor, finished.work, error))
+        if len(body) > self._largest:
+            fault = ContentError(f"{len(body):,} bytes as a message, more than the {self._largest:,} that can be sent")
+            name, body = encode_message(unwritable(self._actor, finished.work, fault))
         came = finished.delivery.letter.origin
         who = self._signatures.of(self._actor, finished.work.request)
         origin = Origin(self._new_id(), who, came.id, came.correlation, came.trace)

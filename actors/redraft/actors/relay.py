@@ -11,9 +11,9 @@ import msgspec
 
 from redraft.actors.evolve import fold
 from redraft.actors.material import Material
-from redraft.events.bus import Announcer, Bus, Letter, work_queue
+from redraft.events.bus import INBOX, Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
-from redraft.events.commands import Work
+from redraft.events.commands import Failed, Work
 from redraft.events.domain_events import RunEnded, RunErased, StepRequested
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.filters import About
@@ -103,9 +103,9 @@ class Relay:
             material = await self._material(event)
             facts[event.run] = material.facts
             if isinstance(event.data, StepRequested):
-                queue = work_queue(event.data.role, event.data.actor)
                 work = material.command(event.run, event.data, sent, confirmed=confirmed)
-                letters.setdefault(queue, []).append(_letter(event, work))
+                queue, letter = self._addressed(event, event.data, work)
+                letters.setdefault(queue, []).append(letter)
             elif isinstance(event.data, RunEnded | RunErased):
                 self._materials.pop(event.run, None)
         match list(letters.items()):
@@ -114,6 +114,17 @@ class Relay:
             case several:
                 await asyncio.gather(*(self._bus.publish(queue, ready) for queue, ready in several))
         return facts
+
+    def _addressed(self, event: Recorded, asked: StepRequested, work: Work) -> tuple[str, Letter]:
+        """A request for its actor; of one that the bus would not take, the failure, in its worker's place."""
+        letter = _letter(event, work)
+        size, largest = len(letter.body), self._bus.largest
+        if size <= largest:
+            return work_queue(asked.role, asked.actor), letter
+        fault = f"its request has {size:,} bytes, more than the {largest:,} that the bus takes; make the drafts smaller"
+        name, body = encode_message(Failed(event.run, asked.path, asked.attempt, "invalid", fault, retryable=False))
+        origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
+        return INBOX, Letter(name, body, origin, event.run)
 
     async def _material(self, event: Recorded) -> Material:
         material = self._materials.get(event.run)

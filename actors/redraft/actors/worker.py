@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from redraft.actors.admission import Admission
 from redraft.actors.desk import Desk
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, work_queue
-from redraft.events.codec import decode_work
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.errors import CodecError
+from redraft.events.errors import CodecError, InputError, RedraftError
 
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
@@ -41,6 +41,7 @@ class Worker:
         self._new_id = new_id
         self._concurrency = concurrency
         self._limit = limit
+        self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
         self._draining = False
         self._taking: list[asyncio.Timeout] = []
@@ -71,7 +72,7 @@ class Worker:
                 group.create_task(self._serve(actor))
 
     async def _serve(self, actor: Actor) -> None:
-        desk = Desk(actor, self._new_id, self._limit, self._signatures, self._off)
+        desk = Desk(actor, self._new_id, self._limit, self._bus.largest, self._signatures, self._off)
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             self._desks.append(desk)
             try:
@@ -90,7 +91,7 @@ class Worker:
         try:
             async with taking:
                 while True:
-                    unreadable = _begun(desk, await requests.take(self._concurrency))
+                    unreadable = self._begun(desk, await requests.take(self._concurrency))
                     for delivery, error in unreadable:
                         await requests.reject(delivery, requeue=False, reason=str(error))
         except TimeoutError:
@@ -104,15 +105,14 @@ class Worker:
                 await self._bus.publish(INBOX, letters)
             await requests.ack([each.delivery for each in finished])
 
-
-def _begun(desk: Desk, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, CodecError]]:
-    """Begins the work on all that can be read; gives the others."""
-    unreadable: list[tuple[Delivery, CodecError]] = []
-    for delivery in deliveries:
-        try:
-            work = decode_work(delivery.letter.name, delivery.letter.body)
-        except CodecError as error:
-            unreadable.append((delivery, error))
-        else:
-            desk.begin(delivery, work)
-    return unreadable
+    def _begun(self, desk: Desk, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:
+        """Begins the work on all that can be read; gives the others."""
+        unreadable: list[tuple[Delivery, RedraftError]] = []
+        for delivery in deliveries:
+            try:
+                work = self._admission.work(delivery.letter)
+            except (CodecError, InputError) as error:
+                unreadable.append((delivery, error))
+            else:
+                desk.begin(delivery, work)
+        return unreadable

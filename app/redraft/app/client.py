@@ -32,7 +32,7 @@ from redraft.events.commands import (
 )
 from redraft.events.conditions import Condition
 from redraft.events.content import Brief, checked
-from redraft.events.domain_events import Outcome, RunEnded
+from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.filters import About, EventFilter, about, event_filter
@@ -94,18 +94,29 @@ class Client:
 
         The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
         `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
-        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none.
+        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none
+        and for a key that was used for another brief or workflow.
         """
         chosen = checked_tags(tags)
         plan = pinned(workflow.plan, workflow.actors.values()) if isinstance(workflow, Workflow) else workflow
         asked = Brief(brief) if isinstance(brief, str) else brief
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
         run = f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
-        await self._adopt(run, bool(key))
-        if not key:
+        if key:
+            await self._require_same(run, plan, asked, key)
+        else:
             self._fresh.add(run)
+        await self._adopt(run, bool(key))
         await self._send(StartRun(run, plan, asked, key, chosen), by)
         return run
+
+    async def _require_same(self, run: str, plan: Plan, brief: Brief, key: str) -> None:
+        """Raises InputError when the run of this key is recorded and has another brief or workflow."""
+        for event in await self._store.read(run, upto=1):
+            begun = event.data
+            if isinstance(begun, RunStarted) and (begun.plan.name, begun.brief.text) != (plan.name, brief.text):
+                what = "brief" if begun.brief.text != brief.text else f"workflow, {begun.plan.name}"
+                raise InputError(f"key {key!r} was used for another {what}: run {run}; give another key")
 
     async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
         """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""

@@ -124,6 +124,7 @@ async def coordinate(
 ) -> None:
     """Decides, relays, keeps time and projects for every run, until `drain` is set. Several may do so at once.
 
+    What was taken from the inbox by then is recorded and acknowledged first, or given back where that fails.
     One of them relays at a time; another takes over by itself. `ready` is called when the inbox is about to be served.
     Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
     """
@@ -140,10 +141,16 @@ async def coordinate(
             await store.head()
 
         async with health_file(health, ping, log):
-            ready()
-            parts = _parts(settings, store, views, bus, survey, log)
-            async with together([all_kept_up(parts, log)]) as tasks:
-                await _either(tasks[0], drain)
+
+            async def again(run: str, path: str, sent: int) -> None:
+                await relay.resend(run, path, sent=sent, confirmed=True)
+
+            relay = Relay(store, bus, _everyones)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit)
+            parts = _parts(settings, coordinator, store, views, bus, survey, log)
+            async with _drained(coordinator, drain):
+                ready()
+                await all_kept_up(parts, log)
 
 
 async def work(
@@ -173,14 +180,11 @@ async def work(
             )
 
         worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
-        draining = asyncio.create_task(_drain(worker, drain))
-        try:
+        async with _drained(worker, drain):
             ready()
             heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
             async with together([kept_up("worker", worker.run, log), heeding]) as tasks:
                 await asyncio.wait({tasks[0]})
-        finally:
-            draining.cancel()
 
 
 async def _heeded(worker: Worker, bus: RabbitBus) -> None:
@@ -202,20 +206,16 @@ async def rebuild_broker(settings: Settings) -> int:
 
 def _parts(
     settings: Settings,
+    coordinator: Coordinator,
     store: EventStore,
     views: Views,
     bus: RabbitBus,
     survey: Survey,
     log: FilteringBoundLogger,
 ) -> dict[str, Part]:
-    relay = Relay(store, bus, _everyones)
     lost = LostSteps(store, bus, new_message_id, log)
-
-    async def again(run: str, path: str, sent: int) -> None:
-        await relay.resend(run, path, sent=sent, confirmed=True)
-
     return {
-        "coordinator": Coordinator(store, bus, _now, again, settings.draft_limit).run,
+        "coordinator": coordinator.run,
         "relay": partial(_relayed, settings, store, bus, lost, survey, log),
         "timekeeper": Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id).run,
         "projector": partial(follow, views, store),
@@ -255,21 +255,20 @@ async def _going_on(store: EventStore) -> list[str]:
     return list(runs)
 
 
-async def _either(task: asyncio.Task[None], event: asyncio.Event | None) -> None:
-    """Returns when the task has ended or the event is set."""
-    if event is None:
-        await asyncio.wait({task})
-        return
-    waiting = asyncio.create_task(event.wait())
+@asynccontextmanager
+async def _drained(part: Coordinator | Worker, drain: asyncio.Event | None) -> AsyncIterator[None]:
+    """Drains the part when the event is set, if it is within the block."""
+
+    async def drained() -> None:
+        if drain is not None:
+            await drain.wait()
+            part.drain()
+
+    draining = asyncio.create_task(drained())
     try:
-        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        yield
     finally:
-        waiting.cancel()
-
-
-async def _drain(worker: Worker, drain: asyncio.Event) -> None:
-    await drain.wait()
-    worker.drain()
+        draining.cancel()
 
 
 async def _nothing(run: str, known: bool) -> None:

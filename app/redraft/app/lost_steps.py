@@ -78,8 +78,10 @@ class LostSteps:
         return len(letters)
 
     async def _failed(self, parked: Parked) -> Failed | None:
+        asked = _of_request(parked)
         try:
-            return _of_request(parked) or _of_run(parked, await self._events(parked.letter.run))
+            events = await self._events(asked.run if asked else parked.letter.run)
+            return (asked or _of_run(parked, events)) if events else None
         except CodecError:  # a run of a later version of Redraft is its coordinator's
             return None
 

@@ -18,6 +18,10 @@ LOCAL: Final = "local:"
 
 FORMS: Final = "local:, amqp://user:password@host:5672/vhost, or amqps://… with TLS"
 
+LARGEST_SHARED_DRAFT: Final = 4 * 1024 * 1024
+"""Bytes of a draft at most where RabbitMQ carries it: a request holds the brief, the draft and what was said of it, and
+4.x takes messages of 16 MiB unless it is told otherwise."""
+
 _USER: Final = re.compile(r"(://[^\s:/@]*:)\S*@")
 _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 
@@ -27,10 +31,11 @@ class Settings(BaseSettings):
 
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
-    is the largest draft in bytes; `concurrency` is how many requests one actor works on at once; `log` is the form of
-    log lines (`auto`: text on a terminal, JSON otherwise). `encrypt` seals the texts of new runs with the key that
-    `encrypt_key` is, in base64, or that stands in `encrypt_key_file`; with the key alone sealed runs can be read.
-    URLs may hold passwords: `redacted` shows them without.
+    is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
+    is how many requests one actor works on at once; `log` is the form of log lines (`auto`: text on a terminal, JSON
+    otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key` is, in base64, or that stands in
+    `encrypt_key_file`; with the key alone sealed runs can be read. URLs may hold passwords: `redacted` shows them
+    without.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
@@ -77,6 +82,11 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
         raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")
+    if settings.bus != LOCAL and settings.draft_limit > LARGEST_SHARED_DRAFT:
+        raise InputError(
+            f"setting 'draft_limit' is {settings.draft_limit:,}: through RabbitMQ a draft has at most "
+            f"{LARGEST_SHARED_DRAFT:,} bytes, since a message with all that belongs to it has to stay below 16 MiB"
+        )
     return settings
 
 

@@ -11,7 +11,7 @@ import stamina
 from structlog.typing import FilteringBoundLogger
 
 from redraft.app.together import together
-from redraft.events.errors import BusError, StoreError, StoreUnusable
+from redraft.events.errors import BusError, StoreError, StoreUnusable, TooLarge
 
 Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
 T = TypeVar("T")
@@ -74,5 +74,5 @@ async def kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether this may be over in a while: a server that cannot be reached, and not one that is not ours."""
-    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable)
+    """Whether this may be over in a while: a server that cannot be reached, not one that is not ours or takes less."""
+    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable | TooLarge)

@@ -12,6 +12,7 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import TooLarge
 from redraft.events.filters import About
 from redraft.events.plan import Role
 
@@ -22,9 +23,22 @@ DELIVERY_LIMIT: Final = 20
 """How often a message is delivered before it is parked, unless the bus is told otherwise."""
 
 
+LARGEST_LETTER: Final = 16 * 1024 * 1024 - 64 * 1024
+"""Bytes of a letter's body at most where it goes through RabbitMQ: 4.x takes messages of 16 MiB unless it is told
+otherwise, and what is recorded of a letter is a little longer than the letter itself."""
+
+
 def work_queue(role: Role, actor: str) -> str:
     """The queue of one actor; replicas of the actor compete for what is in it."""
     return f"redraft.{role}.{actor}"
+
+
+def require_size(queue: str, letters: Sequence[Letter], largest: int) -> None:
+    """Raises TooLarge when one of the letters for a queue has a larger body than this, in bytes."""
+    for letter in letters:
+        if len(letter.body) > largest:
+            size = f"{len(letter.body):,} bytes, more than the {largest:,} that the bus takes"
+            raise TooLarge(f"{letter.name} for {queue}: {size}; make the drafts smaller")
 
 
 class Letter(msgspec.Struct, frozen=True, gc=False):
@@ -89,10 +103,16 @@ class Consumer(Protocol):
 class Bus(Protocol):
     """How letters travel: at least once, in order within a queue, set aside when they cannot be delivered."""
 
+    @property
+    def largest(self) -> int:
+        """Bytes of a letter's body that the bus takes at most."""
+        ...
+
     async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
         """Puts letters into a queue, in order; returns when the bus has them. Waits while the queue is full.
 
         Raises BusError when the bus is closed or cannot be reached. One that fails or is cancelled may have put some.
+        Raises TooLarge, and puts none, when one is larger than `largest`.
         """
         ...
 

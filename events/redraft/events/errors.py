@@ -17,6 +17,7 @@
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
+    │   └── TooLarge            a letter is larger than the bus takes
     ├── DeliveryError           raised by a subscriber's handler: whether and when it is to be tried again
     └── StepError               raised by a worker: the step failed, and may be tried again
         └── PermanentError      raised by a worker: trying again would not help
@@ -46,6 +47,7 @@ __all__ = [
     "StoreError",
     "StoreUnusable",
     "Tampered",
+    "TooLarge",
     "UnknownName",
 ]
 
@@ -146,6 +148,12 @@ class BusError(RedraftError):
     """The bus cannot be reached, or is closed."""
 
     exit_code = 5
+
+
+class TooLarge(BusError):
+    """A letter is larger than the bus takes; to send it again would not help."""
+
+    exit_code = 2
 
 
 class DeliveryError(RedraftError):

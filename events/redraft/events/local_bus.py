@@ -13,12 +13,16 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from operator import attrgetter
-from typing import Self
+from typing import Final, Self
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter, Parked
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter, Parked, require_size
 from redraft.events.errors import BusError, InputError
 
 _by_tag = attrgetter("tag")
+
+
+LARGEST: Final = 1024**3
+"""Bytes of a letter's body at most, unless the bus is told otherwise."""
 
 
 def _at_least_one(what: str, number: int) -> int:
@@ -272,7 +276,8 @@ class LocalBus:
     consumer whose context was left.
     """
 
-    def __init__(self, *, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT) -> None:
+    def __init__(self, *, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT, largest: int = LARGEST) -> None:
+        self.largest = _at_least_one("largest", largest)
         self._capacity = _at_least_one("capacity", capacity)
         self._parking = _Parking(capacity, _at_least_one("delivery_limit", delivery_limit))
         self._queues: dict[str, _Queue] = {}
@@ -282,6 +287,7 @@ class LocalBus:
     async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
         """Puts letters in order, waiting for room. If the bus is closed meanwhile, only the first were put, or none."""
         place = self._named(queue)
+        require_size(queue, letters, self.largest)
         publisher = place.offer(letters)
         if publisher is None:
             return

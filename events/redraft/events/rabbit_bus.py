@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 from uuid import uuid4
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Letter, Parked
+from redraft.events.bus import DELIVERY_LIMIT, LARGEST_LETTER, Consumer, Letter, Parked, require_size
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
 from redraft.events.filters import EVERYTHING, About, EventFilter
@@ -92,6 +92,7 @@ class RabbitBus:
 
         Raises InputError for a name that no queue of letters can have.
         """
+        require_size(queue, letters, LARGEST_LETTER)
         key = self._names.key(queue)
         exchange = self._names.commands
         place = Place(queue, lambda: self._places.queue(queue))
@@ -103,6 +104,10 @@ class RabbitBus:
                 ready, rest = rest[:number], rest[number:]
                 messages = [Outgoing(exchange, key, letter.body, letter_headers(letter)) for letter in ready]
                 await self._publisher.send(place, messages)
+
+    @property
+    def largest(self) -> int:
+        return LARGEST_LETTER
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from aiormq.exceptions import ChannelPreconditionFailed, DeliveryError
 
-from redraft.events.errors import BusError
+from redraft.events.errors import TooLarge
 from redraft.events.rabbit_link import Link, Lost, explain, let_go
 from redraft.events.rabbit_wire import Outgoing, Wire
 
@@ -174,5 +174,5 @@ def _final(fault: BaseException, messages: Sequence[Outgoing]) -> BaseException:
     """The fault, or BusError when it is of no use to try again."""
     largest = max(len(message.body) for message in messages)
     if isinstance(fault, ChannelPreconditionFailed) and largest > _SURELY_ALLOWED:
-        return BusError(f"RabbitMQ refuses a message of {largest} bytes: {explain(fault)}")
+        return TooLarge(f"RabbitMQ refuses a message of {largest:,} bytes: {explain(fault)}")
     return fault

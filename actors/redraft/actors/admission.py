@@ -1,0 +1,79 @@
+"""What may come in: messages and requests that can be read, within their bounds, and that can make sense."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from redraft.actors.plan_check import check_plan
+from redraft.events.bus import Letter
+from redraft.events.codec import decode_message, decode_work
+from redraft.events.commands import Generate, Generated, Message, Refined, StartRun, Work
+from redraft.events.content import checked
+from redraft.events.errors import CodecError, InputError
+from redraft.events.plan import Plan
+
+LONGEST_ID: Final = 200
+"""Characters of a run's id at most. One that is longer, empty or not printable is no id: a database may choke on it."""
+
+_PLANS: Final = 256
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class Admission:
+    """Bounds, in bytes: `limit` for a brief, for a draft, and for what is said beside it; `largest` for a whole body.
+
+    A text is never longer than the body that it came in: so most that comes is measured by that alone.
+    """
+
+    def __init__(self, limit: int, largest: int) -> None:
+        self._limit = limit
+        self._largest = largest
+        self._fit: set[bytes] = set()
+
+    def message(self, letter: Letter) -> Message:
+        """The message in a letter for the coordinator. Raises CodecError or InputError, which say why it is refused."""
+        self._require_size(letter)
+        message = decode_message(letter.name, letter.body)
+        run = message.run
+        if not (run.isprintable() and 0 < len(run) <= LONGEST_ID):
+            raise CodecError(f"{run[:40]!r} cannot be the id of a run")
+        if isinstance(message, StartRun):
+            checked(message.brief.text, "brief", self._limit)
+            self._require_plan(message.plan)
+        elif len(letter.body) > self._limit:
+            self._require_bounds(message)
+        return message
+
+    def work(self, letter: Letter) -> Work:
+        """The request in a letter for a worker. Raises CodecError or InputError, which say why it is refused."""
+        self._require_size(letter)
+        work = decode_work(letter.name, letter.body)
+        if len(letter.body) > self._limit:
+            request = work.request
+            checked(request.brief.text, "brief", self._limit)
+            for draft in (*request.outputs, *(() if isinstance(work, Generate) else (work.draft,))):
+                checked(draft.text, f"draft {draft.version}", self._limit)
+        return work
+
+    def _require_size(self, letter: Letter) -> None:
+        size = len(letter.body)
+        if size > self._largest:
+            raise CodecError(f"{letter.name}: {size:,} bytes, more than the {self._largest:,} that a message may have")
+
+    def _require_plan(self, plan: Plan) -> None:
+        raw = _ENCODER.encode(plan)
+        if raw in self._fit:
+            return
+        check_plan(plan)
+        if len(self._fit) >= _PLANS:
+            self._fit.clear()
+        self._fit.add(raw)
+
+    def _require_bounds(self, message: Message) -> None:
+        """What is said beside a draft; a draft that is too large is its step's failure, and for the decider to say."""
+        said = msgspec.structs.replace(message, text="") if isinstance(message, Generated | Refined) else message
+        size = len(_ENCODER.encode(said))
+        if size > self._limit:
+            raise InputError(f"{size:,} bytes beside a draft, more than the limit of {self._limit:,}")

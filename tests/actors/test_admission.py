@@ -1,0 +1,103 @@
+"""What may come in: bounds of messages and requests, whatever the state of their run."""
+
+from __future__ import annotations
+
+import pytest
+from tests.actors.test_known_faults import IMPROVE, JUDGE, plan_of
+
+from redraft.actors.admission import Admission
+from redraft.events.bus import Letter
+from redraft.events.codec import encode_message
+from redraft.events.commands import (
+    CancelRun,
+    Critiqued,
+    CritiqueDraft,
+    Failed,
+    Generate,
+    Generated,
+    Message,
+    Published,
+    Refined,
+    Request,
+    StartRun,
+    Work,
+)
+from redraft.events.content import Brief, Critique, DraftRef, Receipt, new_draft
+from redraft.events.envelope import Origin
+from redraft.events.errors import CodecError, ContentError, InputError, PlanError
+from redraft.events.plan import Plan
+
+LIMIT, LARGEST = 1000, 5000
+DOOR = Admission(LIMIT, LARGEST)
+PLAN = plan_of(JUDGE, IMPROVE)
+LONG = "x" * (LIMIT + 1)
+REF = DraftRef(1, "0" * 64)
+
+
+def letter(message: Message | Work) -> Letter:
+    return Letter(*encode_message(message), Origin("id", "somebody"), "r")
+
+
+def request(text: str = "b") -> Request:
+    return Request("r/p#1", "r", "p", "write", 1, 5.0, Brief(text))
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "said"),
+    [
+        (StartRun("r", PLAN, Brief(LONG)), ContentError, "brief: 1,001 bytes, more than the limit of 1,000"),
+        (StartRun("r", PLAN, Brief(" ")), ContentError, "brief: the text is empty"),
+        (StartRun("r", Plan("p", ()), Brief("b")), PlanError, "has no steps"),
+        (Critiqued("r", "p", 1, REF, Critique(1.0, (LONG,))), InputError, "bytes beside a draft"),
+        (Refined("r", "p", 1, "text", (LONG,)), InputError, "bytes beside a draft"),
+        (Published("r", "p", 1, REF, Receipt(LONG)), InputError, "bytes beside a draft"),
+        (Failed("r", "p", 1, "error", LONG), InputError, "bytes beside a draft"),
+        (CancelRun("r", LONG), InputError, "bytes beside a draft"),
+        (Generated("r", "p", 1, LONG * 5), CodecError, "more than the 5,000 that a message may have"),
+        (CancelRun("a\nb", "x"), CodecError, "'a\\nb' cannot be the id of a run"),
+    ],
+)
+def test_a_message_beyond_its_bounds_is_refused(message: Message, fault: type[Exception], said: str) -> None:
+    with pytest.raises(fault) as refused:
+        DOOR.message(letter(message))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        StartRun("r", PLAN, Brief("x" * LIMIT)),
+        StartRun("r", PLAN, Brief("b")),
+        Generated("r", "p", 1, LONG),
+        Refined("r", "p", 1, LONG, ("x" * 800,)),
+        Critiqued("r", "p", 1, REF, Critique(1.0, ("x" * 700,))),
+    ],
+)
+def test_what_is_within_its_bounds_comes_in_and_of_a_large_draft_the_decider_says_it(message: Message) -> None:
+    assert DOOR.message(letter(message)) == message
+    assert DOOR.message(letter(message)) == message
+
+
+def test_a_plan_that_was_found_wrong_stays_wrong() -> None:
+    for _ in range(2):
+        with pytest.raises(PlanError):
+            DOOR.message(letter(StartRun("r", Plan("p", ()), Brief("b"))))
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (Generate(request(LONG)), "brief: 1,001 bytes"),
+        (CritiqueDraft(request(), new_draft(7, LONG)), "draft 7: 1,001 bytes"),
+        (Generate(request("x" * 6000)), "more than the 5,000 that a message may have"),
+    ],
+)
+def test_a_request_beyond_its_bounds_is_refused(work: Work, said: str) -> None:
+    with pytest.raises((CodecError, InputError)) as refused:
+        DOOR.work(letter(work))
+    assert said in str(refused.value)
+
+
+def test_a_request_whose_texts_are_within_their_bounds_comes_in() -> None:
+    work = CritiqueDraft(request("x" * LIMIT), new_draft(7, "x" * LIMIT))
+    assert DOOR.work(letter(work)) == work
