@@ -35,7 +35,7 @@ from redraft.events.commands import CritiqueDraft, Request
 from redraft.events.content import new_draft
 from redraft.events.domain_events import DraftCritiqued, RunEnded, StepFailed, StepRequested
 from redraft.events.envelope import Origin
-from redraft.events.errors import BusError, ContentError, NoSuchRun
+from redraft.events.errors import BusError, ContentError, InputError, NoSuchRun
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_a_draft_is_refined_until_it_is_good(settings: Settings):
     assert result.publications[0].location == "nowhere"
 
 
-async def test_the_same_key_is_the_same_run(settings: Settings):
+async def test_the_same_key_is_the_same_run_and_is_refused_for_another_brief(settings: Settings):
     calls = 0
 
     @generator(name="counted")
@@ -90,8 +90,10 @@ async def test_the_same_key_is_the_same_run(settings: Settings):
         return brief.text
 
     first = await refine(workflow(first=counted), "abcdefgh", key="k", settings=settings)
-    again = await refine(workflow(first=counted), "another brief", key="k", settings=settings)
+    again = await refine(workflow(first=counted), "abcdefgh", key="k", settings=settings)
     assert again == first
+    with pytest.raises(InputError, match="key 'k' was used for another brief: run k"):
+        await refine(workflow(first=counted), "another brief", key="k", settings=settings)
     assert calls == 1
 
 

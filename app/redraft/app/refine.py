@@ -23,7 +23,7 @@ async def refine(
 
     With the same `key` it is the same run: one that was interrupted goes on, one that has ended gives its result
     again. `tags` are words to find it by. Raises PlanError for a faulty plan, ContentError for a brief that is empty or
-    too large, InputError for a tag that is none, StoreError.
+    too large, InputError for a tag that is none and for a key that was used for something else, StoreError.
     """
     chosen = settings or read_settings()
     async with open_house(chosen, workflow.actors.values()) as house:
