@@ -111,8 +111,11 @@ class Client:
         return run
 
     async def _require_same(self, run: str, plan: Plan, brief: Brief, key: str) -> None:
-        """Raises InputError when the run of this key is recorded and has another brief or workflow."""
-        for event in await self._store.read(run, upto=1):
+        """Raises InputError when the run of this key is recorded and has another brief or workflow.
+
+        One who has the broker alone does not see that; the coordinator then keeps the run as it is.
+        """
+        for event in await self._store.read(run, upto=1) if self._store is not None else ():
             begun = event.data
             if isinstance(begun, RunStarted) and (begun.plan.name, begun.brief.text) != (plan.name, brief.text):
                 what = "brief" if begun.brief.text != brief.text else f"workflow, {begun.plan.name}"
