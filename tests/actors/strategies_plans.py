@@ -9,10 +9,25 @@ from hypothesis import strategies as st
 
 from redraft.actors.condition_check import term_fault
 from redraft.actors.condition_text import check_printable
+from redraft.actors.plan_flow import check_flow
 from redraft.actors.plan_paths import is_name
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
 from redraft.events.errors import ConditionError
-from redraft.events.plan import Combine, Keep, Node, OnFailure, Option, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import (
+    Approve,
+    Combine,
+    Keep,
+    Node,
+    OnDeadline,
+    OnFailure,
+    Option,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
 
 steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For tests with these strategies: a busy machine is no fault."""
@@ -127,6 +142,15 @@ def _kinds(draw: st.DrawFn, *, first: bool) -> list[str]:
 
 
 @st.composite
+def approvals(draw: st.DrawFn, name: str) -> Approve:
+    """A decision of people, named or not."""
+    people = tuple(draw(st.lists(st.sampled_from(["ann", "no", "12", "Jürgen B.", "a: b", '"']), unique=True)))
+    quorum = draw(st.integers(1, len(people) or 100))
+    deadline = draw(st.just(86400.0) | seconds)
+    return Approve(name, people, quorum, deadline, draw(st.sampled_from(get_args(OnDeadline))))
+
+
+@st.composite
 def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
     """A loop with up to `depth` levels of loops in it."""
     body = draw(bodies(depth, first=False))
@@ -139,4 +163,7 @@ def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
 def plans(draw: st.DrawFn, depth: int = 2) -> Plan:
     """A plan that can be run, with up to `depth` levels of loops in each loop."""
     body = draw(bodies(depth + 1, first=True))
+    if draw(st.booleans()) and check_flow(body) == "judged":
+        taken = {node.name for node in body}
+        body = (*body, draw(approvals(draw(names.filter(lambda name: name not in taken)))))
     return Plan(draw(names), body, draw(st.sampled_from(get_args(OnFailure))))

@@ -25,11 +25,16 @@ from redraft.events.conditions import approved, elapsed, errors, oscillating, ou
 from redraft.events.content import Brief, Critique, Receipt, new_draft
 from redraft.events.domain_events import (
     EVENT_NAMES,
+    ApprovalExpired,
+    ApprovalRequested,
     DomainEvent,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -46,7 +51,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Origin
-from redraft.events.plan import Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
@@ -98,6 +103,11 @@ def events() -> Iterator[DomainEvent]:
     yield RunPaused("ann", "the facts are checked", "key-4")
     yield RunResumed("ann", "they are right", "key-5")
     yield RunCancelled("ann", "no longer needed", "key-6")
+    yield ApprovalRequested("editor", second.ref, START + timedelta(days=1), ("ann", "ben"), 2)
+    yield DraftApproved("editor", second.ref, "ann", "clear", "key-7", True)
+    yield DraftRejected("editor", second.ref, "ben", "too short", "key-8")
+    yield ApprovalExpired("editor", second.ref, "reject")
+    yield DraftEdited(new_draft(3, "Greetings"), second.ref, "ann", "shorter", "key-9")
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
     yield RunErased("ada")
@@ -143,7 +153,8 @@ def _plan() -> Plan:
     critics = Parallel("critics", (judge, other), "all", "weights", (0.25, 0.75))
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
     inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2)
-    loop = Repeat("Refinement", until, 5, (critics, inner))
+    people = Approve("editor", ("ann", "ben"), 2, 3600.0, "fail")
+    loop = Repeat("Refinement", until, 5, (critics, people, inner))
     return Plan("article", (drafts, loop, Step("publisher", "save", "publish")), "publish_best")
 
 

@@ -6,7 +6,7 @@ from redraft.actors.plan_check import check_plan
 from redraft.actors.plan_python import print_python
 from redraft.actors.plan_yaml import print_plan, read_plan
 from redraft.actors.roles import Actor, Context, critic, generator, publisher, refiner
-from redraft.actors.workflow import Workflow, parallel, repeat, step
+from redraft.actors.workflow import Workflow, approve, parallel, repeat, step
 from redraft.events.conditions import (
     approved,
     cost,
@@ -37,6 +37,7 @@ __all__ = [
     "StepError",
     "Usage",
     "Workflow",
+    "approve",
     "approved",
     "check_plan",
     "cost",

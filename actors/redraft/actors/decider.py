@@ -17,10 +17,12 @@ from redraft.actors.run_state import OpenStep, RunState
 from redraft.actors.steering import steered
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
+    ApproveDraft,
     CancelRun,
     ChangeLimits,
     ConfirmStep,
     Critiqued,
+    EditDraft,
     EraseRun,
     ExpireStep,
     Failed,
@@ -31,6 +33,7 @@ from redraft.events.commands import (
     PauseRun,
     Published,
     Refined,
+    RejectDraft,
     ResumeRun,
     RetryStep,
     StartRun,
@@ -38,6 +41,7 @@ from redraft.events.commands import (
 )
 from redraft.events.content import MAX_DRAFT_BYTES, new_draft
 from redraft.events.domain_events import (
+    ApprovalExpired,
     DomainEvent,
     DraftCritiqued,
     DraftGenerated,
@@ -96,6 +100,8 @@ def _first(state: RunState, message: Message, now: datetime, limit: int) -> Doma
             return _outcome(state, message, now, limit)
         case GuideRun() | ChangeLimits() | PauseRun() | ResumeRun() | CancelRun():
             return steered(state, message)
+        case ApproveDraft() | RejectDraft() | EditDraft():
+            return steered(state, message, limit)
         case _:
             assert_never(message)
 
@@ -165,7 +171,10 @@ def _retried(state: RunState, message: RetryStep, now: datetime) -> StepRequeste
     return msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)
 
 
-def _expired(state: RunState, message: ExpireStep, now: datetime) -> StepFailed | None:
+def _expired(state: RunState, message: ExpireStep, now: datetime) -> StepFailed | ApprovalExpired | None:
+    waiting = state.approval
+    if waiting is not None and waiting.request.path == message.path and now >= waiting.request.due:
+        return ApprovalExpired(message.path, waiting.request.draft, waiting.node.on_deadline)
     asked = state.open.get(message.path)
     if asked is None or asked.attempt != message.attempt or asked.retry_at is not None or now < asked.due:
         return None

@@ -7,6 +7,7 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
+from redraft.actors.approval import expire, requested
 from redraft.actors.judgement import Judgement, join, judgement_of, reach
 from redraft.actors.run_state import (
     Candidate,
@@ -23,11 +24,16 @@ from redraft.actors.run_state import (
 from redraft.actors.steering import steer
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
     DomainEvent,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -42,7 +48,7 @@ from redraft.events.domain_events import (
     StepFailed,
     StepRequested,
 )
-from redraft.events.plan import Parallel, Repeat, Step
+from redraft.events.plan import Approve, Parallel, Repeat, Step
 
 Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed
 
@@ -77,11 +83,17 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case LoopEnded():
             return _loop_ended(state, event)
         case RunEnded():
-            return replace(state, status="ended", open={}, frames=())
+            return replace(state, status="ended", open={}, frames=(), approval=None)
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return steer(state, event)
         case RunErased():
             return replace(state, erased=True)
+        case ApprovalRequested():
+            return requested(state, event)
+        case ApprovalExpired():
+            return expire(state, event)
+        case DraftApproved() | DraftRejected() | DraftEdited():
+            return steer(state, event)
         case _:
             assert_never(event)
 
@@ -92,6 +104,7 @@ def _iteration_started(state: RunState, event: IterationStarted) -> RunState:
     top = state.frames[-1]
     if event.iteration > 1:
         return _with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
+    top = _past_approvals(top)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
     judged = state.current if state.current and state.current.judgement else None
@@ -108,6 +121,8 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
     if state.failure and not top.fan:
         name = event.path.split("/")[0]
         top = replace(top, index=next(n for n, node in enumerate(top.body) if node.name == name))
+    elif not top.fan and isinstance(top.body[top.index], Approve):
+        top = _past_approvals(top)
     node = top.fan.node if top.fan else top.body[top.index]
     match node:
         case Parallel():
@@ -117,12 +132,20 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
         case Step():
             step = node
             top = replace(top, due="nothing")
-        case Repeat():
+        case Repeat() | Approve():
             return state
         case _:
             assert_never(node)
     asked = OpenStep(step, event)
     return _with_top(replace(state, open={**state.open, event.path: asked}), top)
+
+
+def _past_approvals(top: Frame) -> Frame:
+    """The frame at what comes after approvals that were not asked for: the loop would have gone on anyway."""
+    index = top.index
+    while isinstance(top.body[index], Approve):
+        index += 1
+    return replace(top, index=index)
 
 
 def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
@@ -177,9 +200,19 @@ def _settled(state: RunState) -> RunState:
     top = state.frames[-1]
     if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
         return state
-    judged = Candidate(state.current.ref, join(top.heard))
+    judged = _judged(state, state.current.ref, join(top.heard))
     state = replace(state, current=judged, best=_better(state.best, judged))
+    if top.review is not None:
+        outer = _remember(state.frames[-2], judged)
+        return replace(state, frames=(*state.frames[:-2], outer))
     return _with_top(state, replace(_remember(top, judged), heard=(), due="judged"))
+
+
+def _judged(state: RunState, ref: DraftRef, judgement: Judgement) -> Candidate:
+    """A draft that people rejected stays so, whatever its critics say."""
+    if state.rejected and ref.sha256 in state.rejected:
+        judgement = replace(judgement, score=0.0, approved=False)
+    return Candidate(ref, judgement)
 
 
 def _remember(frame: Frame, judged: Candidate) -> Frame:
@@ -244,7 +277,7 @@ def _weights(fan: Fan) -> tuple[float, ...]:
 
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
     number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
-    chosen = Candidate(fan.candidates[number], judgement)
+    chosen = _judged(state, fan.candidates[number], judgement)
     state = replace(state, current=chosen, best=_better(state.best, chosen))
     top = replace(_remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
     return _with_top(_all_closed(state), top)

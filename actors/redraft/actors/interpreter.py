@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from redraft.actors.judgement import Facts, Verdict, verdict
-from redraft.actors.run_state import Candidate, Fan, Frame, RunState, closing_body, gates_of, prefix
+from redraft.actors.run_state import Candidate, Fan, Frame, RunState, asks_people, closing_body, gates_of, prefix
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
+    ApprovalRequested,
     DomainEvent,
     IterationStarted,
     LoopClosing,
@@ -16,7 +19,7 @@ from redraft.events.domain_events import (
     RunEnded,
     StepRequested,
 )
-from redraft.events.plan import Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 
 GRACE: Final = timedelta(hours=1)
 """How long after its timeout an answer is awaited: a request may wait in its queue before a worker takes it."""
@@ -32,37 +35,57 @@ def next_event(state: RunState, now: datetime) -> DomainEvent | None:
         return _cancelled(state, state.cancelled)
     if state.paused:
         return None
+    if state.refused:
+        return _ended(state, Verdict(*state.refused), state.best or state.current)
     top = state.frames[-1]
     if state.failure:
         return _after_failure(state, top, now)
     if top.fan:
         return _next_of_fan(state, top, top.fan, now)
-    if state.open:
+    if state.open or state.approval:
         return None
     if top.node is not None:
         ended = _loop_decision(state, top, top.node, now)
         if ended is not None:
             return ended
-    if top.index < len(top.body):
-        return _enter(state, top, top.body[top.index], now)
+    for node in top.body[top.index :]:
+        if not (isinstance(node, Approve) and _would_go_on(state, top, now)):
+            return _enter(state, top, node, now)
     return _after_body(state, top)
 
 
 def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEvent:
+    path = f"{prefix(top)}{node.name}{top.review or ''}"
     match node:
         case Step():
-            return _request(state, node, prefix(top) + node.name, now)
+            return _request(state, node, path, now)
         case Parallel():
             step = node.steps[0]
-            return _request(state, step, f"{prefix(top)}{node.name}/{step.name}", now)
+            return _request(state, step, f"{path}/{step.name}", now)
         case Repeat():
-            return IterationStarted(prefix(top) + node.name, 1)
+            return IterationStarted(path, 1)
+        case Approve():
+            due = now + timedelta(seconds=node.deadline)
+            draft = state.current.ref if state.current else DraftRef(0, "")
+            return ApprovalRequested(path, draft, due, node.approvers, node.quorum)
         case _:
             assert_never(node)
 
 
+def _would_go_on(state: RunState, top: Frame, now: datetime) -> bool:
+    """Whether the loop would go on even if people approved the draft: then they need not be asked."""
+    facts = facts_of(state, top, now)
+    if top.node is None or facts is None:
+        return False
+    if facts.judgement.approved is False:
+        return True
+    approved = replace(facts, judgement=replace(facts.judgement, approved=True))
+    met = verdict(top.node.until, approved, own_word=False)
+    return met is None or met.outcome != "accepted"
+
+
 def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> DomainEvent | None:
-    inside = f"{prefix(top)}{fan.node.name}/"
+    inside = f"{prefix(top)}{fan.node.name}{top.review or ''}/"
     if fan.judging and fan.node.judge:
         if fan.requested == len(fan.candidates):
             return None
@@ -118,7 +141,7 @@ def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
     facts = facts_of(state, top, now)
     if top.due == "nothing" or facts is None:
         return None
-    met = verdict(loop.until, facts, own_word=top.due == "judged")
+    met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _loop_ended(state, top, met) if met else None
 
 
@@ -140,9 +163,9 @@ def _leave(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why:
     return _loop_ended(state, top, why)
 
 
-def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded:
+def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded | RunEnded:
     facts = facts_of(state, top, now)
-    met = verdict(loop.until, facts, own_word=True) if facts else None
+    met = verdict(loop.until, facts, own_word=not asks_people(loop)) if facts else None
     return _loop_ended(state, top, met if met and met.outcome == "accepted" else why)
 
 
@@ -151,8 +174,11 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None
+    judgement = current.judgement
+    if asks_people(top.node) and judgement.approved is not False:
+        judgement = replace(judgement, approved=True if state.approved == current.ref else None)
     return Facts(
-        current.judgement,
+        judgement,
         current.ref.sha256,
         len(top.outputs),
         (now - state.started).total_seconds(),
@@ -163,8 +189,13 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     )
 
 
-def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded:
-    """The draft that met the condition leaves; when none did, the best judged one, or the last if the plan says so."""
+def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnded:
+    """The draft that met the condition leaves; when none did, the best judged one, or the last if the plan says so.
+
+    Nothing leaves a loop in which people decide but what they approved: else the run ends there.
+    """
+    if why.outcome != "accepted" and asks_people(top.node):
+        return _ended(state, why, state.best or state.current)
     kept = top.last if top.node and top.node.keep == "last" else top.best
     chosen = state.current if why.outcome == "accepted" or kept is None else kept
     if chosen is None:
@@ -194,7 +225,7 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     if failure is None or state.open:
         return None
     reason = f"{failure.path} failed for good: {failure.message}"
-    if failure.publishing or state.plan.on_failure == "fail" or best is None:
+    if failure.publishing or state.plan.on_failure == "fail" or best is None or _waits_for_people(state):
         return _ended(state, Verdict("failed", reason), best or state.current)
     if top.node is not None:
         score = best.judgement.score if best.judgement else None
@@ -202,9 +233,17 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     if top.fan:
         return _next_of_fan(state, top, top.fan, now)
     for node in top.body[top.index :]:
-        if not isinstance(node, Repeat) and _publishes(node):
+        if isinstance(node, Step | Parallel) and _publishes(node):
             return _enter(state, top, node, now)
     return _ended(state, Verdict("exhausted", f"{reason}; the best draft so far was published"), best)
+
+
+def _waits_for_people(state: RunState) -> bool:
+    """Whether people would still have had to decide on what is published."""
+    coming = (node for frame in state.frames for node in frame.body[frame.index :])
+    return any(asks_people(frame.node) for frame in state.frames) or any(
+        isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)) for node in coming
+    )
 
 
 def _publishes(node: Step | Parallel) -> bool:

@@ -11,10 +11,15 @@ from redraft.actors.judgement import merge
 from redraft.events.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
 from redraft.events.content import Brief, Critique, Draft, History, Round
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -32,7 +37,7 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError
 from redraft.events.filters import About
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 
 ROUNDS: Final = 20
 """How many rounds, the latest, a refiner is told of; so a request does not grow with its run."""
@@ -76,6 +81,11 @@ class Material:
                 self._judged(data)
             case RunGuided():
                 self._advice[event.version] = data.advice
+            case DraftRejected():
+                self._advice[event.version] = data.reason
+            case DraftEdited():
+                self._drafts[data.draft.version] = data.draft
+                self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
             case (
                 IterationStarted()
                 | StepRequested()
@@ -87,6 +97,9 @@ class Material:
                 | RunPaused()
                 | RunResumed()
                 | RunCancelled()
+                | ApprovalRequested()
+                | DraftApproved()
+                | ApprovalExpired()
                 | RunEnded()
                 | RunErased()
             ):
@@ -187,6 +200,8 @@ def _keyed(node: Node, inside: str) -> Iterable[tuple[str, Step]]:
         case Repeat():
             for child in node.body:
                 yield from _keyed(child, f"{inside}{node.name}/")
+        case Approve():
+            pass
         case _:
             assert_never(node)
 

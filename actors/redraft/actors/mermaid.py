@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Final, assert_never
 
 from redraft.actors.condition_text import print_condition
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 
 _PLAIN: Final = frozenset(" _-.,:()=/")
 
@@ -78,8 +78,17 @@ def _node(chart: _Chart, node: Node) -> _Drawn:
             return _parallel(chart, node)
         case Repeat():
             return _repeat(chart, node)
+        case Approve():
+            box = _box(chart, f"people: {node.name}, {_people(node)}")
+            return _Drawn(box, (_Way(box),))
         case _:
             assert_never(node)
+
+
+def _people(node: Approve) -> str:
+    if not node.approvers:
+        return f"{node.quorum} of anybody"
+    return f"{node.quorum} of {len(node.approvers)}" if len(node.approvers) > 1 else node.approvers[0]
 
 
 def _named(step: Step) -> str:
@@ -112,6 +121,8 @@ def _judges(node: Node) -> bool:
             return node.steps[0].role == "critic"
         case Repeat():
             return False
+        case Approve():
+            return True
         case _:
             assert_never(node)
 

@@ -21,7 +21,7 @@ from redraft.actors.roles import Actor
 from redraft.actors.values import shown
 from redraft.events.conditions import Condition
 from redraft.events.errors import ActorError, PlanError
-from redraft.events.plan import Combine, Keep, Node, Option, Parallel, Repeat, Retry, Role, Step
+from redraft.events.plan import Approve, Combine, Keep, Node, OnDeadline, Option, Parallel, Repeat, Retry, Role, Step
 
 Actors: TypeAlias = Mapping[str, Actor]
 
@@ -102,6 +102,21 @@ def repeat(
     return _part(node, join_actors(part.actors for part in parts))
 
 
+def approve(
+    name: str = "approve",
+    *,
+    approvers: Sequence[str] = (),
+    quorum: int = 1,
+    deadline: float = 86400.0,
+    on_deadline: OnDeadline = "reject",
+) -> Part:
+    """People decide on the draft: `quorum` of `approvers` (none: anybody) within `deadline` seconds, at most 90 days.
+
+    `on_deadline` says what happens when they do not. See `redraft.events.plan.Approve`. Raises PlanError.
+    """
+    return _part(Approve(name, tuple(approvers), quorum, deadline, on_deadline), {})
+
+
 def as_parts(members: Iterable[Member]) -> tuple[Part, ...]:
     """These members as parts; raises PlanError on anything else."""
     if not _is_iterable(members):
@@ -116,7 +131,7 @@ def as_part(member: object) -> Part:
             return member
         case Actor():
             return step(member)
-        case Step() | Parallel() | Repeat():
+        case Step() | Parallel() | Repeat() | Approve():
             return _part(member, {})
         case _:
             raise _no_part(member)

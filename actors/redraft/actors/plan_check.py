@@ -13,7 +13,8 @@ import msgspec
 
 from redraft.actors.condition_check import terms
 from redraft.actors.condition_text import check_printable
-from redraft.actors.plan_flow import check_flow
+from redraft.actors.plan_approve import check_approve
+from redraft.actors.plan_flow import check_approvals, check_flow
 from redraft.actors.plan_parallel import check_parallel, members
 from redraft.actors.plan_paths import check_name, path_of
 from redraft.actors.plan_settings import (
@@ -24,10 +25,11 @@ from redraft.actors.plan_settings import (
     check_version,
     check_whole,
 )
+from redraft.actors.run_state import asks_people
 from redraft.actors.values import is_number, shown
-from redraft.events.conditions import Compare, Condition
+from redraft.events.conditions import Approved, Compare, Condition
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.plan import Keep, Node, OnFailure, Parallel, Plan, Repeat, Role, Step
+from redraft.events.plan import Approve, Keep, Node, OnFailure, Parallel, Plan, Repeat, Role, Step
 
 MAX_NODES: Final = 200
 """How many steps, loops and parallels a plan may have, at every depth together."""
@@ -51,6 +53,7 @@ def check_plan(plan: Plan) -> Plan:
         raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
     check_nodes(plan.steps, "")
     check_flow(plan.steps)
+    check_approvals(plan.steps)
     _check_storable(plan)
     return plan
 
@@ -66,8 +69,8 @@ def _check_size(nodes: object, parent: str) -> None:
     waiting = [(node, parent, 0) for node in _tuple(nodes, parent)]
     for count, (node, around, depth) in enumerate(waiting, 1):
         path = path_of(around, getattr(node, "name", node))
-        if not isinstance(node, (Step, *_CONTAINERS)):
-            raise PlanError(path, "this is no node of a plan; give a Step, a Parallel or a Repeat")
+        if not isinstance(node, (Step, Approve, *_CONTAINERS)):
+            raise PlanError(path, "this is no node of a plan; give a Step, a Parallel, a Repeat or an Approve")
         if count > MAX_NODES:
             raise PlanError(path, f"the plan has more than {MAX_NODES} nodes; split it into several workflows")
         if isinstance(node, _CONTAINERS) and depth == MAX_DEPTH:
@@ -77,7 +80,7 @@ def _check_size(nodes: object, parent: str) -> None:
 
 def _inner(node: Node, path: str) -> tuple[object, ...]:
     match node:
-        case Step():
+        case Step() | Approve():
             return ()
         case Parallel():
             return (*_tuple(node.steps, path), *(() if node.judge is None else (node.judge,)))
@@ -115,6 +118,8 @@ def _check_node(node: Node, path: str) -> None:
             _check_parallel(node, path)
         case Repeat():
             _check_repeat(node, path)
+        case Approve():
+            check_approve(node, path)
         case _:
             assert_never(node)
 
@@ -155,6 +160,9 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
     _check_siblings(repeat.body, path)
+    if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
+        remedy = "write until: approved, or put the approve after the loop"
+        raise PlanError(path, f"until says nothing of approved, so it does not matter what people say; {remedy}")
     if _asks_outputs(repeat.until) and not any(isinstance(node, Repeat) for node in repeat.body):
         raise PlanError(
             path, "until counts outputs, the drafts of loops in this body, and there are none; add a repeat"

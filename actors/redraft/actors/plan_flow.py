@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, assert_never
 
-from redraft.actors.plan_paths import path_of
+from redraft.actors.plan_paths import path_of, steps_in
+from redraft.actors.run_state import asks_people
 from redraft.events.errors import PlanError
-from redraft.events.plan import Node, Parallel, Repeat, Role, Step
+from redraft.events.plan import Approve, Node, Parallel, Repeat, Role, Step
 
 Standing: TypeAlias = Literal["none", "unjudged", "judged"]
 
@@ -23,6 +24,27 @@ def check_flow(nodes: tuple[Node, ...], standing: Standing = "none", parent: str
     return standing
 
 
+def check_approvals(
+    nodes: tuple[Node, ...], parent: str = "", *, approved: bool = False, changed: bool = False
+) -> None:
+    """Raises PlanError where a draft is published that was changed after people had approved one."""
+    for node in nodes:
+        path = path_of(parent, node.name)
+        role = _role(node)
+        if role == "publisher" and approved and changed:
+            raise PlanError(path, "what people approved is changed before this step; put the approve after the change")
+        if isinstance(node, Repeat):
+            check_approvals(node.body, path, approved=approved, changed=changed)
+        if isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)):
+            approved, changed = True, False
+        elif role in ("generator", "refiner") or (isinstance(node, Repeat) and _changes(node)):
+            changed = True
+
+
+def _changes(loop: Repeat) -> bool:
+    return any(step.role in ("generator", "refiner") for _, step in steps_in(loop.body))
+
+
 def _after(node: Node, standing: Standing, path: str) -> Standing:
     match node:
         case Step():
@@ -32,6 +54,10 @@ def _after(node: Node, standing: Standing, path: str) -> Standing:
             return after if node.judge is None else "judged"
         case Repeat():
             return _after_repeat(node, standing, path)
+        case Approve():
+            if standing != "judged":
+                raise PlanError(path, "nothing judges the draft before people decide on it; add a critic before this")
+            return standing
         case _:
             assert_never(node)
 
@@ -79,7 +105,7 @@ def _role(node: Node) -> Role | None:
             return node.role
         case Parallel():
             return node.steps[0].role
-        case Repeat():
+        case Repeat() | Approve():
             return None
         case _:
             assert_never(node)

@@ -9,7 +9,7 @@ import msgspec
 
 from redraft.actors.values import shown
 from redraft.events.errors import PlanError
-from redraft.events.plan import Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 
 MAX_NAME: Final = 100
 """The longest name of a workflow, node or actor, in characters."""
@@ -32,6 +32,8 @@ def steps_in(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Ste
                 yield from steps_in(node.steps if node.judge is None else (*node.steps, node.judge), path)
             case Repeat():
                 yield from steps_in(node.body, path)
+            case Approve():
+                pass
             case _:
                 assert_never(node)
 
@@ -50,6 +52,8 @@ def _mapped(node: Node, change: Callable[[Step], Step]) -> Node:
             return msgspec.structs.replace(node, steps=tuple(map(change, node.steps)), judge=judge)
         case Repeat():
             return msgspec.structs.replace(node, body=mapped(node.body, change))
+        case Approve():
+            return node
         case _:
             assert_never(node)
 

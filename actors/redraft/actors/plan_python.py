@@ -9,13 +9,24 @@ from typing import Final, assert_never
 
 from redraft.actors.condition_text import print_number
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
-from redraft.events.plan import Node, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Node, Option, Parallel, Plan, Repeat, Retry, Step
 
 _WIDTH: Final = 100
 _SOURCES: Final[dict[str, frozenset[str]]] = {
     "redraft.actors": frozenset(
         {
-            *("Retry", "Workflow", "approved", "cost", "elapsed", "errors", "oscillating", "outputs", "parallel"),
+            *(
+                "Retry",
+                "Workflow",
+                "approve",
+                "approved",
+                "cost",
+                "elapsed",
+                "errors",
+                "oscillating",
+                "outputs",
+                "parallel",
+            ),
             *("plateau", "repeat", "score", "step", "tokens"),
         }
     ),
@@ -82,7 +93,7 @@ def _added(plan: Plan, index: int) -> str:
     match node:
         case Repeat():
             return _call(".repeat_until", [print_python_condition(node.until), *_loop(node, named=True)])
-        case Step() | Parallel():
+        case Step() | Parallel() | Approve():
             verb = "start_with" if index == 0 else "finally_" if _publishes_last(plan, index) else "then"
             return _call(f".{verb}", [_node(node)])
         case _:
@@ -100,6 +111,8 @@ def _node(node: Node) -> str:
             return _step(node)
         case Parallel():
             return _parallel(node)
+        case Approve():
+            return _approve(node)
         case Repeat():
             return _call(
                 "repeat",
@@ -151,6 +164,16 @@ def _parallel(parallel: Parallel) -> str:
     ]
     judge = [] if parallel.judge is None else [f"judge={_step(parallel.judge)}"]
     return _call("parallel", [_text(parallel.name), *map(_step, parallel.steps), *_changed(settings), *judge])
+
+
+def _approve(node: Approve) -> str:
+    settings = [
+        (bool(node.approvers), f"approvers=[{', '.join(map(_text, node.approvers))}]"),
+        (node.quorum != 1, f"quorum={node.quorum}"),
+        (node.deadline != 86400, f"deadline={print_number(node.deadline)}"),
+        (node.on_deadline != "reject", f"on_deadline={_text(node.on_deadline)}"),
+    ]
+    return _call("approve", [_text(node.name), *_changed(settings)])
 
 
 def _changed(settings: list[tuple[bool, str]]) -> list[str]:

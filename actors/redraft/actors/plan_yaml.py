@@ -36,7 +36,21 @@ from redraft.actors.yaml_values import (
 )
 from redraft.events.conditions import Condition
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.plan import Combine, Keep, Node, OnFailure, Option, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import (
+    Approve,
+    Combine,
+    Keep,
+    Node,
+    OnDeadline,
+    OnFailure,
+    Option,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
 
 __all__ = ["print_plan", "read_plan"]
 
@@ -80,12 +94,14 @@ def _plan(root: Spot, lines: Lines) -> Plan:
 
 
 def _node(item: Spot, parent: str, lines: Lines) -> Node:
-    verb, spot = _only(item, (*VERBS, "repeat", "parallel"))
+    verb, spot = _only(item, (*VERBS, "repeat", "parallel", "approve"))
     match verb:
         case "repeat":
             return _repeat(spot, item, parent, lines)
         case "parallel":
             return _parallel(spot, item, parent, lines)
+        case "approve":
+            return _approve(spot, item, parent, lines)
         case _:
             return _step(spot, VERBS[verb], item, parent, lines)
 
@@ -156,6 +172,19 @@ def _parallel(spot: Spot, item: Spot, parent: str, lines: Lines) -> Parallel:
         cast("Combine", _given(found, "combine", read_text, "min")),
         tuple(map(read_number, sequence(found["weights"]))) if "weights" in found else (),
         None if judge is None else _step(judge, "critic", judge, path, lines),
+    )
+
+
+def _approve(spot: Spot, item: Spot, parent: str, lines: Lines) -> Approve:
+    found = mapping(spot, KEYS["approve"])
+    name = _given(found, "name", read_text, "approve")
+    lines[path_of(parent, name)] = _lines(item, found)
+    return Approve(
+        name,
+        tuple(map(read_text, sequence(found["approvers"]))) if "approvers" in found else (),
+        _given(found, "quorum", read_whole, 1),
+        _given(found, "deadline", read_seconds, 86400.0),
+        cast("OnDeadline", _given(found, "on_deadline", read_text, "reject")),
     )
 
 

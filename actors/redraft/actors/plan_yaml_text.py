@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from redraft.actors.condition_text import print_condition
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 VERBS: Final[dict[str, Role]] = {
     "generate": "generator",
@@ -23,6 +23,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "step": ("actor", "name", "gate", "version", "timeout", "retry", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "body"),
+    "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
     "parallel": ("name", "wait", "combine", "weights", "judge", "steps"),
 }
 """The keys of each mapping, in the order in which they are written."""
@@ -67,6 +68,8 @@ def _node(node: Node) -> Document:
             return {"repeat": _ordered("repeat", _changed(node) | _repeat(node))}
         case Parallel():
             return {"parallel": _ordered("parallel", _changed(node) | _parallel(node))}
+        case Approve():
+            return {"approve": _ordered("approve", _changed(node) | _approve(node))}
         case _:
             assert_never(node)
 
@@ -102,7 +105,16 @@ def _parallel(parallel: Parallel) -> Document:
     return document
 
 
-def _changed(struct: Repeat | Parallel | Retry) -> Document:
+def _approve(approve: Approve) -> Document:
+    document: Document = {"name": approve.name}
+    if approve.approvers:
+        document["approvers"] = list(approve.approvers)
+    if approve.deadline != 86400:
+        document["deadline"] = _time(approve.deadline)
+    return document
+
+
+def _changed(struct: Repeat | Parallel | Approve | Retry) -> Document:
     """The settings that are not their defaults."""
     fields = msgspec.structs.fields(struct)
     return {each.name: value for each in fields if (value := getattr(struct, each.name)) != each.default}

@@ -9,12 +9,12 @@ import msgspec
 
 from redraft.actors.judgement import Judgement
 from redraft.events.content import Brief, DraftRef
-from redraft.events.domain_events import Outcome, StepRequested
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Step
+from redraft.events.domain_events import ApprovalRequested, Outcome, StepRequested
+from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 from redraft.events.usage import Usage
 
 Status: TypeAlias = Literal["new", "running", "ended"]
-Due: TypeAlias = Literal["nothing", "judged", "output"]
+Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -63,8 +63,10 @@ class Fan(msgspec.Struct, frozen=True):
 class Frame(msgspec.Struct, frozen=True):
     """A body of nodes in progress: the plan's own (`node` is None), or one pass of a loop's.
 
-    `path` is the loop's without its iteration. `heard` is what the critics in a row have said of the current draft so
-    far; `due` says that the condition is to be looked at, and why; `exit` that a refiner has nothing more to change.
+    A `review` is the critics' look at a person's draft: the suffix of their names, beside what stands before them in
+    `path`. `path` of a loop is without its iteration. `heard` is what the critics in a row have said of the current
+    draft so far; `due` says that the condition is to be looked at, and why; `exit` that a refiner has nothing more to
+    change.
     """
 
     body: tuple[Node, ...]
@@ -82,6 +84,15 @@ class Frame(msgspec.Struct, frozen=True):
     peaks: tuple[float, ...] = ()
     seen: tuple[str, ...] = ()
     outputs: tuple[DraftRef, ...] = ()
+    review: str | None = None
+
+
+class Approval(msgspec.Struct, frozen=True):
+    """People are asked to decide; `by` are those who approved so far."""
+
+    node: Approve
+    request: ApprovalRequested
+    by: tuple[str, ...] = ()
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -96,7 +107,9 @@ class RunState(msgspec.Struct, frozen=True):
     """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended.
 
     `advice` are the versions of what people said that no refiner has heeded yet; `steered` the keys of what people said
-    last; `cancelled` why a person ended the run.
+    last; `cancelled` why a person ended the run. `approval` is what people are asked, `approved` the draft that they
+    approved last, `rejected` the hashes of those that they did not, `refused` how that ends the run; `edits` counts the
+    drafts of people.
     """
 
     status: Status = "new"
@@ -119,10 +132,17 @@ class RunState(msgspec.Struct, frozen=True):
     advice: tuple[int, ...] = ()
     steered: tuple[str, ...] = ()
     erased: bool = False
+    approval: Approval | None = None
+    approved: DraftRef | None = None
+    rejected: tuple[str, ...] = ()
+    refused: tuple[Outcome, str] | None = None
+    edits: int = 0
 
 
 def prefix(frame: Frame) -> str:
     """What stands before the names of a frame's nodes in their paths."""
+    if frame.review is not None:
+        return frame.path
     if frame.node is None:
         return ""
     return f"{frame.path}[closing]/" if frame.closing else f"{frame.path}[{frame.iteration}]/"
@@ -135,7 +155,7 @@ def is_critic(node: Node) -> bool:
             return role == "critic"
         case Parallel(steps=steps):
             return steps[0].role == "critic"
-        case Repeat():
+        case Repeat() | Approve():
             return False
 
 
@@ -155,6 +175,11 @@ def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> i
 
 def _is_gate(node: Node) -> bool:
     return isinstance(node, Step) and node.gate
+
+
+def asks_people(loop: Repeat | None) -> bool:
+    """Whether people decide on what leaves this loop."""
+    return loop is not None and any(isinstance(node, Approve) for node in loop.body)
 
 
 def closing_body(loop: Repeat) -> tuple[Node, ...]:

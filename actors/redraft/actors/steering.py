@@ -6,17 +6,39 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
+from redraft.actors.approval import approve, decided, edit, reject
 from redraft.actors.limits import loop_path, replanned, with_limits
 from redraft.actors.run_state import RunState
-from redraft.events.commands import CancelRun, ChangeLimits, GuideRun, PauseRun, ResumeRun, SteeringMessage
-from redraft.events.domain_events import LimitsChanged, RunCancelled, RunGuided, RunPaused, RunResumed, Steered
+from redraft.events.commands import (
+    ApproveDraft,
+    CancelRun,
+    ChangeLimits,
+    EditDraft,
+    GuideRun,
+    PauseRun,
+    RejectDraft,
+    ResumeRun,
+    SteeringMessage,
+)
+from redraft.events.content import MAX_DRAFT_BYTES
+from redraft.events.domain_events import (
+    DraftApproved,
+    DraftEdited,
+    DraftRejected,
+    LimitsChanged,
+    RunCancelled,
+    RunGuided,
+    RunPaused,
+    RunResumed,
+    Steered,
+)
 from redraft.events.errors import PlanError
 
 REMEMBERED: Final = 64
 """How many of a run's latest steering messages are known by their keys, should one come again."""
 
 
-def steered(state: RunState, message: SteeringMessage) -> Steered | None:
+def steered(state: RunState, message: SteeringMessage, limit: int = MAX_DRAFT_BYTES) -> Steered | None:
     """What a person's word brings about; None when the run has ended, or the word was heard or says nothing new."""
     if state.status != "running" or (message.key and message.key in state.steered):
         return None
@@ -32,6 +54,8 @@ def steered(state: RunState, message: SteeringMessage) -> Steered | None:
             return RunResumed(by, reason, key) if state.paused else None
         case CancelRun():
             return RunCancelled(by, reason, key)
+        case ApproveDraft() | RejectDraft() | EditDraft():
+            return decided(state, message, limit)
         case _:
             assert_never(message)
 
@@ -61,5 +85,11 @@ def steer(state: RunState, event: Steered) -> RunState:
             return replace(state, paused=False)
         case RunCancelled():
             return replace(state, cancelled=event.reason or f"cancelled by {event.by or 'a person'}")
+        case DraftApproved():
+            return approve(state, event)
+        case DraftRejected():
+            return reject(state, event)
+        case DraftEdited():
+            return edit(state, event)
         case _:
             assert_never(event)

@@ -18,7 +18,18 @@ from typing import get_args
 
 import msgspec
 
-from redraft.actors.parts import Actors, Member, Part, as_parts, check_roles, join_actors, parallel, repeat, step
+from redraft.actors.parts import (
+    Actors,
+    Member,
+    Part,
+    approve,
+    as_parts,
+    check_roles,
+    join_actors,
+    parallel,
+    repeat,
+    step,
+)
 from redraft.actors.plan_check import check_nodes, check_plan
 from redraft.actors.plan_paths import check_name, steps_in
 from redraft.actors.plan_settings import check_choice
@@ -27,7 +38,7 @@ from redraft.events.conditions import Condition
 from redraft.events.errors import PlanError
 from redraft.events.plan import Keep, OnFailure, Plan
 
-__all__ = ["Member", "Part", "Workflow", "parallel", "repeat", "step"]
+__all__ = ["Member", "Part", "Workflow", "approve", "parallel", "repeat", "step"]
 
 
 class Workflow:

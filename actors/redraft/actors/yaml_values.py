@@ -23,8 +23,8 @@ _KINDS: Final = {
     f"{_TAG}merge": "a merge",
     f"{_TAG}value": "a default",
 }
-_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s?([smh]?)", re.ASCII)
-_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+_SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s?([smhd]?)", re.ASCII)
+_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS: Final = 400
@@ -89,7 +89,7 @@ def read_number(spot: Spot) -> float:
 
 
 def read_seconds(spot: Spot) -> float:
-    """A time in seconds, from `90`, `90s`, `2m` or `1h`."""
+    """A time in seconds, from `90`, `90s`, `2m`, `1h` or `2d`."""
     found = _SECONDS.fullmatch(spot.node.value) if isinstance(spot.node, yaml.ScalarNode) else None
     if found is None:
         raise spot.fault(f"{_value(spot)} stands where a time is due; write seconds, or 90s, 2m, 1h")

@@ -9,7 +9,7 @@ import msgspec
 
 from redraft.app.audit_markup import NOTHING, Markup, folding, joined, tag, text
 from redraft.events.content import Draft
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined
+from redraft.events.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
 from redraft.events.envelope import Recorded
 from redraft.events.texts import ERASED
 from redraft.projections.diff import Added, Kept, Line, Removed, Skipped, Tally, Word, diff, folded, tally
@@ -26,7 +26,7 @@ OPENED: Final = 8
 _LINE_COST: Final = 60
 _PROSE: Final = frozenset({"", "text/plain", "text/markdown"})
 
-Made: TypeAlias = DraftGenerated | DraftRefined
+Made: TypeAlias = DraftGenerated | DraftRefined | DraftEdited
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def versions(events: Iterable[Recorded]) -> tuple[Version, ...]:
     heard: dict[int, list[DraftCritiqued]] = {}
     for event in events:
         match event.data:
-            case DraftGenerated() | DraftRefined():
+            case DraftGenerated() | DraftRefined() | DraftEdited():
                 drafts[event.data.draft.version] = event.data
             case DraftCritiqued():
                 heard.setdefault(event.data.draft.version, []).append(event.data)
@@ -94,7 +94,7 @@ def _before(made: Made, drafts: dict[int, Made]) -> Draft | None:
     match made:
         case DraftGenerated():
             return None
-        case DraftRefined(before=ref):
+        case DraftRefined(before=ref) | DraftEdited(before=ref):
             known = drafts.get(ref.version)
             return known.draft if known else None
         case _:
@@ -115,12 +115,13 @@ def _version(each: Version, scored: Mapping[int, float], share: int, run: str, *
 def _origin(each: Version) -> str:
     draft = each.made.draft
     words = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
-    place = plain(each.made.path, NAME_LENGTH * 2)
     match each.made:
-        case DraftGenerated():
-            return f"written by {place} \u00b7 {words}"
-        case DraftRefined(before=before):
-            return f"made from draft {before.version} by {place} \u00b7 {words}"
+        case DraftGenerated(path=path):
+            return f"written by {plain(path, NAME_LENGTH * 2)} \u00b7 {words}"
+        case DraftRefined(before=before, path=path):
+            return f"made from draft {before.version} by {plain(path, NAME_LENGTH * 2)} \u00b7 {words}"
+        case DraftEdited(before=before, by=by):
+            return f"made from draft {before.version} by {plain(by, NAME_LENGTH)}, by hand \u00b7 {words}"
         case _:
             assert_never(each.made)
 
@@ -129,7 +130,7 @@ def _changes(made: Made, share: int) -> Markup:
     match made:
         case DraftRefined(changes=changes) if changes:
             return _list("Changes", changes, share // 4)
-        case DraftRefined() | DraftGenerated():
+        case DraftRefined() | DraftGenerated() | DraftEdited():
             return NOTHING
         case _:
             assert_never(made)

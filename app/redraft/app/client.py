@@ -20,18 +20,21 @@ from redraft.app.subscriber import Subscriber
 from redraft.events.bus import INBOX, Bus, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
+    ApproveDraft,
     CancelRun,
     ChangeLimits,
+    EditDraft,
     EraseRun,
     GuideRun,
     Message,
     PauseRun,
+    RejectDraft,
     ResumeRun,
     StartRun,
     SteeringMessage,
 )
 from redraft.events.conditions import Condition
-from redraft.events.content import Brief, checked
+from redraft.events.content import Brief, DraftRef, checked
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import InputError, NoSuchRun
@@ -152,6 +155,22 @@ class Client:
     async def resume(self, run: str, reason: str = "", *, by: str = "client") -> None:
         """Goes on with a run that is paused."""
         await self.steer(ResumeRun(run, reason, by))
+
+    async def approve(self, run: str, draft: DraftRef, reason: str = "", *, by: str) -> None:
+        """Approves a draft, by its version and hash; nothing happens when it is not the one that is waited for."""
+        await self.steer(ApproveDraft(run, draft, reason, by))
+
+    async def reject(self, run: str, draft: DraftRef, feedback: str = "", *, by: str) -> None:
+        """Rejects a draft. In a loop the feedback reaches the next refinement; else the run ends as rejected."""
+        await self.steer(RejectDraft(run, draft, feedback, by))
+
+    async def edit(self, run: str, before: DraftRef, text: str, reason: str = "", *, by: str) -> None:
+        """Gives a person's own draft, made from `before`, which critics judge like any other.
+
+        Raises ContentError when it is empty or too large.
+        """
+        checked(text, "edit", self._limit)
+        await self.steer(EditDraft(run, before, text, reason, by))
 
     async def steer(self, message: SteeringMessage) -> str:
         """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with."""

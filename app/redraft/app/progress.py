@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, assert_never
 import msgspec
 
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -28,7 +33,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 from redraft.projections.history import history
 from redraft.projections.plain import plain, score_text
 
@@ -73,11 +78,16 @@ class Progress(msgspec.Struct):
                 return sentence if isinstance(event, LoopEnded) else ""
             case RunErased():
                 return ""
-            case LoopClosing() | RunCancelled():
+            case LoopClosing() | RunCancelled() | DraftEdited():
                 self.open.clear()
                 return sentence
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():
                 return sentence
+            case ApprovalRequested():
+                self.doing = f"waiting for people: redraft approve {recorded.run}"
+                return f"{plain(event.path)}: {sentence}; redraft approve {plain(recorded.run)}, or reject"
+            case DraftApproved() | DraftRejected() | ApprovalExpired():
+                return f"{plain(event.path)}: {sentence}"
             case DraftGenerated() | DraftRefined() | DraftPublished() | StepFailed():
                 pass
             case _:
@@ -146,7 +156,7 @@ def _limits(nodes: Iterable[Node], parent: str) -> Iterable[tuple[str, int]]:
                 path = f"{parent}/{node.name}" if parent else node.name
                 yield path, node.max_iterations
                 yield from _limits(node.body, path)
-            case Step() | Parallel():
+            case Step() | Parallel() | Approve():
                 pass
             case _:
                 assert_never(node)

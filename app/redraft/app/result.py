@@ -9,10 +9,15 @@ import msgspec
 
 from redraft.events.content import Critique, Draft, DraftRef
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -129,7 +134,11 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                 | RunErased()
             ):
                 pass
+            case DraftEdited(draft=draft):
+                drafts[draft.version] = draft
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
+                pass
+            case ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
                 pass
             case _:
                 assert_never(data)

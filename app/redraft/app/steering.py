@@ -7,13 +7,14 @@ that works on the run sees that the log has moved on, and `redraft run --resume`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
+from redraft.actors.approval import fault_of
 from redraft.actors.coordinator import new_events
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
@@ -23,33 +24,46 @@ from redraft.app.compose import House, open_log
 from redraft.app.deployment import open_client
 from redraft.app.ids import new_message_id
 from redraft.app.settings import LOCAL, Settings
-from redraft.events.commands import ChangeLimits, GuideRun, PauseRun, ResumeRun, SteeringMessage
+from redraft.events.commands import (
+    ApproveDraft,
+    ChangeLimits,
+    EditDraft,
+    GuideRun,
+    PauseRun,
+    RejectDraft,
+    ResumeRun,
+    SteeringMessage,
+)
 from redraft.events.domain_events import RunEnded
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import Conflict, InputError
 from redraft.events.store import EventStore
 from redraft.projections.run_list import find_run
 
+Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
+"""Makes what a person says from the events of the run."""
+
 PATIENCE: Final = 10.0
 """Seconds in which a coordinator is to take up what was said."""
 
 
-async def steer(settings: Settings, text: str, word: Callable[[str], SteeringMessage]) -> tuple[str, Recorded | None]:
+async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorded | None]:
     """Says a word to the run that a text means; gives its id, and the event, if it was recorded within `PATIENCE`.
 
-    `word` makes the message from the run's id. Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when
+    Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when
     it would change nothing: the run has ended, is paused already, or has no such loop.
     """
     async with open_log(settings) as house:
         run = (await find_run(house.views, text)).run
-        message = word(run)
-        refuse(fold(event.data for event in await house.store.read(run)), message)
+        past = await house.store.read(run)
+        message = word(past)
+        refuse(fold(event.data for event in past), message, settings.draft_limit)
         if settings.bus == LOCAL:
-            return run, await recorded(house.store, message)
+            return run, await recorded(house.store, message, settings.draft_limit)
         return run, await _sent(settings, house, message, PATIENCE)
 
 
-def refuse(state: RunState, message: SteeringMessage) -> None:
+def refuse(state: RunState, message: SteeringMessage, limit: int) -> None:
     """Raises InputError with the reason and the remedy when this message would change nothing."""
     run = message.run
     if state.status != "running":
@@ -63,20 +77,22 @@ def refuse(state: RunState, message: SteeringMessage) -> None:
             raise InputError(f"run {run} is not paused; if nobody works on it: redraft run --resume {run}")
         case ChangeLimits(loop=loop, until=until, max_iterations=most):
             with_limits(state.plan, loop_path(state.plan, loop), until, most)
+        case ApproveDraft() | RejectDraft() | EditDraft() if fault := fault_of(state, message, limit):
+            raise InputError(f"run {run}: {fault}")
         case _:
             return
 
 
-async def recorded(store: EventStore, message: SteeringMessage) -> Recorded | None:
+async def recorded(store: EventStore, message: SteeringMessage, limit: int) -> Recorded | None:
     """Decides here, and appends; decides again when somebody else appended first. None when it changes nothing."""
     said = new_message_id()
     message = replace(message, key=message.key or said)
     while True:
         state = fold(event.data for event in await store.read(message.run))
         now = datetime.now(UTC)
-        events = handle(state, message, now).events
+        events = handle(state, message, now, limit).events
         if not events:
-            refuse(state, message)
+            refuse(state, message, limit)
             return None
         origin = Origin(said, message.by, "", message.run)
         with suppress(Conflict):

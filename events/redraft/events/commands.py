@@ -212,7 +212,42 @@ class ConfirmStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
 
 Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
 OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
-SteeringMessage: TypeAlias = GuideRun | ChangeLimits | PauseRun | ResumeRun | CancelRun
+
+
+class ApproveDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person approves the draft that is waited for; one of another version or hash is not meant."""
+
+    run: str
+    draft: DraftRef
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+class RejectDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person rejects the draft that is waited for; `reason` is the feedback."""
+
+    run: str
+    draft: DraftRef
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+class EditDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person's own draft, made from `before`."""
+
+    run: str
+    before: DraftRef
+    text: str
+    reason: str = ""
+    by: str = ""
+    key: str = ""
+
+
+SteeringMessage: TypeAlias = (
+    GuideRun | ChangeLimits | PauseRun | ResumeRun | CancelRun | ApproveDraft | RejectDraft | EditDraft
+)
 """What people say to a run that goes on."""
 
 Message: TypeAlias = OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | EraseRun | SteeringMessage
@@ -236,6 +271,9 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     ChangeLimits: "run.limit.v1",
     PauseRun: "run.pause.v1",
     ResumeRun: "run.resume.v1",
+    ApproveDraft: "run.approve.v1",
+    RejectDraft: "run.reject.v1",
+    EditDraft: "run.edit.v1",
     RetryStep: "step.retry.v1",
     ExpireStep: "step.expire.v1",
     ConfirmStep: "step.confirm.v1",

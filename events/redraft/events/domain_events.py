@@ -13,7 +13,7 @@ import msgspec
 
 from redraft.events.conditions import Condition
 from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt
-from redraft.events.plan import Plan, Role
+from redraft.events.plan import OnDeadline, Plan, Role
 from redraft.events.tags import Tags
 from redraft.events.usage import Usage
 
@@ -212,7 +212,58 @@ class RunErased(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     reason: str = ""
 
 
-Steered: TypeAlias = RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled
+class ApprovalRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """People are asked to decide on a draft by `due` (UTC): `quorum` of `approvers`, or of anybody if it is empty."""
+
+    path: str
+    draft: DraftRef
+    due: datetime
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+
+
+class DraftApproved(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person approved the draft of this version and hash, and no other. `granted`: no more people need to."""
+
+    path: str
+    draft: DraftRef
+    by: str
+    reason: str = ""
+    key: str = ""
+    granted: bool = False
+
+
+class DraftRejected(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person rejected the draft. `reason` is the feedback for whoever refines it next."""
+
+    path: str
+    draft: DraftRef
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
+class ApprovalExpired(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Too few people decided in time; `then` is what the plan says for that."""
+
+    path: str
+    draft: DraftRef
+    then: OnDeadline
+
+
+class DraftEdited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A person made a draft from `before`. What was waited for then, an approval too, is void."""
+
+    draft: Draft
+    before: DraftRef
+    by: str
+    reason: str = ""
+    key: str = ""
+
+
+Steered: TypeAlias = (
+    RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled | DraftApproved | DraftRejected | DraftEdited
+)
 """What people did to a run that goes on."""
 
 DomainEvent: TypeAlias = (
@@ -231,6 +282,11 @@ DomainEvent: TypeAlias = (
     | RunPaused
     | RunResumed
     | RunCancelled
+    | ApprovalRequested
+    | DraftApproved
+    | DraftRejected
+    | ApprovalExpired
+    | DraftEdited
     | RunEnded
     | RunErased
 )
@@ -251,6 +307,11 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     RunPaused: "run.paused.v1",
     RunResumed: "run.resumed.v1",
     RunCancelled: "run.cancelled.v1",
+    ApprovalRequested: "approval.requested.v1",
+    DraftApproved: "draft.approved.v1",
+    DraftRejected: "draft.rejected.v1",
+    ApprovalExpired: "approval.expired.v1",
+    DraftEdited: "draft.edited.v1",
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
 }

@@ -15,6 +15,7 @@ Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher"]
 Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
+OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str]
 
 
@@ -84,7 +85,23 @@ class Repeat(
     rollback_margin: float = 0.1
 
 
-Node: TypeAlias = Step | Parallel | Repeat
+class Approve(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="approve"
+):
+    """People decide on the current draft: it goes on once `quorum` of the `approvers` (empty: anybody) approved it.
+
+    One rejection is enough. In a loop it is advice for the next refinement; else the run ends as rejected. When nobody
+    has decided within `deadline` seconds, `on_deadline` is what happens.
+    """
+
+    name: str
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    deadline: float = 86400.0
+    on_deadline: OnDeadline = "reject"
+
+
+Node: TypeAlias = Step | Parallel | Repeat | Approve
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

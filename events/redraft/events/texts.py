@@ -17,9 +17,9 @@ ERASED: Final = "[erased]"
 # fmt: off
 STRUCTURE: Final = frozenset(
     {
-        "actor", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop", "media_type",
-        "model", "name", "node", "on_failure", "operator", "outcome", "parent", "path", "provider", "quantity",
-        "role", "run", "tags", "until", "version", "wait", "why",
+        "actor", "approvers", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
+        "media_type", "model", "name", "node", "on_deadline", "on_failure", "operator", "outcome", "parent", "path",
+        "provider", "quantity", "role", "run", "tags", "then", "until", "version", "wait", "why",
     }
 )
 # fmt: on

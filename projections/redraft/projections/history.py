@@ -13,11 +13,16 @@ import msgspec
 
 from redraft.events.content import Brief, Critique, DraftRef
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
     DomainEvent,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -88,6 +93,8 @@ def path_of(event: DomainEvent) -> str:
     match event:
         case RunStarted() | RunEnded() | RunErased() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
+        case DraftEdited():
+            return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
         case LoopClosing(path=path):
@@ -101,6 +108,10 @@ def path_of(event: DomainEvent) -> str:
             | StepFailed(path=path)
             | LoopEnded(path=path)
             | LimitsChanged(path=path)
+            | ApprovalRequested(path=path)
+            | DraftApproved(path=path)
+            | DraftRejected(path=path)
+            | ApprovalExpired(path=path)
         ):
             return path
         case _:
@@ -146,6 +157,15 @@ def _sentence(event: DomainEvent, who: str) -> str:
         case RunErased(by, reason):
             why = f" ({plain(reason)})" if reason.strip() else ""
             return f"{plain(by, NAME_LENGTH)} had the texts of the run erased{why}"
+        case DraftApproved() | DraftRejected() | DraftEdited():
+            return _steered(event)
+        case ApprovalRequested():
+            people = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers) or "anybody"
+            due = f"{event.due:%Y-%m-%d %H:%M} UTC"
+            return f"draft {event.draft.version} waits for {event.quorum} of {people} to approve it by {due}"
+        case ApprovalExpired(draft=draft, then=then):
+            ends = {"approve": "it counts as approved", "reject": "it counts as rejected", "fail": "the run failed"}
+            return f"nobody decided on draft {draft.version} in time: {ends[then]}"
         case _:
             assert_never(event)
 
@@ -224,6 +244,12 @@ def _steered(event: Steered) -> str:
             return f"{who} resumed the run{why}"
         case RunCancelled():
             return f"{who} cancelled the run{why}"
+        case DraftApproved(draft=draft):
+            return f"{who} approved draft {draft.version}{why}"
+        case DraftRejected(draft=draft):
+            return f"{who} rejected draft {draft.version}{why}"
+        case DraftEdited(draft=made, before=before):
+            return f"{who} made draft {made.version} from draft {before.version}{why}"
         case _:
             assert_never(event)
 

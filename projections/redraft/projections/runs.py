@@ -7,10 +7,15 @@ from typing import Final, assert_never
 
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -109,7 +114,12 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (Set("runs", (recorded.run,), values | {"status": "paused"}),)
         case RunResumed():
             return (Set("runs", (recorded.run,), values | {"status": "running"}),)
+        case DraftEdited():
+            values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
+            return (Set("runs", (recorded.run,), values),)
         case RunGuided() | LimitsChanged() | RunCancelled():
+            return (Set("runs", (recorded.run,), values),)
+        case ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
             return (Set("runs", (recorded.run,), values),)
         case _ as never:
             assert_never(never)

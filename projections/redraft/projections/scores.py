@@ -10,7 +10,7 @@ import msgspec
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
 from redraft.events.domain_events import DraftCritiqued, LoopEnded, RunEnded, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def _loops(nodes: Iterable[Node]) -> Iterator[Repeat]:
             case Repeat(body=body):
                 yield node
                 yield from _loops(body)
-            case Step() | Parallel():
+            case Step() | Parallel() | Approve():
                 pass
             case _:
                 assert_never(node)

@@ -30,7 +30,7 @@ class StepLine(msgspec.Struct, frozen=True):
 
     run: str
     path: str
-    role: Role
+    role: Role | Literal["approver"]
     actor: str
     attempt: int
     status: StepStatus

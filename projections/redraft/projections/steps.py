@@ -6,10 +6,15 @@ from collections.abc import Sequence
 from typing import Final, assert_never
 
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -77,6 +82,15 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return ()
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return ()
+        case ApprovalRequested():
+            return (Put("steps", _asked(recorded, event)),)
+        case DraftApproved():
+            return (_done(recorded, event.path, event.draft.version),) if event.granted else ()
+        case DraftRejected() | ApprovalExpired():
+            return (_done(recorded, event.path, event.draft.version),)
+        case DraftEdited():
+            left = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
+            return (SetAll("steps", run, left, {"status": UNANSWERED}),)
         case _ as never:
             assert_never(never)
 
@@ -100,6 +114,27 @@ def _requested(recorded: Recorded, event: StepRequested) -> Row:
         "finished": None,
         "score": None,
         "draft": event.draft.version if event.draft else None,
+        "message": "",
+        "position": recorded.position,
+        "timer": due,
+    }
+
+
+def _asked(recorded: Recorded, event: ApprovalRequested) -> Row:
+    due = seconds(event.due)
+    return {
+        "run": recorded.run,
+        "path": event.path,
+        "role": "approver",
+        "actor": ", ".join(event.approvers) or "anybody",
+        "attempt": 1,
+        "status": "open",
+        "requested": seconds(recorded.time),
+        "due": due,
+        "retry_at": None,
+        "finished": None,
+        "score": None,
+        "draft": event.draft.version,
         "message": "",
         "position": recorded.position,
         "timer": due,

@@ -17,11 +17,17 @@ from typing import Final, Literal, TypeAlias, assert_never
 import msgspec
 from msgspec.structs import replace
 
+from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    DraftRejected,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -59,7 +65,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
 
     path: str
     name: str
-    role: Role
+    role: Role | Literal["approver"]
     actor: str
     status: Status
     attempts: int
@@ -119,7 +125,7 @@ class Summary(msgspec.Struct, frozen=True):
 class Tree(msgspec.Struct, frozen=True):
     """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on.
 
-    `paused` says by whom and why, while it is.
+    `paused` says by whom and why, while it is; `waiting` whom it waits for to decide on which draft.
     """
 
     run: str
@@ -131,6 +137,7 @@ class Tree(msgspec.Struct, frozen=True):
     ended: Summary | None = None
     usage: Usage = Usage()
     paused: str = ""
+    waiting: str = ""
 
 
 class _Facts(msgspec.Struct):
@@ -145,6 +152,7 @@ class _Facts(msgspec.Struct):
     ended: Summary | None = None
     usage: Usage = Usage()
     paused: str = ""
+    waiting: str = ""
 
 
 def tree(events: Sequence[Recorded]) -> Tree:
@@ -156,7 +164,18 @@ def tree(events: Sequence[Recorded]) -> Tree:
     seconds = (last - first).total_seconds() if first and last else 0.0
     run = plain(events[0].run) if events else ""
     branches = _branches(facts, "", [path.split("/", DEPTH) for path in facts.paths])
-    return Tree(run, facts.workflow, len(events), first, seconds, branches, facts.ended, facts.usage, facts.paused)
+    return Tree(
+        run,
+        facts.workflow,
+        len(events),
+        first,
+        seconds,
+        branches,
+        facts.ended,
+        facts.usage,
+        facts.paused,
+        facts.waiting,
+    )
 
 
 def steps(branches: Iterable[Branch]) -> Iterator[Leaf]:
@@ -204,7 +223,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             draft = event.draft.version if event.draft else None
             ended = recorded.time
             facts.ended = Summary(event.outcome, plain(event.reason), event.iterations, draft, event.score, ended)
-            facts.paused = ""
+            facts.paused = facts.waiting = ""
             _go_on(facts, "")
         case RunPaused(by=by, reason=reason):
             facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
@@ -212,6 +231,16 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             facts.paused = ""
         case RunGuided() | LimitsChanged() | RunCancelled() | RunErased():
             pass
+        case ApprovalRequested():
+            _note_question(facts, event, recorded.time)
+        case DraftApproved():
+            if event.granted:
+                _note_decision(facts, event.path, recorded.time, event.draft)
+        case DraftRejected() | ApprovalExpired():
+            _note_decision(facts, event.path, recorded.time, event.draft)
+        case DraftEdited():
+            facts.waiting = ""
+            _go_on(facts, "")
         case _:
             assert_never(event)
 
@@ -232,6 +261,24 @@ def _note_request(facts: _Facts, event: StepRequested, time: datetime) -> None:
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     facts.leaves[event.path] = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time)
+
+
+def _note_question(facts: _Facts, event: ApprovalRequested, time: datetime) -> None:
+    _go_on(facts, event.path)
+    people = ", ".join(event.approvers) or "anybody"
+    facts.paths.setdefault(event.path)
+    facts.unanswered[event.path] = None
+    facts.waiting = plain(
+        f"draft {event.draft.version} waits for {people} to approve it by {event.due:%Y-%m-%d %H:%M} UTC"
+    )
+    name = plain(event.path.split("/", DEPTH)[-1])
+    asked = Leaf(plain(event.path), name, "approver", plain(people, NAME_LENGTH), "open", 1, time)
+    facts.leaves[event.path] = replace(asked, draft=event.draft.version)
+
+
+def _note_decision(facts: _Facts, path: str, time: datetime, draft: DraftRef) -> None:
+    facts.waiting = ""
+    _note_answer(facts, path, time, draft=draft.version)
 
 
 def _note_answer(

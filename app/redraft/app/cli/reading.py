@@ -52,7 +52,7 @@ async def events_of(log: House, text: str, upto: int | None = None) -> tuple[Rec
 
 def drafts_of(events: Sequence[Recorded]) -> dict[int, Draft]:
     """Every draft of a run by its number, in the order in which they were made."""
-    from redraft.events.domain_events import DraftGenerated, DraftRefined
+    from redraft.events.domain_events import DraftEdited, DraftGenerated, DraftRefined
 
-    made = [event.data.draft for event in events if isinstance(event.data, DraftGenerated | DraftRefined)]
+    made = [event.data.draft for event in events if isinstance(event.data, DraftGenerated | DraftRefined | DraftEdited)]
     return {draft.version: draft for draft in made}

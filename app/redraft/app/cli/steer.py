@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
@@ -10,7 +9,7 @@ import typer
 from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
-    from redraft.events.commands import SteeringMessage
+    from redraft.app.steering import Word
 
 ByOption: TypeAlias = Annotated[
     str, typer.Option(metavar="NAME", help="Who says so (default: your user name).", show_default=False)
@@ -40,7 +39,7 @@ def guide(
     from redraft.events.commands import GuideRun
 
     who = name_of(by)
-    say_to(run, lambda id_: GuideRun(id_, advice, reason, who), store, bus, json=json)
+    say_to(run, lambda past: GuideRun(past[0].run, advice, reason, who), store, bus, json=json)
 
 
 def limits(
@@ -66,7 +65,9 @@ def limits(
     except ConditionError as error:
         raise ConditionError(f"--until: {error}") from None
     who = name_of(by)
-    say_to(run, lambda id_: ChangeLimits(id_, loop, condition, max_iterations, reason, who), store, bus, json=json)
+    say_to(
+        run, lambda past: ChangeLimits(past[0].run, loop, condition, max_iterations, reason, who), store, bus, json=json
+    )
 
 
 def pause(
@@ -81,7 +82,7 @@ def pause(
     from redraft.events.commands import PauseRun
 
     who = name_of(by)
-    say_to(run, lambda id_: PauseRun(id_, reason, who), store, bus, json=json)
+    say_to(run, lambda past: PauseRun(past[0].run, reason, who), store, bus, json=json)
 
 
 def resume(
@@ -96,7 +97,7 @@ def resume(
     from redraft.events.commands import ResumeRun
 
     who = name_of(by)
-    say_to(run, lambda id_: ResumeRun(id_, reason, who), store, bus, json=json)
+    say_to(run, lambda past: ResumeRun(past[0].run, reason, who), store, bus, json=json)
 
 
 def cancel(
@@ -111,7 +112,7 @@ def cancel(
     from redraft.events.commands import CancelRun
 
     who = name_of(by)
-    say_to(run, lambda id_: CancelRun(id_, reason, who), store, bus, json=json)
+    say_to(run, lambda past: CancelRun(past[0].run, reason, who), store, bus, json=json)
 
 
 def name_of(by: str) -> str:
@@ -126,9 +127,7 @@ def name_of(by: str) -> str:
         return "somebody"
 
 
-def say_to(
-    text: str, word: Callable[[str], SteeringMessage], store: str | None, bus: str | None, *, json: bool
-) -> None:
+def say_to(text: str, word: Word, store: str | None, bus: str | None, *, json: bool) -> None:
     """Says it to the run that is meant, and prints what was recorded."""
     from redraft.app.cli.faults import say
     from redraft.app.cli.output import print_json, print_line

@@ -37,6 +37,8 @@ def _cut(tree: Tree) -> Text:
 def _end(tree: Tree) -> Text:
     if tree.ended is None and tree.paused:
         return Text(f"paused {tree.paused}; go on with: redraft resume {tree.run}", style="yellow")
+    if tree.ended is None and tree.waiting:
+        return Text(f"{tree.waiting}: redraft approve {tree.run}, or reject", style="yellow")
     if tree.ended is None:
         told = f"not ended; if nobody works on it, go on with: redraft run --resume {tree.run}"
         return Text(told, style="yellow")

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from redraft.app.cli import (
+    approve,
     audit,
     contract,
     coordinator,
@@ -55,6 +56,9 @@ APP.command("limits", epilog=steer.LIMITS)(steer.limits)
 APP.command("pause", epilog=steer.PAUSE)(steer.pause)
 APP.command("resume", epilog=steer.RESUME)(steer.resume)
 APP.command("cancel", epilog=steer.CANCEL)(steer.cancel)
+APP.command("approve", epilog=approve.APPROVE)(approve.approve)
+APP.command("reject", epilog=approve.REJECT)(approve.reject)
+APP.command("edit", epilog=approve.EDIT)(approve.edit)
 APP.command("up", epilog=up.EXAMPLE)(up.up)
 APP.command("coordinator", epilog=coordinator.EXAMPLE)(coordinator.coordinator)
 APP.command("worker", epilog=worker.EXAMPLE)(worker.worker)

@@ -1,0 +1,36 @@
+"""What makes an Approve no Approve. Each fault is a PlanError with the path."""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from redraft.actors.plan_settings import check_choice, check_whole
+from redraft.actors.values import is_number, shown
+from redraft.events.errors import PlanError
+from redraft.events.plan import Approve, OnDeadline
+
+MAX_DEADLINE: Final = 90 * 86_400.0
+"""The longest that people may take to decide: 90 days, in seconds."""
+
+MAX_PEOPLE: Final = 100
+"""How many people may be named, or have to approve."""
+
+
+def check_approve(node: Approve, path: str) -> None:
+    """Raises PlanError unless people can decide as this node says."""
+    people: object = node.approvers
+    if not isinstance(people, tuple) or len(people) > MAX_PEOPLE or not all(_is_person(each) for each in people):
+        raise PlanError(path, f"approvers are {shown(people)}; write names, at most {MAX_PEOPLE}, none of them empty")
+    if len(set(people)) < len(people):
+        raise PlanError(path, f"approvers are {shown(people)}; name each of them once")
+    check_whole(path, "quorum", node.quorum, MAX_PEOPLE)
+    if people and node.quorum > len(people):
+        raise PlanError(path, f"quorum is {node.quorum}, and {len(people)} may approve; write at most {len(people)}")
+    deadline = node.deadline
+    if not (is_number(deadline) and 0 < deadline <= MAX_DEADLINE):
+        raise PlanError(path, f"deadline is {shown(deadline)}; write seconds, above 0 and at most 90 days (7776000)")
+    check_choice(path, "on_deadline", node.on_deadline, get_args(OnDeadline))
+
+
+def _is_person(name: object) -> bool:
+    return isinstance(name, str) and bool(name.strip()) and name.isprintable()
