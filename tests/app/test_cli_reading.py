@@ -283,7 +283,7 @@ def test_an_exported_chain_can_be_checked_without_redraft(tmp_path: Path):
 
 def test_audit_of_all_runs():
     assert call("audit", "--all", "--verify").out.startswith("3 runs with ")
-    assert document("audit", "--all", "--verify")["faults"] == {}
+    assert document("audit", "--all", "--verify")["faults"] == []
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_audit_of_all_runs():
     [
         ((), "name one run, or --all"),
         (("last", "--all", "--verify"), "name one run, or --all"),
-        (("--all",), "--all goes with --verify alone"),
+        (("--all",), "--all goes with --verify, --checkpoint or --against"),
         (("last", "--export", "run.txt"), "must end with .jsonl or .html"),
         (("last", "--export", "nowhere/run.html"), "there is no folder nowhere"),
     ],

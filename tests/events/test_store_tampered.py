@@ -1,14 +1,26 @@
-"""One changed byte of a run's id, wherever the database file holds it, is found: in the row and in the index alike."""
+"""One changed byte of a database file, wherever it lies, is reported, as long as it holds anything at all."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from redraft.events.domain_events import IterationStarted
+import pytest
+from tests.app.cli_calls import call
+from tests.events.sqlite_bytes import UNCHECKED, Map
+from tests.streams import article_told
+
+from redraft.events.domain_events import IterationStarted, RunErased
 from redraft.events.envelope import Origin
 from redraft.events.errors import NoSuchRun, StoreError
+from redraft.events.keyring import Encryption
 from redraft.events.store import NewEvent, open_store
 
 RUN = "run-that-is-tampered-with"
@@ -49,3 +61,77 @@ async def test_a_changed_byte_of_a_runs_id_is_found_in_rows_and_in_the_index(tmp
             file.seek(place + 5)
             file.write(bytes([whole[place + 5] ^ 1]))
         assert not await sound(changed), f"byte {place + 5} was changed, and nobody noticed"
+
+
+TEXTS = ("Teh sea rises. " * 40, "The sea rises. " * 400, "The sea rises twice a day. " * 900)
+
+
+async def written(path: Path, runs: int) -> None:
+    """A database with pages of every kind: rows that overflow, indexes of several levels, keys, pages that are free."""
+    async with open_store(f"sqlite:///{path}", encryption=Encryption(bytes(32))) as sealed:
+        for number in range(3):
+            await sealed.append(f"sealed-{number}", 0, _events(f"sealed-{number}"))
+        await sealed.destroy_key("sealed-1")
+        gone = NewEvent(Origin("erased", "ada"), datetime(2026, 3, 1, tzinfo=UTC), RunErased("ada"))
+        await sealed.append("sealed-1", 22, [gone])
+    async with open_store(f"sqlite:///{path}") as store:
+        for number in random.Random(3).sample(range(runs), runs):
+            run = f"run-{number:04}-{'of-a-long-name' * 3}"
+            await store.append(run, 0, _events(run))
+
+
+def _events(run: str) -> list[NewEvent]:
+    told = article_told(TEXTS)
+    return [
+        NewEvent(Origin(f"{run}/{n}", actor), datetime(2026, 3, 1, tzinfo=UTC), data)
+        for n, (actor, data) in enumerate(told)
+    ]
+
+
+def rows_of(path: Path) -> list[object] | None:
+    """All that can be read of a database; None when it cannot be read."""
+    try:
+        with closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT rowid, * FROM stored_events").fetchall()
+            by_run = connection.execute("SELECT * FROM stored_events ORDER BY 1, 2").fetchall()
+            rest = connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+            return [rows, by_run, rest, connection.execute("SELECT * FROM redraft_keys").fetchall()]
+    except sqlite3.Error:
+        return None
+
+
+def changes(whole: bytes, chance: random.Random) -> Iterator[tuple[int, int]]:
+    """Places, and what is put there in place of what there is."""
+    while True:
+        place = chance.randrange(len(whole))
+        yield place, whole[place] ^ chance.randrange(1, 256)
+
+
+@pytest.mark.parametrize(
+    ("runs", "count", "seed"),
+    [(30, 80, 1), pytest.param(60, 1_000, 2, marks=[pytest.mark.chaos, pytest.mark.timeout(1_200)])],
+)
+def test_a_random_change_of_a_byte_is_reported(tmp_path: Path, runs: int, count: int, seed: int):
+    """Anywhere in the file. What is not reported lies where nothing is held, and nothing that is read is another."""
+    original, copy = tmp_path / "log.db", tmp_path / "copy.db"
+    asyncio.run(written(original, runs))
+    whole, known = original.read_bytes(), rows_of(original)
+    used = Map(whole).used
+    assert not list(tmp_path.glob("log.db-*")), "the write-ahead log is still there"
+    assert _reported(original) == 0
+    silent: list[int] = []
+    for (place, byte), _ in zip(changes(whole, random.Random(seed)), range(count), strict=False):
+        copy.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
+        for left in tmp_path.glob("copy.db-*"):
+            left.unlink()
+        if _reported(copy) == 0:
+            silent.append(place)
+            assert rows_of(copy) == known, f"byte {place} was changed to {byte}, and other rows are read"
+    lost = [place for place in silent if used[place] and place not in UNCHECKED]
+    assert not lost, f"{len(lost)} changes were not reported, at {lost[:10]}"
+    assert len(silent) < count / 4, "most of the file should hold something"
+    sys.stdout.write(f"{count} changes, {count - len(silent)} reported, {len(silent)} where nothing is held\n")
+
+
+def _reported(path: Path) -> int:
+    return call("audit", "--all", "--verify", "--store", f"sqlite:///{path}").code

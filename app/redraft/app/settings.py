@@ -34,8 +34,8 @@ class Settings(BaseSettings):
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
     is how many requests one actor works on at once; `log` is the form of log lines (`auto`: text on a terminal, JSON
     otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key` is, in base64, or that stands in
-    `encrypt_key_file`; with the key alone sealed runs can be read. URLs may hold passwords: `redacted` shows them
-    without.
+    `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and `public_key` (PEM) sign
+    checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
@@ -52,6 +52,8 @@ class Settings(BaseSettings):
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)
     encrypt_key_file: Path | None = None
+    signing_key: str = Field(default="", repr=False)
+    public_key: str = Field(default="", repr=False)
 
     @classmethod
     def settings_customise_sources(

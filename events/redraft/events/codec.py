@@ -62,12 +62,20 @@ class Stored(msgspec.Struct, frozen=True):
     hash: str
 
 
+class Link(msgspec.Struct, frozen=True):
+    """What ties a stored event to its run: the hash before it, and whether its texts are sealed."""
+
+    previous: str
+    sealed: str = ""
+
+
 UPCASTS: dict[str, tuple[str, Upcast]] = {}
 """For each name that is no longer written: the name that follows it, and how its data becomes that of the next."""
 
 _ENCODER = msgspec.json.Encoder()
 _EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
 _EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
+_LINKS = msgspec.json.Decoder(Link)
 _NAMES: dict[type, str] = {**MESSAGE_NAMES, **WORK_NAMES}
 _MESSAGE_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in MESSAGE_NAMES.items()}
 _WORK_DECODERS = {name: msgspec.json.Decoder(kind) for kind, name in WORK_NAMES.items()}
@@ -135,15 +143,35 @@ def decode_event(
 
 def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) -> str:
     """The hash of a stored event that is unchanged and follows the event with the hash `previous`; else Tampered."""
-    where = f"event {version} of run {run} ({name})"
+    fingerprint = verify_content(run, version, name, state)
+    if decode_event(run, version, name, state).previous != previous:
+        raise Tampered(
+            f"{_where(run, version, name)} does not follow the event before it: one was changed or taken out"
+        )
+    return fingerprint
+
+
+def link_of(run: str, version: int, name: str, state: bytes) -> Link:
+    """What ties a stored event to its run; raises Tampered for what is no stored event."""
+    try:
+        return _LINKS.decode(state)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Tampered(f"{_where(run, version, name)} is not what was recorded: it cannot be read") from error
+
+
+def verify_content(run: str, version: int, name: str, state: bytes) -> str:
+    """The hash of a stored event that is as it was recorded, whatever was before it; else Tampered."""
+    where = _where(run, version, name)
     if not state.startswith(_HASHED):
         raise Tampered(f"{where} does not begin with its hash")
     fingerprint = _fingerprint(run, version, name, b"{" + state[_HASH_END + 2 :])
     if state[len(_HASHED) : _HASH_END + 2] != f'{fingerprint}",'.encode():
         raise Tampered(f"{where} is not what was recorded: its hash does not fit its content")
-    if decode_event(run, version, name, state).previous != previous:
-        raise Tampered(f"{where} does not follow the event before it: one was changed or taken out")
     return fingerprint
+
+
+def _where(run: str, version: int, name: str) -> str:
+    return f"event {version} of run {run} ({name})"
 
 
 def encode_message(message: Message | Work) -> tuple[str, bytes]:

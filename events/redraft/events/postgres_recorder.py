@@ -21,7 +21,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_keys import PostgresKeys
 from redraft.events.postgres_listening import listen
-from redraft.events.postgres_schema import EVENTS, prepare
+from redraft.events.postgres_schema import EVENTS, faults, prepare
 from redraft.events.recorders import (
     DataError,
     IntegrityError,
@@ -44,7 +44,8 @@ def open_postgres(url: str) -> Opened:
     datastore = Datastore(database, schema)
     listening = partial(listen, database, schema, datastore.connections.serves)
     keys = PostgresKeys(database, schema, datastore.connections)
-    return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening, keys)
+    check = partial(faults, database, schema)
+    return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening, keys, check)
 
 
 class Datastore(PostgresDatastore):
@@ -99,6 +100,10 @@ class PostgresRecorder(PostgresApplicationRecorder):
             columns + "WHERE notification_id >= %s AND notification_id <= %s AND topic = ANY(%s) "
             "ORDER BY notification_id LIMIT %s"
         )
+        self._select_by_run = self._statement(
+            columns + "WHERE (originator_id, originator_version) > (%s, %s) "
+            "ORDER BY originator_id, originator_version LIMIT %s"
+        )
         self._select_head = self._statement("SELECT max(notification_id) FROM {events}")
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int]:  # noqa: ANN401
@@ -142,6 +147,10 @@ class PostgresRecorder(PostgresApplicationRecorder):
         if topics:
             return self._read(self._select_topics, (first, last, list(topics), limit))
         return self._read(self._select_log, (first, last, limit))
+
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+        """Rows in the order of runs and versions, after this version of this run."""
+        return self._read(self._select_by_run, (run, version, limit))
 
     def max_notification_id(self) -> int | None:
         """The position of the last event, None when there is none."""

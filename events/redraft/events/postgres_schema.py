@@ -95,6 +95,28 @@ def prepare(database: Database) -> str:
     return schema
 
 
+def faults(database: Database, schema: str) -> list[str]:
+    """What is wrong with what protects the events, and with the indexes that find them."""
+    name = Identifier(schema, EVENTS).as_string()
+    asked = """
+        SELECT 'its trigger redraft_refuse is missing or does not fire: events may have been changed'
+        WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
+                          WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_refuse' AND tgenabled = 'A')
+        UNION ALL
+        SELECT 'its index ' || indexrelid::regclass || ' is not valid: REINDEX it'
+        FROM pg_index WHERE indrelid = %(name)s::regclass AND NOT (indisvalid AND indisready)
+        UNION ALL
+        SELECT 'it needs two unique indexes, and has ' || count(*)
+        FROM pg_index WHERE indrelid = %(name)s::regclass AND indisunique HAVING count(*) < 2
+    """
+    try:
+        with database.connect() as connection, connection.cursor(row_factory=tuple_row) as cursor:
+            found = cursor.execute(asked, {"name": name}).fetchall()
+    except psycopg.Error as error:
+        raise database.unreadable(error) from None
+    return [f"store {database.where}: {told}" for (told,) in found]
+
+
 def _schema(connection: psycopg.Connection[DictRow], where: str) -> str:
     asked = "SELECT current_schema(), current_setting('server_encoding'), current_setting('search_path')"
     schema, encoding, path = _one(connection, SQL(asked).format()) or ("", "", "")

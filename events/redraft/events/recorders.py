@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -30,6 +31,7 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQ
 
 from redraft.events.errors import InputError
 from redraft.events.run_keys import RunKeys, SqliteKeys
+from redraft.events.sqlite_check import checker
 from redraft.events.sqlite_file import connect, explain, prepare
 
 __all__ = [
@@ -63,6 +65,7 @@ class Opened(msgspec.Struct, frozen=True):
 
     `listen` is there if the recorder hears of what other processes append: it runs until it is cancelled, and calls
     what it is given with the end of the log. `keys` is where the keys of encrypted runs lie; without it, in memory.
+    `check` looks at what holds the events, and tells what is wrong with it.
     """
 
     recorder: ApplicationRecorder
@@ -71,6 +74,7 @@ class Opened(msgspec.Struct, frozen=True):
     release: Callable[[], None]
     listen: Listen | None = None
     keys: RunKeys | None = None
+    check: Callable[[], Sequence[str]] | None = None
 
 
 def open_recorder(url: str) -> Opened:
@@ -114,7 +118,8 @@ def _open_sqlite(path: Path) -> Opened:
     datastore = _Datastore(path)
     recorder = SQLiteRecorder(datastore)
     prepare(path, recorder.events_table_name, recorder.create_table_statements)
-    return Opened(recorder, str(path), True, datastore.close, keys=SqliteKeys(path))
+    check = checker(path, recorder.events_table_name, recorder.create_table_statements)
+    return Opened(recorder, str(path), True, datastore.close, keys=SqliteKeys(path), check=check)
 
 
 class _Pool(SQLiteConnectionPool):
@@ -180,6 +185,21 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             cursor.execute(statement, values)
             return [Notification(run, version, topic, state, at) for at, version, topic, state in cursor.fetchall()]
 
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+        """Rows in the order of runs and versions, as the index has them, after this version of this run."""
+        table = self.events_table_name
+        statement = (
+            "SELECT rowid, originator_id, originator_version, CAST(COALESCE(topic, '') AS TEXT), "  # noqa: S608
+            f"CAST(COALESCE(state, '') AS BLOB) FROM {table} INDEXED BY sqlite_autoindex_{table}_1 "
+            "WHERE (originator_id, originator_version) > (?, ?) ORDER BY originator_id, originator_version LIMIT ?"
+        )
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, (run, version, limit))
+            return [
+                Notification(run, version, topic, state, at) for at, run, version, topic, state in cursor.fetchall()
+            ]
+
     def scan(self, run: str) -> int:
         """How many rows bear this run, by the rows themselves and not by the index: reads the whole table."""
         statement = f"SELECT count(*) FROM {self.events_table_name} NOT INDEXED WHERE originator_id=?"  # noqa: S608
@@ -209,6 +229,14 @@ class MemoryRecorder(POPOApplicationRecorder):
             return [
                 Notification(run, s.originator_version, s.topic, s.state, at[s.originator_version] + 1) for s in found
             ]
+
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+        """Rows in the order of runs and versions, after this version of this run."""
+        with self._database_lock:
+            found = [(str(s.originator_id), s.originator_version, at) for at, s in enumerate(self._stored_events)]
+            chosen = nsmallest(limit, (each for each in found if each[:2] > (run, version)))
+            rows = [(self._stored_events[at], at + 1) for _, _, at in chosen]
+            return [Notification(s.originator_id, s.originator_version, s.topic, s.state, at) for s, at in rows]
 
 
 @lru_cache(maxsize=512)

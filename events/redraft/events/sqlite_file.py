@@ -26,10 +26,12 @@ BUSY_SECONDS: Final = 10
 """How long a statement waits for another process that holds the file."""
 
 _MAGIC: Final = b"SQLite format 3\0"
-_KEEP: Final = (
-    "CREATE TRIGGER {0}_never_updated BEFORE UPDATE ON {0} BEGIN SELECT RAISE(ABORT, 'events are never updated'); END",
-    "CREATE TRIGGER {0}_never_deleted BEFORE DELETE ON {0} BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END",
-)
+_KEEP: Final = {
+    "{0}_never_updated": "CREATE TRIGGER {0}_never_updated BEFORE UPDATE ON {0} "
+    "BEGIN SELECT RAISE(ABORT, 'events are never updated'); END",
+    "{0}_never_deleted": "CREATE TRIGGER {0}_never_deleted BEFORE DELETE ON {0} "
+    "BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END",
+}
 _LINES: Final = {
     "SQLITE_FULL": "the disk is full; free some space and try again",
     "SQLITE_BUSY": f"another process has held it for {BUSY_SECONDS} seconds; wait for it or end it, and try again",
@@ -73,10 +75,15 @@ def prepare(path: Path, table: str, statements: Sequence[str]) -> None:
         raise StoreError(f"folder {path.parent} cannot be made: {error.strerror}; name another folder") from error
     try:
         with closing(connect(path)) as connection:
-            when_free(lambda: _lay_out(connection, path, (*statements, *(line.format(table) for line in _KEEP))))
+            when_free(lambda: _lay_out(connection, path, (*statements, *triggers_of(table).values())))
             when_free(lambda: _log_ahead(connection, path))
     except sqlite3.Error as error:
         raise StoreError(f"store {path}: {explain(error)}") from error
+
+
+def triggers_of(table: str) -> dict[str, str]:
+    """The triggers that keep the rows of a table as they are: their statements by their names."""
+    return {name.format(table): statement.format(table) for name, statement in _KEEP.items()}
 
 
 def refuse_stranger(path: Path) -> None:

@@ -7,7 +7,7 @@ for conflicts and lost answers, `tail` for how the log is followed, `recorders` 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import ParamSpec, Self, TypeVar
 
@@ -29,6 +29,7 @@ from redraft.events.recorders import (
 )
 from redraft.events.run_keys import MemoryKeys
 from redraft.events.tail import Tail
+from redraft.events.verification import LogCheck, Report, Rows
 
 __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
 
@@ -65,6 +66,7 @@ class EventStore:
         self._recorder = opened.recorder
         self._where = opened.where
         self._release = opened.release
+        self._check = opened.check
         self._keyring = Keyring(opened.keys or MemoryKeys(), encryption)
         self._reads: Executor = _thread("redraft-read") if opened.waits else Inline()
         self._writes: Executor = _thread("redraft-write") if opened.waits and not inline else Inline()
@@ -169,6 +171,21 @@ class EventStore:
             raise Tampered(f"event {version + 1} of run {run} is in the log, but cannot be found under its run")
         return version
 
+    async def verify_all(self, marks: Collection[int] = ()) -> Report:
+        """Verifies every event of the log, every run, and what holds them; see `verification`. It tells all faults.
+
+        `marks` are positions at which the digest of the log is wanted. Memory stays bounded; what is recorded meanwhile
+        is left out. Raises StoreError when the store cannot be reached.
+        """
+        check = LogCheck(self._rows(), self._keyring.keys, await self.head(), marks, self._check)
+        try:
+            while await self._in_reader(check.step):
+                pass
+        except StoreError:
+            if not await self._in_reader(check.is_place_damaged):
+                raise
+        return check.report()
+
     async def is_sealed(self, run: str) -> bool:
         """Whether the store holds a key that the texts of a run are sealed with."""
         return await self._in_reader(self._keyring.keys.get, run) is not None
@@ -203,6 +220,11 @@ class EventStore:
         if any(event.name == _ERASED for event in events):
             self._tail.forget()
         return events
+
+    def _rows(self) -> Rows:
+        if not isinstance(self._recorder, Rows):
+            raise StoreError(f"store {self._where}: {type(self._recorder).__name__} cannot be read run by run")
+        return self._recorder
 
     def _read(self, run: str, after: int, upto: int | None) -> tuple[Recorded, ...]:
         return tuple(self._decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from redraft.app.cli.audit_all import Asked, audit_all
 from redraft.app.cli.faults import FAILED, say
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import ask, events_of
+from redraft.app.files import write_whole
 from redraft.events.errors import CodecError, InputError, Tampered
 
 if TYPE_CHECKING:
@@ -28,6 +26,8 @@ Examples:
   redraft audit last --verify
   redraft audit last --export last.html
   redraft audit --all --verify
+  redraft audit --all --checkpoint today.json --key audit.pem
+  redraft audit --all --against today.json --public-key audit.pem.pub
 """
 
 _SUFFIXES: Final = (".jsonl", ".html")
@@ -38,26 +38,42 @@ def audit(
         str,
         typer.Argument(metavar="[RUN]", help="A run's id, or the start or end of it, or `last`.", show_default=False),
     ] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every run, in place of RUN; with --verify.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="The whole log, in place of RUN; with --verify.")] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Check the hash of every event, and that none is gone.")
     ] = False,
     export: Annotated[str, typer.Option(metavar="FILE", help="Write the record to a .jsonl or .html file.")] = "",
+    checkpoint: Annotated[
+        str, typer.Option(metavar="FILE", help="With --all: verify, and write a signed checkpoint of the log.")
+    ] = "",
+    key: Annotated[
+        str, typer.Option(metavar="FILE", help="The private key to sign it with (default: REDRAFT_SIGNING_KEY).")
+    ] = "",
+    against: Annotated[
+        str, typer.Option(metavar="FILE", help="With --all: verify that the log still holds all of this checkpoint.")
+    ] = "",
+    public_key: Annotated[
+        str, typer.Option(metavar="FILE", help="The public key of its signature (default: REDRAFT_PUBLIC_KEY).")
+    ] = "",
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
     """Tell a run's history, verify it, export it.
 
     Each event holds the SHA-256 of itself and of the event before it: --verify finds what was changed, put in or taken
-    out, names the event, and ends with exit code 1. A .jsonl export can be checked without Redraft.
+    out, names the event, and ends with exit code 1. A .jsonl export can be checked without Redraft. A checkpoint that
+    was signed before, and is kept elsewhere, also shows that no end was cut off and no run taken out.
     """
     path = _target(export)
     if everything == bool(run):
         raise InputError("name one run, or --all for every run; `redraft list` shows the runs")
-    if everything and (path or not verify):
-        raise InputError("--all goes with --verify alone; name one run to read or export it")
+    asked = Asked(checkpoint, key, against, public_key)
+    if everything and (path or not (verify or checkpoint or against)):
+        raise InputError("--all goes with --verify, --checkpoint or --against; name one run to read or export it")
     if everything:
-        return _verify_all(store, json=json)
+        return audit_all(store, asked, json=json)
+    if asked != Asked():
+        raise InputError("--checkpoint and --against are for the whole log; give --all in place of a run")
     events, count, fault = ask(store, lambda log: _audited(log, run, path, verify=verify))
     if json:
         print_json(_document(events, count, None if verify and fault else path, verify=verify))
@@ -98,11 +114,11 @@ async def _audited(log: House, text: str, path: Path | None, *, verify: bool) ->
     if path and path.suffix == ".html":
         from redraft.app.audit_page import render
 
-        _write(path, render(events, verified=bool(count)))
+        write_whole(path, render(events, verified=bool(count)).encode(), "--export")
     elif path:
         from redraft.app.audit_lines import exported
 
-        _write(path, "".join(await exported(log.store, run)))
+        write_whole(path, "".join(await exported(log.store, run)).encode(), "--export")
     return events, count, fault
 
 
@@ -114,48 +130,6 @@ async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
         if not fault:
             raise
         raise Tampered(fault) from error
-
-
-def _write(path: Path, text: str) -> None:
-    """Writes the file whole or not at all. Raises InputError when it cannot."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        remedy = "see to its folder's permissions and free space, or name another file"
-        raise InputError(f"--export {path}: {error.strerror}; {remedy}") from None
-
-
-def _verify_all(store: str | None, *, json: bool) -> int:
-    found, faults = ask(store, _all_verified)
-    if json:
-        print_json({"runs": len(found), "events": sum(found.values()), "faults": faults})
-    for fault in faults.values():
-        say(fault)
-    if not json:
-        print_line(f"{len(found)} runs with {sum(found.values())} events verified, {len(faults)} runs with a fault")
-    return FAILED if faults else 0
-
-
-async def _all_verified(log: House) -> tuple[dict[str, int], dict[str, str]]:
-    """How many events of each run hold, and what is wrong with the others."""
-    runs: Counter[str] = Counter()
-    async for batch in log.store.tail(0, follow=False):
-        runs.update(event.run for event in batch)
-    found: dict[str, int] = {}
-    faults: dict[str, str] = {}
-    for run, rows in runs.items():
-        try:
-            found[run] = await log.store.verify(run, rows)
-        except Tampered as error:
-            faults[run] = str(error)
-    return found, faults
 
 
 def _document(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> dict[str, object]:
