@@ -14,7 +14,7 @@ from tests.events.postgres_cluster import postgres_cluster
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 from tests.projections.test_projection_rows import CHANGES, TABLE, naive, put
 
-from redraft.events.errors import InputError, NoSuchRun, StoreError, StoreUnusable
+from redraft.events.errors import Damaged, InputError, NoSuchRun, StoreError, StoreUnusable
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_schema import prepare
 from redraft.events.store import open_store
@@ -141,7 +141,7 @@ async def test_tables_that_were_changed_are_told_and_a_rebuild_mends_them(postgr
     async with await view_of(LOG, postgres_url) as views:
         harmed(postgres_url, harm)
         calls = (list_runs(views), due(views, LOG[-1].time), views.look())
-        told = [str(each) for each in await asyncio.gather(*calls, return_exceptions=True) if type(each) is StoreError]
+        told = [str(each) for each in await asyncio.gather(*calls, return_exceptions=True) if type(each) is Damaged]
         assert told
         assert all("; `redraft rebuild` makes them anew" in each and "\n" not in each for each in told)
         assert await rebuild(views, ListLog(LOG)) == len(LOG)

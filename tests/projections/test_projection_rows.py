@@ -30,6 +30,10 @@ def put(key: tuple[str, str], status: str | None, n: int | None, best: float | N
     return Put("things", {"run": key[0], "path": key[1], "status": status, "n": n, "best": best})
 
 
+def begun(key: tuple[str, str], values: Row, add: dict[str, int] | None, status: str | None) -> Set:
+    return Set("things", key, values, add, new=put(key, status, 1, None).row)
+
+
 CHANGES = st.one_of(
     st.builds(put, KEYS, STATUS, st.integers(-9, 9), SCORES | st.none()),
     st.builds(
@@ -39,13 +43,16 @@ CHANGES = st.one_of(
         VALUES,
         st.none() | st.fixed_dictionaries({"n": st.integers(-9, 9)}),
         st.none() | st.fixed_dictionaries({"best": SCORES}),
+        st.none() | st.fixed_dictionaries({"best": SCORES}),
     ),
+    st.builds(begun, KEYS, VALUES, st.none() | st.fixed_dictionaries({"n": st.integers(-9, 9)}), STATUS),
     st.builds(
         SetAll,
         st.just("things"),
         RUNS,
         VALUES.filter(bool),
         st.sampled_from([{}, {"status": ("open", "waiting")}, {"status": ("done",), "n": (1, 2, 3)}]),
+        st.sampled_from([{}, {}, {"status": ("done",)}, {"n": (1, 2)}]),
     ),
     st.builds(Delete, st.just("things"), KEYS | st.tuples(RUNS)),
 )
@@ -58,7 +65,9 @@ def naive(changes: Sequence[Change]) -> dict[Key, Row]:
         match change:
             case Put(row=row):
                 rows[str(row["run"]), str(row["path"])] = dict(row)
-            case Set(key=key, values=values, add=add, most=most):
+            case Set(key=key, values=values, add=add, most=most, least=least, new=new):
+                if new is not None:
+                    rows.setdefault(key, dict(new))
                 if key in rows:
                     rows[key] |= values
                     for name, more in (add or {}).items():
@@ -66,9 +75,13 @@ def naive(changes: Sequence[Change]) -> dict[Key, Row]:
                     for name, value in (most or {}).items():
                         before = rows[key][name]
                         rows[key][name] = value if before is None else max(before, value)
-            case SetAll(group=group, values=values, where=where):
+                    for name, value in (least or {}).items():
+                        before = rows[key][name]
+                        rows[key][name] = value if before is None else min(before, value)
+            case SetAll(group=group, values=values, where=where, unless=unless):
                 for key, row in rows.items():
-                    if key[0] == group and all(row[name] in allowed for name, allowed in where.items()):
+                    spared = any(row[name] in barred for name, barred in unless.items())
+                    if key[0] == group and not spared and all(row[name] in each for name, each in where.items()):
                         row |= values
             case Delete(key=gone):
                 rows = {key: row for key, row in rows.items() if key[: len(gone)] != gone}
@@ -169,6 +182,7 @@ def test_a_put_is_not_changed_by_what_comes_after() -> None:
         Put("things", {"run": "a", "path": "x", "status": "open", "n": 1}),
         Put("things", {"run": "a", "path": "x", "status": "open", "n": 1, "beste": 1.0}),
         Set("things", ("a", "y"), {"beste": 1.0}),
+        Set("things", ("a", "z"), {}, new={"run": "a", "path": "z", "status": "open", "n": 1}),
     ],
 )
 def test_a_column_too_few_or_too_many_is_named(change: Change) -> None:
@@ -180,11 +194,24 @@ def test_a_column_too_few_or_too_many_is_named(change: Change) -> None:
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        Put("things", {"run": "a", "path": None, "status": "open", "n": 1, "best": None}),
+        Set("things", ("a", "z"), {}, new={"run": "a", "path": "x", "status": "open", "n": 1, "best": None}),
+    ],
+)
+def test_a_row_without_its_key_is_refused(change: Change) -> None:
+    with closing(table_in_memory()) as connection, pytest.raises(ValueError, match=r"table things: a .*row's key is"):
+        Rows(TABLE).change(change, connection.cursor())
+
+
+@pytest.mark.parametrize(
     ("name", "columns", "key"),
     [
         ("tracking", {"a": "TEXT"}, 1),
         ("redraft_log", {"a": "TEXT"}, 1),
         ("no table", {"a": "TEXT"}, 1),
+        ("x" * 51, {"a": "TEXT"}, 1),
         ("things", {"a b": "TEXT"}, 1),
         ("things", {"a": "TEXT"}, 2),
         ("things", {"a": "TEXT"}, 0),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import sys
 from pathlib import Path
 
@@ -14,11 +13,11 @@ from msgspec.structs import replace
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, StoreError, StoreUnusable
+from redraft.events.errors import InputError, StoreError
 from redraft.events.store import open_store
 from redraft.projections import projector
 from redraft.projections.place import Mark, Where
-from redraft.projections.projection import Projection, Put, Table
+from redraft.projections.projection import Projection
 from redraft.projections.projector import catch_up, follow, rebuild
 from redraft.projections.runs import RUNS
 from redraft.projections.steps import STEPS
@@ -62,17 +61,6 @@ async def test_a_batch_that_leaves_a_gap_is_not_written() -> None:
         before = await contents(views)
         assert await views.write(LOG[60:80], 60) == 40
         assert await contents(views) == before
-
-
-async def test_an_error_in_a_batch_leaves_nothing_of_it(place: Where) -> None:
-    async with await view_of(LOG[:40], place) as views:
-        before = await contents(views)
-        broken = [*LOG[40:60], replace(LOG[60], data="no event")]
-        with pytest.raises(AssertionError):
-            await views.write(broken, 40)
-        assert await contents(views) == before
-        assert await views.write(LOG[40:], 40) == len(LOG)
-        assert await contents(views) == await made_afresh(LOG)
 
 
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/log.db"])
@@ -166,33 +154,6 @@ async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: P
             reached = views.position
             assert await contents(views) == await made_afresh(log[:reached])
     assert reached == len(log)
-
-
-async def test_a_new_version_of_a_projection_is_made_anew_and_drops_its_old_tables(place: Where) -> None:
-    names = Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
-    old = Projection("names", 1, (names, Table("unused", {"a": "TEXT"})), lambda each: [_named(each)])
-    new = Projection("names", 2, (names,), lambda each: [_named(each, "new ")])
-    async with await open_views(place, (old, RUNS)) as views:
-        await catch_up(views, ListLog(LOG))
-    async with await open_views(place, (new, RUNS)) as views:
-        assert {name: mark.position for name, mark in (await views.marks()).items()} == {"names": 0, "runs": len(LOG)}
-        await catch_up(views, ListLog(LOG))
-        assert all(str(name).startswith("new ") for _, name in await views.query("SELECT * FROM names"))
-        with pytest.raises((StoreError, sqlite3.OperationalError), match=r"unused|their tables were changed"):
-            await views.query("SELECT * FROM unused")
-        assert (await contents_of_runs(views)) == (await made_afresh(LOG))["runs"]
-    with pytest.raises(StoreUnusable, match="'names' was made by a later version"):
-        await open_views(place, (old, RUNS))
-
-
-async def test_a_process_with_an_older_projection_stops_when_a_newer_one_takes_over(place: Where) -> None:
-    names = Table("names", {"run": "TEXT NOT NULL", "name": "TEXT NOT NULL"})
-    old = Projection("names", 1, (names,), lambda each: [_named(each)])
-    async with await open_views(place, (old,)) as before:
-        await before.write(LOG[:10], 0)
-        async with await open_views(place, (Projection("names", 2, (names,), old.apply),)):
-            with pytest.raises(StoreUnusable, match="later version"):
-                await before.write(LOG[10:], 10)
 
 
 async def test_projections_of_different_programs_share_a_file(place: Where) -> None:
@@ -318,7 +279,3 @@ async def _in_small_batches(views: Views, log: list[Recorded]) -> None:
     while after < len(log):
         batch = log[after : after + 13]
         after = max(await views.write(batch, after), batch[-1].position)
-
-
-def _named(event: Recorded, before: str = "") -> Put:
-    return Put("names", {"run": event.run, "name": before + event.name})

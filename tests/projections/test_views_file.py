@@ -108,7 +108,7 @@ async def test_a_file_whose_tables_were_changed_is_made_anew(tmp_path: Path) -> 
     path = tmp_path / "views.db"
     await (await view_of(LOG, path)).close()
     whole = path.read_bytes()
-    assert whole.count(b"updated REAL") == 1
+    assert whole.count(b"updated REAL") == 2
     path.write_bytes(whole.replace(b"updated REAL", b"tpdated REAL"))
     async with await open_views(path, PROJECTIONS) as views:
         await catch_up(views, ListLog(LOG))

@@ -30,14 +30,14 @@ from redraft.events.local_bus import LocalBus
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import catch_up, follow
-from redraft.projections.runs import RUNS
-from redraft.projections.steps import STEPS
+from redraft.projections.read_models import ReadModels
+from redraft.projections.shipped import FOLLOWED
 from redraft.projections.views import Views, open_views
 
 Adopt: TypeAlias = Callable[[str, bool], Awaitable[None]]
 
-PROJECTIONS = (RUNS, STEPS)
-"""The read models that every deployment keeps."""
+PROJECTIONS = FOLLOWED
+"""The read models that every deployment keeps up to date while runs go on."""
 
 STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_budget", "rejected", "timed_out"})
 """How a run ends while calls may be under way that nobody needs any more."""
@@ -45,12 +45,17 @@ STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_bud
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What is open: the client to speak to it, log, bus and read models, and how to let it finish what it does."""
+    """What is open: the client to speak to it, log, bus and read models, and how to let it finish what it does.
+
+    `views` are the read models that are followed; `models` gives all others, each brought up to date when it is asked
+    for: `views = await house.models.of(CRITIQUES)`.
+    """
 
     client: Client
     store: EventStore
     bus: Bus
     views: Views
+    models: ReadModels
     drain: Callable[[], None]
 
 
@@ -64,6 +69,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
         store_of(settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
+        ReadModels(views_path(settings.store), store) as models,
     ):
         await catch_up(views, store)
 
@@ -72,7 +78,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
             return await views.wait_for(position)
 
         client = _client(settings, store, bus, _looking_only, _forget, caught_up)
-        yield House(client, store, bus, views, lambda: None)
+        yield House(client, store, bus, views, models, lambda: None)
 
 
 @asynccontextmanager
@@ -98,6 +104,7 @@ async def open_house(
         log or store_of(settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
+        ReadModels(views_path(settings.store), store) as models,
     ):
         for run in resume:
             if not await store.read(run, upto=1):
@@ -135,7 +142,7 @@ async def open_house(
         async with together(parts):
             for run in resume:
                 await adopt(run, True)
-            yield House(client, store, bus, views, worker.drain)
+            yield House(client, store, bus, views, models, worker.drain)
 
 
 def _forget(run: str, outcome: Outcome) -> None:

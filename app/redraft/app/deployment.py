@@ -29,7 +29,7 @@ from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.lost_steps import LostSteps
-from redraft.app.narration import Narration
+from redraft.app.narration import Narration, tell_of_projection
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
@@ -131,7 +131,7 @@ async def coordinate(
     require_broker(settings)
     async with (
         opened(lambda: open_log_of(settings), patience, log) as store,
-        await open_views(views_path(settings.store), PROJECTIONS) as views,
+        await open_views(views_path(settings.store), PROJECTIONS, partial(tell_of_projection, log)) as views,
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
     ):

@@ -1,8 +1,9 @@
-"""What a deployment logs of its runs: that they began, and how they ended."""
+"""What a deployment logs: that runs began and how they ended, and what becomes of its projections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import assert_never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -10,6 +11,9 @@ from redraft.events.bus import Announcer
 from redraft.events.domain_events import RunEnded, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.filters import About
+from redraft.projections.compare import Switched
+from redraft.projections.faults import Resumed, Stopped
+from redraft.projections.writer import Notice
 
 
 class Narration:
@@ -29,3 +33,24 @@ class Narration:
                     self._log.info("run ended", run=event.run, outcome=outcome, iterations=iterations, score=score)
                 case _:
                     pass
+
+
+def tell_of_projection(log: FilteringBoundLogger, notice: Notice) -> None:
+    """Logs that a projection has stopped, goes on, or has taken the place of its earlier rows."""
+    match notice:
+        case Stopped(projection, position, failed, error):
+            log.error("projection stopped", projection=projection, position=position, at=failed, error=error)
+        case Resumed(projection, position):
+            log.info("projection goes on", projection=projection, position=position)
+        case Switched():
+            log.info(
+                "projection switched",
+                projection=notice.projection,
+                before=notice.before,
+                version=notice.version,
+                position=notice.position,
+                rows={name: table.after for name, table in notice.tables.items()},
+                differ={name: table.differ for name, table in notice.tables.items()},
+            )
+        case _:
+            assert_never(notice)

@@ -1,4 +1,4 @@
-"""Running a Python file that the user named on the command line, and finding workflows and actors in it.
+"""Running a Python file that the user named on the command line: its workflows, actors and projections.
 
 Only a path that a person typed is ever loaded, never a name that came in a plan, a message or an event.
 """
@@ -16,6 +16,7 @@ from redraft.actors.roles import Actor
 from redraft.actors.workflow import Workflow
 from redraft.app.builtin.options import nearest
 from redraft.events.errors import ActorError, InputError, RedraftError
+from redraft.projections.projection import Projection
 
 _LONGEST: Final = 300
 
@@ -45,6 +46,22 @@ def actors_in(path: Path) -> tuple[Actor, ...]:
             f"{path}: there is no actor in it; decorate its functions with @generator, @critic, @refiner, …"
         )
     return found
+
+
+def projections_in(path: Path, name: str = "") -> tuple[Projection, ...]:
+    """The projection of this name in a file, by its variable's name or its own; without a name all of them.
+
+    Raises InputError when the file cannot be loaded, or has none such.
+    """
+    found = {each: value for each, value in vars(load_file(path)).items() if isinstance(value, Projection)}
+    if not found:
+        raise InputError(f"{path}: there is no projection in it; write words = Projection('words', 1, tables, apply)")
+    if not name:
+        return tuple({value.name: value for value in found.values()}.values())
+    named = {**{value.name: value for value in found.values()}, **found}
+    if name not in named:
+        raise InputError(f"{path}: there is no projection {name!r} in it; {nearest(name, list(named))}")
+    return (named[name],)
 
 
 def load_file(path: Path) -> ModuleType:

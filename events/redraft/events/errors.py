@@ -14,6 +14,7 @@
     │   ├── StoreUnusable       the database is not ours, or of a later version
     │   │   └── Sealed          its texts are encrypted, and the key is not given
     │   ├── LeaseLost           this process is no longer the one that may do it
+    │   ├── Damaged             read models are not as they were made; they can be made anew from the log
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
@@ -34,6 +35,7 @@ __all__ = [
     "ConditionError",
     "Conflict",
     "ContentError",
+    "Damaged",
     "DeliveryError",
     "InputError",
     "LeaseLost",
@@ -136,6 +138,10 @@ class Conflict(StoreError):
 
 class LeaseLost(StoreError):
     pass
+
+
+class Damaged(StoreError):
+    """Read models are not as they were made. They can be made anew from the log."""
 
 
 class Tampered(StoreError):

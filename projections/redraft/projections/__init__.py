@@ -1,10 +1,18 @@
-"""What can be seen: read models that are made of the log, and views of one run that are folds of its events."""
+"""What can be seen: read models that are made of the log, and views of one run that are folds of its events.
 
+`Projection` and `Table` say what a read model is, `Put`, `Set`, `SetAll` and `Delete` what an event changes in it.
+"""
+
+from redraft.projections.compare import Compared, Switched
+from redraft.projections.faults import Resumed, Stopped
 from redraft.projections.history import history
-from redraft.projections.projection import Projection, Table
+from redraft.projections.projection import Change, Delete, Projection, Put, Set, SetAll, Table
 from redraft.projections.projector import catch_up, follow, rebuild
+from redraft.projections.read_models import ReadModels
 from redraft.projections.run_list import RunLine, find_run, list_runs
 from redraft.projections.runs import RUNS
+from redraft.projections.shipped import SHIPPED
+from redraft.projections.states import State
 from redraft.projections.step_list import StepLine, steps_of
 from redraft.projections.steps import STEPS
 from redraft.projections.tree import tree
@@ -12,10 +20,22 @@ from redraft.projections.views import Views, open_views
 
 __all__ = [
     "RUNS",
+    "SHIPPED",
     "STEPS",
+    "Change",
+    "Compared",
+    "Delete",
     "Projection",
+    "Put",
+    "ReadModels",
+    "Resumed",
     "RunLine",
+    "Set",
+    "SetAll",
+    "State",
     "StepLine",
+    "Stopped",
+    "Switched",
     "Table",
     "Views",
     "catch_up",

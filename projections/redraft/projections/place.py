@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
-from redraft.events.errors import StoreError
+from redraft.events.errors import Damaged
 from redraft.projections.projection import Key, SetAll, Table, Value
 
 Where: TypeAlias = Path | str | None
@@ -22,10 +22,17 @@ Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 
 class Mark(NamedTuple):
-    """A projection's version, and the position in the log up to which its rows count every event (0: none)."""
+    """A projection's version, and the position in the log up to which its rows count every event (0: none).
+
+    `build` tells its tables from those that were there before them. `failed` is the position of the event at which it
+    has stopped (0: it has not), `error` what is wrong with it.
+    """
 
     version: int
     position: int
+    build: int = 1
+    failed: int = 0
+    error: str = ""
 
 
 class Cursor(Protocol):
@@ -63,7 +70,7 @@ class Tracks(Protocol):
         """Makes the table `tracking` and, beside it, those of `positions`, if they are not there."""
         ...
 
-    def move(self, cursor: Cursor, name: str, position: int) -> None: ...
+    def move(self, cursor: Cursor, track: str, position: int) -> None: ...
 
     def marks(self, cursor: Cursor) -> dict[str, Mark]: ...
 
@@ -109,8 +116,12 @@ class Place(Protocol):
 
     def clear_errors(self) -> AbstractContextManager[None]: ...
 
-    def damaged(self) -> StoreError:
+    def damaged(self) -> Damaged:
         """What is raised when what lies here is not what was written."""
+        ...
+
+    def is_of_rows(self, error: Exception) -> bool:
+        """Whether an error says that what a projection gave cannot be written, the place itself being well."""
         ...
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:

@@ -1,85 +1,113 @@
 """How far each projection has come, and which version of it made the rows: kept beside the rows, in their transaction.
 
-The position is a tracking row of the `eventsourcing` library, a high-water mark that can only rise.
+A projection has one set of tables that is read, its live one, and while a new version of it or a rebuild is under way a
+second one beside it. Each of the two has a track: a name under which its position is kept.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from typing import Final, cast
+from typing import Final, TypeAlias
 
 import msgspec
-from eventsourcing.persistence import Tracking
-from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore, SQLiteTrackingRecorder
+from msgspec.structs import replace
 
-from redraft.projections.place import Cursor, Mark, Tracks
-from redraft.projections.projection import Projection
+from redraft.events.errors import InputError
+from redraft.projections.place import Cursor, Mark, Tables, Tracks
+from redraft.projections.projection import BESIDE, Projection, Table
 
-_VERSIONS: Final = (
-    "CREATE TABLE redraft_projections "
-    "(name TEXT PRIMARY KEY, version INTEGER NOT NULL, tables TEXT NOT NULL) WITHOUT ROWID"
+VERSIONS: Final = (
+    "CREATE TABLE redraft_projections (track {text} PRIMARY KEY, version {integer} NOT NULL, build {integer} NOT NULL, "
+    "tables {text} NOT NULL, failed {integer} NOT NULL, error {text} NOT NULL)"
 )
-_LOG: Final = "CREATE TABLE redraft_log (first TEXT NOT NULL)"
-_MARKS: Final = """
-    SELECT json_group_array(json_array(name, version, ifnull(notification_id, 0)))
-    FROM redraft_projections LEFT JOIN tracking ON application_name = name
-"""
+LOG: Final = "CREATE TABLE redraft_log (first {text} NOT NULL)"
+FIXED: Final = ("redraft_projections", "redraft_log", "tracking")
+"""The tables that positions are kept in."""
+
+Shape: TypeAlias = dict[str, list[str]]
+"""The columns of each table with their types, as they were when it was made."""
 
 
-class SqliteTracks:
-    """The positions in a SQLite file; see `Tracks`."""
-
-    def __init__(self) -> None:
-        self._recorder = SQLiteTrackingRecorder(SQLiteDatastore(":memory:"))  # it never connects: cursors are ours
-
-    def create(self, cursor: Cursor) -> None:
-        if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'redraft_projections'").fetchone() is None:
-            cursor.execute(_VERSIONS)
-            cursor.execute(_LOG)
-            self._recorder._create_table(SQLiteCursor(cast("sqlite3.Cursor", cursor)))
-
-    def move(self, cursor: Cursor, name: str, position: int) -> None:
-        self._recorder._insert_tracking(SQLiteCursor(cast("sqlite3.Cursor", cursor)), Tracking(name, position))
-
-    def marks(self, cursor: Cursor) -> dict[str, Mark]:
-        """Read with one statement that gives one row."""
-        (found,) = cursor.execute(_MARKS).fetchone()
-        read = msgspec.json.decode(found, type=list[tuple[str, int, int]])
-        return {name: Mark(version, position) for name, version, position in read}
+def beside(name: str) -> str:
+    """The track of what is built beside the live tables of a projection."""
+    return name + BESIDE
 
 
-SQLITE_TRACKS: Final = SqliteTracks()
+def laid(table: Table, track: str, build: int) -> Table:
+    """A table as it lies in its place: named after its track, its indexes so that no other build has the same."""
+    name = beside(table.name) if track.endswith(BESIDE) else table.name
+    indexes = {f"{table.name}_i{number}_{build}": rest for number, rest in enumerate(table.indexes.values())}
+    return replace(table, name=name, indexes=indexes)
 
 
 class Positions:
-    """Reads and moves the marks; every call is part of its caller's transaction."""
+    """Reads and moves the marks, makes tables and drops them; every call is part of its caller's transaction."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: Tracks, tables: Tables) -> None:
         self._tracks = tracks
+        self._tables = tables
 
     def create(self, cursor: Cursor) -> None:
-        """Makes the tables, if they are not there."""
+        """Makes the tables of positions, if they are not there."""
         self._tracks.create(cursor)
 
     def marks(self, cursor: Cursor) -> dict[str, Mark]:
-        """All marks, by the projection's name."""
+        """All marks, by track."""
         return self._tracks.marks(cursor)
 
-    def move(self, cursor: Cursor, name: str, position: int) -> None:
-        """Raises a projection's position."""
-        self._tracks.move(cursor, name, position)
+    def move(self, cursor: Cursor, track: str, position: int) -> None:
+        """Raises a position."""
+        self._tracks.move(cursor, track, position)
 
-    def reset(self, cursor: Cursor, projection: Projection) -> None:
-        """Sets a projection to its present version and tables, at the beginning of the log."""
-        cursor.execute("DELETE FROM tracking WHERE application_name = ?", (projection.name,))
-        made = (projection.name, projection.version, " ".join(table.name for table in projection.tables))
-        cursor.execute("DELETE FROM redraft_projections WHERE name = ?", (projection.name,))
-        cursor.execute("INSERT INTO redraft_projections VALUES (?, ?, ?)", made)
+    def fail(self, cursor: Cursor, track: str, failed: int, error: str) -> None:
+        """Notes that an event cannot be projected, and why; with 0 and nothing, that it now can."""
+        cursor.execute("UPDATE redraft_projections SET failed = ?, error = ? WHERE track = ?", (failed, error, track))
 
-    def tables(self, cursor: Cursor, name: str) -> list[str]:
-        """The tables that the file has of a projection, in whichever version."""
-        found = cursor.execute("SELECT tables FROM redraft_projections WHERE name = ?", (name,)).fetchone()
-        return [] if found is None else str(found[0]).split()
+    def begin(self, cursor: Cursor, projection: Projection, track: str, build: int) -> Mark:
+        """Makes the tables of a track anew, at the beginning of the log.
+
+        Raises InputError when another projection has a table of the same name.
+        """
+        self.drop(cursor, track)
+        self._refuse_taken(cursor, projection)
+        for table in projection.tables:
+            self._tables.create(cursor, laid(table, track, build))
+        shape: Shape = {
+            table.name: [f"{name} {kind}" for name, kind in table.columns.items()] for table in projection.tables
+        }
+        made = (track, projection.version, build, msgspec.json.encode(shape).decode(), 0, "")
+        cursor.execute("INSERT INTO redraft_projections VALUES (?, ?, ?, ?, ?, ?)", made)
+        return Mark(projection.version, 0, build)
+
+    def _refuse_taken(self, cursor: Cursor, projection: Projection) -> None:
+        names = {table.name for table in projection.tables}
+        for track in self.marks(cursor):
+            taken = sorted(names & self.shape(cursor, track).keys())
+            if taken and track.removesuffix(BESIDE) != projection.name:
+                raise InputError(
+                    f"projection {projection.name}: the table {taken[0]!r} is that of the projection "
+                    f"{track.removesuffix(BESIDE)!r}; name it otherwise"
+                )
+
+    def drop(self, cursor: Cursor, track: str) -> None:
+        """Takes a track away with its tables, if it is there."""
+        for table in self.shape(cursor, track):
+            cursor.execute(f"DROP TABLE IF EXISTS {beside(table) if track.endswith(BESIDE) else table}")
+        cursor.execute("DELETE FROM tracking WHERE application_name = ?", (track,))
+        cursor.execute("DELETE FROM redraft_projections WHERE track = ?", (track,))
+
+    def switch(self, cursor: Cursor, name: str) -> None:
+        """Puts what was built beside the live tables of a projection in their place."""
+        built = beside(name)
+        self.drop(cursor, name)
+        for table in self.shape(cursor, built):
+            cursor.execute(f"ALTER TABLE {beside(table)} RENAME TO {table}")
+        cursor.execute("UPDATE tracking SET application_name = ? WHERE application_name = ?", (name, built))
+        cursor.execute("UPDATE redraft_projections SET track = ? WHERE track = ?", (name, built))
+
+    def shape(self, cursor: Cursor, track: str) -> Shape:
+        """The tables of a track, in whichever version; none if it is not there."""
+        found = cursor.execute("SELECT tables FROM redraft_projections WHERE track = ?", (track,)).fetchone()
+        return {} if found is None else msgspec.json.decode(str(found[0]), type=Shape)
 
     def log(self, cursor: Cursor) -> str | None:
         """The hash of the first event of the log that the rows came from; None if that is not known yet."""

@@ -10,15 +10,16 @@ import psycopg
 from psycopg import errors
 from psycopg.sql import SQL, Identifier
 
-from redraft.events.errors import StoreError
+from redraft.events.errors import Damaged, StoreError
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_schema import prepare
+from redraft.projections.positions import FIXED
 from redraft.projections.postgres_session import PostgresSession
 from redraft.projections.postgres_tables import POSTGRES_TABLES
 from redraft.projections.postgres_tracks import PostgresTracks
 
 _DAMAGE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.DuplicateTable, errors.InvalidTableDefinition)
-_FIXED: Final = ("redraft_projections", "redraft_log", "tracking")
+_OF_ROWS: Final = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError)
 _READ_ONLY: Final = "SET default_transaction_read_only = on"
 
 
@@ -49,18 +50,25 @@ class PostgresPlace:
                 raise self.damaged() from error
             raise StoreError(f"read models in {self._database.where}: {self._line(error)}") from None
 
-    def damaged(self) -> StoreError:
-        return StoreError(
+    def damaged(self) -> Damaged:
+        return Damaged(
             f"read models in {self._database.where}: their tables were changed; `redraft rebuild` makes them anew "
             "from the log"
         )
+
+    def is_of_rows(self, error: Exception) -> bool:
+        if isinstance(error, psycopg.Error):
+            return isinstance(error, _OF_ROWS) and not isinstance(
+                error, (*_DAMAGE, errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege)
+            )
+        return not isinstance(error, OSError | StoreError)
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:
         return isinstance(error, _DAMAGE)
 
     def remove(self, tables: Iterable[str]) -> None:
         with self._database.connect() as connection, connection.transaction():
-            for name in (*tables, *_FIXED):
+            for name in (*tables, *FIXED):
                 connection.execute(SQL("DROP TABLE IF EXISTS {}").format(Identifier(name)))
 
     def _line(self, error: psycopg.Error) -> str:

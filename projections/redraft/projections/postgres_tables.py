@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Final, cast
 
+from psycopg import errors
+
 from redraft.projections.place import Cells, Cursor
-from redraft.projections.projection import Key, SetAll, Table, Value
+from redraft.projections.projection import Key, SetAll, Table, Value, kind_of, unmakeable
 
 _KINDS: Final = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
 """The types of a projection's tables, and what they are here: the same range, and the same order."""
@@ -22,10 +23,15 @@ _VALUES: Final[dict[str, Callable[[Value], Value]]] = {
 
 class PostgresTables:
     def create(self, cursor: Cursor, table: Table) -> None:
-        columns = [f"{name} {_KINDS[_kind(kind)]}{kind[len(_kind(kind)) :]}" for name, kind in table.columns.items()]
-        cursor.execute(f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))")
-        for name, rest in table.indexes.items():
-            cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+        columns = [
+            f"{name} {_KINDS[kind_of(kind)]}{kind[len(kind_of(kind)) :]}" for name, kind in table.columns.items()
+        ]
+        try:
+            cursor.execute(f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))")
+            for name, rest in table.indexes.items():
+                cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+        except (errors.SyntaxError, errors.UndefinedColumn) as error:
+            raise unmakeable(table, error) from None
 
     def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
         names = tuple(table.columns)
@@ -49,26 +55,22 @@ class PostgresTables:
         news = ", ".join(f"{name} = given.c{number}" for number, name in enumerate(shape.values, 1))
         tests = [f"{table.name}.{names[0]} = given.c0"]
         tests += [f"{table.name}.{name} = ANY(CAST(? AS {_array(table, name)}))" for name in shape.where]
+        tests += [
+            f"({table.name}.{name} IS NULL OR {table.name}.{name} <> ALL(CAST(? AS {_array(table, name)})))"
+            for name in shape.unless
+        ]
         sql = f"UPDATE {table.name} SET {news} FROM {_given(table, names)} WHERE {' AND '.join(tests)}"  # noqa: S608
         rows = ((change.group, *change.values.values()) for change in alike)
-        allowed = [_column(table, name, values) for name, values in shape.where.items()]
+        listed = (*shape.where.items(), *shape.unless.items())
+        allowed = [_column(table, name, values) for name, values in listed]
         cursor.execute(sql, [*_columns(table, names, rows), *allowed])
 
 
 POSTGRES_TABLES: Final = PostgresTables()
 
 
-@lru_cache(maxsize=256)
-def _kind(declared: str) -> str:
-    """The type with which a column is declared; raises ValueError for one that there is not."""
-    kind = declared.split()[0].upper()
-    if kind not in _KINDS:
-        raise ValueError(f"a column cannot be {declared!r}; declare it as {', '.join(_KINDS)}")
-    return kind
-
-
 def _array(table: Table, name: str) -> str:
-    return _KINDS[_kind(table.columns[name])].partition(" COLLATE")[0] + "[]"
+    return _KINDS[kind_of(table.columns[name])].partition(" COLLATE")[0] + "[]"
 
 
 def _given(table: Table, names: Sequence[str]) -> str:
@@ -83,6 +85,6 @@ def _columns(table: Table, names: Sequence[str], rows: Iterable[Sequence[Value]]
 
 
 def _column(table: Table, name: str, values: Iterable[Value]) -> Value:
-    convert = _VALUES[_kind(table.columns[name])]
+    convert = _VALUES[kind_of(table.columns[name])]
     # A cursor of PostgreSQL takes lists for arrays; no other place is ever given one.
     return cast("Value", [None if value is None else convert(value) for value in values])

@@ -10,19 +10,17 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg.rows import DictRow
 
 from redraft.projections.place import Cursor, Mark
+from redraft.projections.positions import FIXED, LOG, VERSIONS
 from redraft.projections.postgres_session import PostgresCursor
 
-_VERSIONS: Final = (
-    "CREATE TABLE redraft_projections (name text PRIMARY KEY, version bigint NOT NULL, tables text NOT NULL)"
-)
-_LOG: Final = "CREATE TABLE redraft_log (first text NOT NULL)"
-_MADE: Final = """
+_TYPES: Final = {"text": "text", "integer": "bigint"}
+_MADE: Final = f"""
     SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-    WHERE nspname = current_schema() AND relname IN ('redraft_projections', 'redraft_log', 'tracking')
-"""
+    WHERE nspname = current_schema() AND relname IN {FIXED}
+"""  # noqa: S608
 _MARKS: Final = """
-    SELECT name, version, coalesce(notification_id, 0)
-    FROM redraft_projections LEFT JOIN tracking ON application_name = name
+    SELECT track, version, coalesce(notification_id, 0), build, failed, error
+    FROM redraft_projections LEFT JOIN tracking ON application_name = track
 """
 
 
@@ -34,18 +32,17 @@ class PostgresTracks:
 
     def create(self, cursor: Cursor) -> None:
         made = {name for (name,) in cursor.execute(_MADE).fetchall()}
-        for name, statement in (("redraft_projections", _VERSIONS), ("redraft_log", _LOG)):
+        for name, statement in (("redraft_projections", VERSIONS), ("redraft_log", LOG)):
             if name not in made:
-                cursor.execute(statement)
+                cursor.execute(statement.format_map(_TYPES))
         if "tracking" not in made:
             self._recorder_in(cursor)._create_table(_plain(cursor))
 
-    def move(self, cursor: Cursor, name: str, position: int) -> None:
-        self._recorder_in(cursor)._insert_tracking(_plain(cursor), Tracking(name, position))
+    def move(self, cursor: Cursor, track: str, position: int) -> None:
+        self._recorder_in(cursor)._insert_tracking(_plain(cursor), Tracking(track, position))
 
     def marks(self, cursor: Cursor) -> dict[str, Mark]:
-        found = cursor.execute(_MARKS).fetchall()
-        return {name: Mark(version, position) for name, version, position in found}
+        return {track: Mark(*rest) for track, *rest in cursor.execute(_MARKS).fetchall()}
 
     def _recorder_in(self, cursor: Cursor) -> PostgresTrackingRecorder:
         if self._recorder is None:

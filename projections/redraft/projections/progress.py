@@ -17,30 +17,39 @@ class Progress:
     def __init__(self, look: Callable[[], Awaitable[int]]) -> None:
         self.position = 0
         self.reports = 0
+        self.writes = 0
         self._look = look
         self._moved = asyncio.Event()
         self._hurry = asyncio.Event()
         self._hurried = 0
         self._followers = 0
 
-    def report(self, position: int) -> int:
-        """Takes the position that a transaction or a look at the file found, and wakes who waits if it is another."""
+    def report(self, position: int, *, written: bool = False) -> int:
+        """Takes the position that a transaction or a look at the file found, and wakes who waits if it is another.
+
+        `written`: some rows have changed, even if the position of all has not.
+        """
         self.reports += 1
-        if position != self.position:
+        self.writes += written
+        if written or position != self.position:
             self.position = position
             self._wake()
         return position
 
-    async def beyond(self, seen: int) -> int:
-        """Returns the position, once it is above `seen`."""
-        while self.position <= seen:
-            moved = self._moved
-            try:
-                async with asyncio.timeout(None if self._followers else POLL_SECONDS):
-                    await moved.wait()
-            except TimeoutError:
-                await self._look()
+    async def changed(self, seen: int) -> int:
+        """Returns the position, once it is above `seen` or rows have changed in this process."""
+        writes = self.writes
+        while self.position <= seen and self.writes == writes:
+            await self._news()
         return self.position
+
+    async def _news(self) -> None:
+        moved = self._moved
+        try:
+            async with asyncio.timeout(None if self._followers else POLL_SECONDS):
+                await moved.wait()
+        except TimeoutError:
+            await self._look()
 
     @contextmanager
     def followed(self) -> Iterator[None]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
 from redraft.events.envelope import Recorded
+from redraft.events.errors import Damaged
 from redraft.projections.views import Views
 
 BATCH: Final = 2_000
 """How many events one transaction projects at most."""
+
+APART: Final = 5 * BATCH
+"""A projection that is so many events behind the others catches up by itself, and does not hold them up."""
 
 REST_SECONDS: Final = 0.2
 """How long a follower lets events gather after a batch, as long as nobody waits for them.
@@ -33,39 +38,83 @@ class Log(Protocol):
 
 async def catch_up(views: Views, log: Log) -> int:
     """Projects what is in the log now; returns the position reached. Several processes may do so at once."""
-    return await _project(views, log, follow=False)
+    await _check_log(views, log)
+    return await _project(views, log, views.names, follow=False)
 
 
 async def follow(views: Views, log: Log) -> None:
     """Projects what is in the log and what comes, until cancelled."""
     with views.progress.followed():
-        await _project(views, log, follow=True)
+        await _check_log(views, log)
+        while apart := await _far_behind(views):
+            following = asyncio.create_task(_project(views, log, set(views.names) - apart, follow=True))
+            building = asyncio.create_task(_project(views, log, apart, follow=False))
+            await _first_of(building, following)
+        await _project(views, log, views.names, follow=True)
 
 
 async def rebuild(views: Views, log: Log, name: str | None = None) -> int:
-    """Drops the rows of one projection, or of all, and makes them anew; returns the position reached.
+    """Makes the rows of one projection, or of all, once more beside those that there are; returns the position reached.
 
-    Another process that follows the same file meanwhile starts from the beginning too, and both count each event once.
-    Raises InputError for a name that no projection has.
+    Once they count the same events they are compared with the old rows, of which `views` tells, and take their place.
+    Another process may follow the same place meanwhile. Old rows that are damaged are dropped first. Raises InputError
+    for a name that no projection has.
     """
-    await views.begin_anew(None if name is None else [name])
-    return await _project(views, log, follow=False)
+    chosen = views.names if name is None else (name,)
+    try:
+        await _check_log(views, log)
+        await views.begin_beside(chosen)
+        return await _project(views, log, chosen, follow=False)
+    except Damaged:
+        await views.begin_anew(chosen)
+        return await catch_up(views, log)
 
 
-async def _project(views: Views, log: Log, *, follow: bool) -> int:
-    await _check_log(views, log)
+async def _project(views: Views, log: Log, names: Collection[str], *, follow: bool) -> int:
+    """Projects for these; without `follow` until the end of the log, with what was built beside in its place."""
     while True:
-        after = await views.look()
-        async with _closing(log.tail(after, follow=follow, limit=BATCH)) as batches:
-            async for batch in batches:
-                reached = await views.write(batch, after)
-                after = batch[-1].position
-                if reached != after:
-                    break
-                if follow and len(batch) < BATCH:
-                    await views.progress.rest(REST_SECONDS)
-            else:
-                return after
+        begun = await views.begin(names)
+        after = min((each.position for each in begun.values()), default=await log.head())
+        end = await _tailed(views, log, names, after, follow=follow)
+        if end is None:
+            continue
+        if any(each.beside for each in begun.values()):
+            await views.write((), end, names)
+            if end != after and any(each.beside for each in (await views.begin(names)).values()):
+                continue  # the rows that are read have moved on meanwhile
+        return end
+
+
+async def _tailed(views: Views, log: Log, names: Collection[str], after: int, *, follow: bool) -> int | None:
+    """Projects what follows a position; gives the end of the log, or None when it is to be read again."""
+    async with _closing(log.tail(after, follow=follow, limit=BATCH)) as batches:
+        async for batch in batches:
+            reached = await views.write(batch, after, names)
+            after = batch[-1].position
+            if reached != after:
+                return None
+            if follow and len(batch) < BATCH:
+                await views.progress.rest(REST_SECONDS)
+    return after
+
+
+async def _far_behind(views: Views) -> set[str]:
+    """The projections that the others should not wait for."""
+    begun = await views.begin()
+    top = max((each.position for each in begun.values()), default=0)
+    return {name for name, each in begun.items() if top - each.position > APART}
+
+
+async def _first_of(*tasks: asyncio.Task[int]) -> None:
+    """Returns, or raises, when the first task has ended; ends the others."""
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
 
 
 async def _check_log(views: Views, log: Log) -> None:

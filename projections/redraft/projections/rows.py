@@ -51,6 +51,8 @@ class Rows:
         match change:
             case Set():
                 row = self._find(change.key, cursor)
+                if row is None and change.new is not None:
+                    row = self._begun(change.key, change.new)
                 if row is not None:
                     _set(row, change)
                     if len(row) != self._width:
@@ -60,6 +62,8 @@ class Rows:
                 self._check(change.row)
                 row = change.row.copy()
                 key = self._key_of(row)
+                if None in key:
+                    raise ValueError(f"table {self._table.name}: a row's key is {key}, with nothing in it")
                 self._hold(key, row)
                 self._changed[key] = row
             case SetAll():
@@ -88,6 +92,15 @@ class Rows:
         if row.keys() != self._table.columns.keys():
             wrong = ", ".join(sorted(row.keys() ^ self._table.columns.keys()))
             raise ValueError(f"table {self._table.name}: a row holds its columns and no others; see to {wrong}")
+
+    def _begun(self, key: Key, new: Row) -> Row:
+        """A row that a change begins, held under its key."""
+        self._check(new)
+        if self._key_of(new) != key or None in key:
+            raise ValueError(f"table {self._table.name}: a new row's key is {self._key_of(new)}, not {key}")
+        row = new.copy()
+        self._hold(key, row)
+        return row
 
     def _hold(self, key: Key, row: Row | None) -> None:
         group = self._groups.get(key[0])
@@ -147,7 +160,8 @@ class Rows:
         """One statement for all broad changes of the same shape; no two of a layer concern the same group."""
         shapes: dict[tuple[object, ...], list[SetAll]] = {}
         for change in layer:
-            shapes.setdefault((*change.values, *change.where.items()), []).append(change)
+            shape = (*change.values, None, *change.where.items(), None, *change.unless.items())
+            shapes.setdefault(shape, []).append(change)
         for alike in shapes.values():
             self._tables.set_all(cursor, self._table, alike)
 
@@ -169,11 +183,18 @@ def _set(row: Row, change: Set) -> None:
         for name, value in change.most.items():
             before = cast("float | None", row[name])
             row[name] = value if before is None or value > before else before
+    if change.least:
+        for name, value in change.least.items():
+            before = cast("float | None", row[name])
+            row[name] = value if before is None or value < before else before
 
 
 def _covers(change: SetAll, row: Row) -> bool:
-    for name, allowed in change.where.items():  # noqa: SIM110  a generator takes twice as long
+    for name, allowed in change.where.items():
         if row[name] not in allowed:
+            return False
+    for name, barred in change.unless.items():  # noqa: SIM110  a generator takes twice as long
+        if row[name] in barred:
             return False
     return True
 

@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from redraft.events.errors import StoreError
-from redraft.projections.positions import SQLITE_TRACKS
+from redraft.events.errors import Damaged, StoreError
 from redraft.projections.sqlite_tables import SQLITE_TABLES
+from redraft.projections.sqlite_tracks import SQLITE_TRACKS
 from redraft.projections.view_file import (
     clear_errors,
     damaged,
@@ -22,6 +23,8 @@ from redraft.projections.view_file import (
     open_reader,
     remove,
 )
+
+_OF_ROWS: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceError, sqlite3.ProgrammingError)
 
 
 class SqlitePlace:
@@ -49,8 +52,11 @@ class SqlitePlace:
     def clear_errors(self) -> AbstractContextManager[None]:
         return clear_errors(self._path)
 
-    def damaged(self) -> StoreError:
+    def damaged(self) -> Damaged:
         return damaged(self._path)
+
+    def is_of_rows(self, error: Exception) -> bool:
+        return not isinstance(error, sqlite3.Error | OSError | StoreError) or isinstance(error, _OF_ROWS)
 
     def is_damage(self, error: Exception, *, opening: bool = False) -> bool:
         return self._path is not None and is_damage(error, opening=opening) and (not opening or is_ours(self._path))

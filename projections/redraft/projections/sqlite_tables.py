@@ -5,12 +5,13 @@ At every SQL statement sqlite3 gives up the interpreter's lock and has to win it
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from redraft.projections.place import Cells, Cursor
-from redraft.projections.projection import Key, SetAll, Table, Value
+from redraft.projections.projection import Key, SetAll, Table, Value, unmakeable
 
 BLOCK: Final = 256
 """How many rows one statement writes at most."""
@@ -21,9 +22,15 @@ _MOST_PARAMETERS: Final = 32_000
 class SqliteTables:
     def create(self, cursor: Cursor, table: Table) -> None:
         columns = ", ".join(f"{name} {kind}" for name, kind in table.columns.items())
-        cursor.execute(f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({', '.join(table.keys)})) WITHOUT ROWID")
-        for name, rest in table.indexes.items():
-            cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+        keys = ", ".join(table.keys)
+        try:
+            cursor.execute(f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({keys})) WITHOUT ROWID")
+            for name, rest in table.indexes.items():
+                cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_ERROR or "already exists" in str(error):
+                raise
+            raise unmakeable(table, error) from None
 
     def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
         for count, block in _blocks(rows, len(table.columns)):
@@ -35,7 +42,7 @@ class SqliteTables:
             cursor.execute(f"DELETE FROM {table.name} WHERE ({names}) IN (VALUES {_places(depth, count)})", block)  # noqa: S608
 
     def set_all(self, cursor: Cursor, table: Table, alike: Sequence[SetAll]) -> None:
-        allowed = list(chain.from_iterable(alike[0].where.values()))
+        allowed = list(chain.from_iterable((*alike[0].where.values(), *alike[0].unless.values())))
         rows = ((change.group, *change.values.values()) for change in alike)
         for count, block in _blocks(rows, 1 + len(alike[0].values)):
             cursor.execute(_update(table, alike[0], count), [*block, *allowed])
@@ -49,6 +56,10 @@ def _update(table: Table, change: SetAll, count: int) -> str:
     news = ", ".join(f"{column} = of.column{number}" for number, column in enumerate(change.values, 2))
     tests = [f"{name}.{table.keys[0]} = of.column1"]
     tests += [f"{name}.{column} IN {_places(len(values))}" for column, values in change.where.items()]
+    tests += [
+        f"({name}.{column} IS NULL OR {name}.{column} NOT IN {_places(len(values))})"
+        for column, values in change.unless.items()
+    ]
     places = _places(1 + len(change.values), count)
     return f"UPDATE {name} SET {news} FROM (VALUES {places}) AS of WHERE {' AND '.join(tests)}"  # noqa: S608
 

@@ -16,12 +16,12 @@ from typing import Final
 
 import msgspec
 
-from redraft.events.errors import StoreError, StoreUnusable
+from redraft.events.errors import Damaged, StoreError, StoreUnusable
 
 APPLICATION: Final = 0x52645677
 """The SQLite `application_id` of our files: "RdVw"."""
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The SQLite `user_version` of our files: how positions are kept. A file of an earlier one is emptied."""
 
 BUSY_SECONDS: Final = 30.0
@@ -114,9 +114,9 @@ def is_damage(error: Exception, *, opening: bool = False) -> bool:
     return isinstance(error, msgspec.MsgspecError | OverflowError | ValueError)
 
 
-def damaged(path: Path | None) -> StoreError:
+def damaged(path: Path | None) -> Damaged:
     """What is raised for a damaged file."""
-    return StoreError(f"{_name(path)}: {_DAMAGED}")
+    return Damaged(f"{_name(path)}: {_DAMAGED}")
 
 
 @contextmanager
@@ -128,7 +128,8 @@ def clear_errors(path: Path | None) -> Iterator[None]:
         line = _LINES.get(_code(error))
         if line is None:
             raise
-        raise StoreError(f"{_name(path)}: {line}") from error
+        kind = Damaged if line == _DAMAGED else StoreError
+        raise kind(f"{_name(path)}: {line}") from error
     except OSError as error:
         raise StoreError(f"{_name(path)}: {error.strerror}; check its folder's permissions and free space") from error
 

@@ -1,7 +1,8 @@
 """The read models: rows that projections make of the log, and how far each has come.
 
 Rows and positions change in one transaction, so each event counts exactly once, whichever process projects it, and
-however often one is killed. Nothing here blocks the event loop: writing and reading have a thread each.
+however often one is killed. Nothing here blocks the event loop: writing and reading have a thread each. Readers see the
+rows of one version until those of the next, built beside them, have caught up.
 """
 
 from __future__ import annotations
@@ -17,25 +18,30 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, StoreError
 from redraft.events.recorders import psycopg_needed
 from redraft.projections.place import Cells, Mark, Parameters, Place, Session, Where
-from redraft.projections.positions import Positions
+from redraft.projections.positions import Positions, beside
 from redraft.projections.progress import Progress
 from redraft.projections.projection import Projection
 from redraft.projections.sqlite_place import SqlitePlace
-from redraft.projections.writer import Writer, check_names, lowest
+from redraft.projections.states import State, states
+from redraft.projections.writer import Begun, Notice, Writer, check_names
 
 __all__ = ["Cells", "Parameters", "Views", "open_views"]
 
 T = TypeVar("T")
 
 
-async def open_views(where: Where, projections: Sequence[Projection]) -> Views:
+async def open_views(
+    where: Where, projections: Sequence[Projection], told: Callable[[Notice], None] = lambda notice: None
+) -> Views:
     """The read models of these projections in a file, beside the store that a `postgresql://` URL names, or in memory.
 
-    A projection that is not there, or in an earlier version, starts from the beginning of the log. Raises StoreUnusable
-    when the place is not ours or of a later version, StoreError when it cannot be opened.
+    A projection that is not there starts from the beginning of the log; so does one that is there in an earlier
+    version, beside its rows, which can be read until it has caught up. `told` is called when one has, or when one
+    stops or goes on. Raises StoreUnusable when the place is not ours or of a later version, StoreError when it cannot
+    be opened, InputError when a table has the name of another projection's.
     """
     check_names(projections)
-    views = Views(_place(where), projections)
+    views = Views(_place(where), projections, told)
     try:
         await views.open()
     except BaseException:
@@ -47,14 +53,15 @@ async def open_views(where: Where, projections: Sequence[Projection]) -> Views:
 class Views:
     """Open read models; made by `open_views`, closed by leaving its context."""
 
-    def __init__(self, place: Place, projections: Sequence[Projection]) -> None:
+    def __init__(self, place: Place, projections: Sequence[Projection], told: Callable[[Notice], None]) -> None:
         self._place = place
+        self._told = told
         self._projections = {projection.name: projection for projection in projections}
         self._writing = ThreadPoolExecutor(1, "redraft-project")
         self._reading = ThreadPoolExecutor(1, "redraft-query") if place.has_readers else self._writing
         self._writer: Writer | None = None
         self._reader: Session | None = None
-        self._positions = Positions(place.tracks)
+        self._positions = Positions(place.tracks, place.tables)
         self.progress = Progress(self.look)
         self._closed = False
 
@@ -66,8 +73,13 @@ class Views:
 
     @property
     def position(self) -> int:
-        """The position in the log that every projection has reached, as far as this process knows."""
+        """The position in the log that every projection that goes on has reached, as far as this process knows."""
         return self.progress.position
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the projections."""
+        return tuple(self._projections)
 
     async def open(self) -> None:
         """Opens the file; `open_views` has done it."""
@@ -98,58 +110,99 @@ class Views:
         marks = await self.marks()
         if before != self.progress.reports:
             return self.position  # a batch was written meanwhile, and these marks may be older
-        return self.progress.report(lowest(marks, self._projections.values()))
+        going = [mark.position for mark in marks.values() if not mark.failed]
+        return self.progress.report(min(going or [mark.position for mark in marks.values()], default=0))
 
     async def marks(self) -> dict[str, Mark]:
-        """The version and position of each projection, by name, as they are in the file."""
+        """The version, position and fault of each projection's rows, by name, as they are in the file."""
         found = await self._on(self._reading, self._marks)
-        return {name: found[name] for name in self._projections}
+        return {name: found.get(name) or Mark(each.version, 0) for name, each in self._projections.items()}
+
+    async def states(self) -> tuple[State, ...]:
+        """Every projection that is kept in the place, whoever keeps it, by name."""
+        return await self._on(self._reading, self._states)
 
     async def wait_for(self, position: int) -> int:
         """Returns, with the position reached, once all projections have reached this one, here or in another process.
 
-        It waits for ever if nobody projects: put a deadline around it.
+        It waits for ever if nobody projects: put a deadline around it. Raises StoreError when one has stopped before.
         """
         with self.progress.hurried():
-            return await self.progress.beyond(position - 1)
+            while True:
+                await self._refuse_stopped(position)
+                if self.position >= position:
+                    return self.position
+                await self.progress.changed(self.position)
 
     async def changed(self, seen: int) -> int:
-        """Returns, with the position reached, once it is above `seen`. Unlike `wait_for` it hurries nobody."""
-        return await self.progress.beyond(seen)
+        """Returns, with the position reached, once it is above `seen` or rows have changed. It hurries nobody."""
+        return await self.progress.changed(seen)
 
-    async def write(self, batch: Sequence[Recorded], after: int) -> int:
+    async def write(self, batch: Sequence[Recorded], after: int, names: Iterable[str] | None = None) -> int:
         """Projects the events that follow the position `after`, in one transaction; returns the position reached.
 
-        What a projection has already counted is passed over. A result below `after` means that a projection was begun
-        anew meanwhile: then nothing was written, and the log is to be read again from there.
+        `names` leaves out other projections. What a projection has already counted is passed over. A result below
+        `after` means that a projection was begun anew meanwhile: then nothing was written, and the log is to be read
+        again from there. A projection that cannot take an event stops before it; the others are written.
         """
-        return self.progress.report(await self._on(self._writing, lambda: self._open_writer.write(batch, after)))
+        chosen = self._known(names)
+        reached, overall = await self._on(self._writing, lambda: self._write(batch, after, chosen))
+        self.progress.report(overall, written=True)
+        return reached
+
+    async def begin(self, names: Iterable[str] | None = None) -> dict[str, Begun]:
+        """Where these projections, or all, are to go on; without those that have stopped here."""
+        chosen = self._known(names)
+        return await self._on(self._writing, lambda: self._open_writer.begin(chosen))
+
+    async def begin_beside(self, names: Iterable[str] | None = None) -> None:
+        """Begins these projections, or all, once more beside the rows that there are, which can be read meanwhile.
+
+        Raises InputError for a name that no projection has.
+        """
+        chosen = self._known(names)
+        await self._on(self._writing, lambda: self._open_writer.begin_beside(chosen))
+
+    async def drop(self, name: str) -> None:
+        """Takes away a projection's rows and position, whoever kept them. Raises InputError when there are none."""
+        await self._on(self._writing, lambda: self._open_writer.drop(name))
 
     async def begin_anew(self, names: Iterable[str] | None = None) -> None:
         """Drops the rows of these projections, or of all, and sets them to the beginning of the log.
 
         A damaged file is made anew as a whole. Raises InputError for a name that no projection has.
         """
+        chosen = self._known(names)
+        if not await self._on(self._writing, lambda: self._begin_anew(chosen)):
+            await self._on(self._reading, self._close_reader)
+            await self._on(self._writing, self._replace)
+        await self.look()
+
+    async def belong_to(self, first: str | None) -> None:
+        """Begins all anew if the rows came from another log than the one with this first event's hash (None: none)."""
+        await self._on(self._writing, lambda: self._open_writer.belong_to(first))
+        await self.look()
+
+    def _known(self, names: Iterable[str] | None) -> tuple[str, ...]:
         chosen = tuple(self._projections if names is None else names)
         for name in chosen:
             if name not in self._projections:
                 known = ", ".join(sorted(self._projections))
                 raise InputError(f"no projection is named {name!r}; there are {known}")
-        reached = await self._on(self._writing, lambda: self._begin_anew(chosen))
-        if reached is None:
-            await self._on(self._reading, self._close_reader)
-            await self._on(self._writing, self._replace)
-        self.progress.report(reached or 0)
-
-    async def belong_to(self, first: str | None) -> None:
-        """Begins all anew if the rows came from another log than the one with this first event's hash (None: none)."""
-        self.progress.report(await self._on(self._writing, lambda: self._open_writer.belong_to(first)))
+        return chosen
 
     async def _on(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         if self._closed:
             raise StoreError("the read models are closed")
-        with self._place.clear_errors():
-            return await asyncio.get_running_loop().run_in_executor(thread, work)
+        try:
+            with self._place.clear_errors():
+                return await asyncio.get_running_loop().run_in_executor(thread, work)
+        except msgspec.MsgspecError as error:
+            raise self._place.damaged() from error
+        finally:
+            if thread is self._writing and self._writer is not None:
+                for notice in self._writer.notices():
+                    self._told(notice)
 
     @property
     def _open_writer(self) -> Writer:
@@ -187,21 +240,49 @@ class Views:
             return self._positions.marks(cursor)
 
     def _read(self, line: Callable[[Cells], T], sql: str, parameters: Parameters) -> list[T]:
-        with self._open_reader.reading() as cursor:
-            found: list[Cells] = cursor.execute(sql, parameters).fetchall()
+        try:
+            with self._open_reader.reading() as cursor:
+                found: list[Cells] = cursor.execute(sql, parameters).fetchall()
+        except self._place.faults:
+            self._refuse_unbuilt()
+            raise
         try:
             return [line(cells) for cells in found]
         except (msgspec.MsgspecError, OverflowError, ValueError) as error:
             raise self._place.damaged() from error
 
-    def _begin_anew(self, names: Sequence[str]) -> int | None:
-        """The position reached; None when what lies there is damaged."""
+    def _write(self, batch: Sequence[Recorded], after: int, names: Sequence[str]) -> tuple[int, int]:
+        writer = self._open_writer
+        return writer.write(batch, after, names), writer.reached
+
+    def _states(self) -> tuple[State, ...]:
+        with self._open_reader.reading() as cursor:
+            return states(self._positions, cursor)
+
+    async def _refuse_stopped(self, position: int) -> None:
+        for name, mark in (await self.marks()).items():
+            if mark.failed and mark.position < position:
+                raise StoreError(f"the projection {name!r} has stopped at event {mark.failed}: {mark.error}")
+
+    def _refuse_unbuilt(self) -> None:
+        """Raises StoreError if the rows that can be read are of an earlier version than those that were asked for."""
+        marks = self._marks()
+        for name, projection in self._projections.items():
+            if name in marks and marks[name].version < projection.version:
+                raise StoreError(
+                    f"the projection {name!r} is being built in version {projection.version}; try again when it has "
+                    "caught up"
+                )
+
+    def _begin_anew(self, names: Sequence[str]) -> bool:
+        """False when what lies there is damaged."""
         try:
-            return self._open_writer.begin_anew(names)
+            self._open_writer.begin_anew(names)
         except self._place.faults as error:
             if not self._place.is_damage(error):
                 raise
-            return None
+            return False
+        return True
 
     def _replace(self) -> None:
         self._close_writer()
@@ -209,7 +290,8 @@ class Views:
         self._open()
 
     def _remove(self) -> None:
-        self._place.remove(table.name for projection in self._projections.values() for table in projection.tables)
+        tables = [table.name for projection in self._projections.values() for table in projection.tables]
+        self._place.remove([*tables, *map(beside, tables)])
 
     def _close_reader(self) -> None:
         if self._reader is not None:

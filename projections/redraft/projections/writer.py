@@ -1,138 +1,280 @@
 """What writes the read models: rows and positions in one transaction, from the one thread that it is given to.
 
-Several processes may write one file: each transaction reads the positions first, and passes over what is counted.
+Several processes may write one place: each transaction reads the positions first, and passes over what is counted. A
+projection that cannot take an event stops there, alone, with the reason kept beside its position; a process that is
+started later tries again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final, NamedTuple, TypeAlias
 
 from redraft.events.envelope import Recorded
-from redraft.events.errors import StoreUnusable
+from redraft.events.errors import InputError, StoreUnusable
+from redraft.projections.compare import Switched, compared
+from redraft.projections.faults import Faulty, Resumed, Stopped, reason
 from redraft.projections.place import Cursor, Mark, Place, Session
-from redraft.projections.positions import Positions
+from redraft.projections.positions import Positions, beside, laid
 from redraft.projections.projection import Projection
 from redraft.projections.rows import Rows
 
+Notice: TypeAlias = Switched | Stopped | Resumed
+Aim: TypeAlias = tuple[Projection, str]
+"""A projection, and the track that it is written to."""
+
+
+class Begun(NamedTuple):
+    """A projection goes on after this position; `beside` the rows that are read, or in them."""
+
+    position: int
+    beside: bool
+
+
+KEPT: Final = 2_000
+"""How many rows of a table are held between batches at most."""
+
 
 class Writer:
-    """Projects through a session. Tables that are missing, or of an earlier version of a projection, are made anew."""
+    """Projects through a session. Tables that are missing are made; a later version is built beside an earlier one."""
 
     def __init__(self, session: Session, place: Place, projections: Iterable[Projection]) -> None:
         self._session = session
-        self._tables = place.tables
-        self._projections = tuple(projections)
-        self._positions = Positions(place.tracks)
-        check_names(self._projections)
-        self._rows = {
-            table.name: Rows(table, tables=self._tables)
-            for projection in self._projections
-            for table in projection.tables
-        }
+        self._place = place
+        self._projections = {projection.name: projection for projection in projections}
+        self._positions = Positions(place.tracks, place.tables)
+        self._rows: dict[str, _Rows] = {}
         self._held: dict[str, Mark] = {}
+        self._rebuilt: set[str] = set()
+        self._stopped: dict[str, Mark] = {}
+        self._news: list[Notice] = []
+        self._notices: list[Notice] = []
+        self.reached = 0
+        """The position that every projection has reached that has not stopped, in the rows that are read."""
         with self._transaction() as cursor:
             self._positions.create(cursor)
             marks = self._positions.marks(cursor)
-            for projection in self._projections:
-                if self._needs_tables(projection, marks.get(projection.name)):
-                    self._make_anew(cursor, projection)
-                _check_tables(cursor, projection)
+            for projection in self._projections.values():
+                _check_tables(cursor, projection, self._aimed(cursor, projection, marks), marks)
 
-    def write(self, batch: Sequence[Recorded], after: int) -> int:
-        """Projects events that follow the position `after`; returns the position reached.
+    def write(self, batch: Sequence[Recorded], after: int, names: Iterable[str]) -> int:
+        """Projects events that follow the position `after`; returns the position that these projections have reached.
 
         One below `after`: somebody began a projection anew, and nothing was written.
         """
-        with self._transaction() as cursor:
-            marks = self._current_marks(cursor)
-            if lowest(marks, self._projections) >= after:
-                if after == 0 and batch and self._positions.log(cursor) is None:
-                    self._positions.set_log(cursor, batch[0].hash)
-                for projection in self._projections:
-                    marks[projection.name] = self._project(cursor, projection, batch, marks[projection.name])
-        self._held = marks
-        return lowest(marks, self._projections)
+        chosen = [self._projections[name] for name in names]
+        while True:
+            try:
+                return self._write(batch, after, chosen)
+            except Faulty as fault:
+                self._narrow(fault.projection, batch, after)
 
-    def begin_anew(self, names: Iterable[str]) -> int:
+    def begin(self, names: Iterable[str]) -> dict[str, Begun]:
+        """Where these projections go on, but for those that have stopped."""
+        with self._transaction() as cursor:
+            marks, aims = self._marks(cursor, [self._projections[name] for name in names])
+            return {each.name: Begun(marks[track].position, track != each.name) for each, track in aims}
+
+    def begin_beside(self, names: Iterable[str]) -> None:
+        """Begins these projections from the beginning of the log, beside the rows that are there."""
+        chosen = list(names)
+        self._rebuilt.update(chosen)
+        with self._transaction() as cursor:
+            marks = self._positions.marks(cursor)
+            for name in chosen:
+                self._positions.drop(cursor, beside(name))
+                marks.pop(beside(name), None)
+                self._aimed(cursor, self._projections[name], marks)
+
+    def begin_anew(self, names: Iterable[str]) -> None:
         """Drops the rows of these projections and sets them to the beginning of the log."""
-        chosen = set(names)
         with self._transaction() as cursor:
-            for projection in self._projections:
-                if projection.name in chosen:
-                    self._make_anew(cursor, projection)
-            return lowest(self._positions.marks(cursor), self._projections)
+            for name in names:
+                self._begin_anew(cursor, self._projections[name])
 
-    def belong_to(self, first: str | None) -> int:
-        """Begins all anew if the rows came from another log than the one whose first event has this hash."""
+    def belong_to(self, first: str | None) -> None:
+        """Drops all rows if they came from another log than the one whose first event has this hash."""
         with self._transaction() as cursor:
             known = self._positions.log(cursor)
             if known not in (None, first):
-                for projection in self._projections:
-                    self._make_anew(cursor, projection)
+                for track in self._positions.marks(cursor):
+                    self._positions.drop(cursor, track)
+                for projection in self._projections.values():
+                    self._begin_anew(cursor, projection)
             if known != first:
                 self._positions.set_log(cursor, first)
-            return lowest(self._positions.marks(cursor), self._projections)
+
+    def drop(self, name: str) -> None:
+        """Takes away a projection that nobody keeps any more. Raises InputError when there is none of this name."""
+        with self._transaction() as cursor:
+            marks = self._positions.marks(cursor)
+            if not {name, beside(name)} & marks.keys():
+                raise InputError(f"no projection is named {name!r}; see redraft projections list")
+            self._positions.drop(cursor, name)
+            self._positions.drop(cursor, beside(name))
+
+    def notices(self) -> list[Notice]:
+        """What has happened since it was last asked."""
+        notices, self._notices = self._notices, []
+        return notices
 
     def close(self) -> None:
         self._session.close()
 
     @contextmanager
     def _transaction(self) -> Iterator[Cursor]:
+        self._news = []
         try:
             with self._session.transaction() as cursor:
                 yield cursor
         except BaseException:
             self._held = {}
             raise
+        self._rebuilt.difference_update(each.projection for each in self._news if isinstance(each, Switched))
+        self._notices += self._news
 
-    def _forget(self, projection: Projection) -> None:
-        for table in projection.tables:
-            self._rows[table.name].forget()
+    def _write(self, batch: Sequence[Recorded], after: int, chosen: Iterable[Projection]) -> int:
+        with self._transaction() as cursor:
+            marks, aims = self._marks(cursor, chosen)
+            if aims and lowest(marks, aims) >= after:
+                if after == 0 and batch and self._positions.log(cursor) is None:
+                    self._positions.set_log(cursor, batch[0].hash)
+                aims = [self._project(cursor, projection, track, batch, marks) for projection, track in aims]
+        self._held = marks
+        live = [marks[name].position for name in self._projections if name in marks and name not in self._stopped]
+        end = batch[-1].position if batch else after
+        self.reached = min(live, default=end)
+        return lowest(marks, aims) if aims else end
 
-    def _current_marks(self, cursor: Cursor) -> dict[str, Mark]:
-        """The marks as they are, having dropped what is held of rows that somebody else has written since."""
+    def _marks(self, cursor: Cursor, chosen: Iterable[Projection]) -> tuple[dict[str, Mark], list[Aim]]:
+        """The marks as they are, and where the chosen projections are written, but for those that have stopped.
+
+        What is held of rows that somebody else has written since is dropped.
+        """
         marks = self._positions.marks(cursor)
-        for projection in self._projections:
-            mark = marks.get(projection.name)
-            self._needs_tables(projection, mark)
-            if self._held.get(projection.name) != mark:
-                self._forget(projection)
-        return marks
+        aims: list[Aim] = []
+        for projection in chosen:
+            track = self._aimed(cursor, projection, marks)
+            mark = marks[track]
+            if self._held.get(track) != mark:
+                self._rows[track] = self._rows_of(projection, track, mark)
+            if self._stopped.get(projection.name) == mark:
+                continue
+            self._stopped.pop(projection.name, None)
+            aims.append((projection, track))
+        return marks, aims
 
-    def _needs_tables(self, projection: Projection, mark: Mark | None) -> bool:
-        if mark is not None and mark.version > projection.version:
-            raise StoreUnusable(
-                f"the read model {projection.name!r} was made by a later version of Redraft ({mark.version}, "
-                f"not {projection.version}); use that version, or delete the file of the read models"
-            )
-        return mark is None or mark.version < projection.version
+    def _rows_of(self, projection: Projection, track: str, mark: Mark) -> _Rows:
+        tables = self._place.tables
+        return _Rows({each.name: Rows(laid(each, track, mark.build), KEPT, tables) for each in projection.tables})
 
-    def _project(self, cursor: Cursor, projection: Projection, batch: Sequence[Recorded], mark: Mark) -> Mark:
+    def _aimed(self, cursor: Cursor, projection: Projection, marks: dict[str, Mark]) -> str:
+        """The track that a projection is written to, begun if it is not there."""
+        name, wanted = projection.name, projection.version
+        live = marks.get(name)
+        if live is not None and live.version == wanted and name not in self._rebuilt:
+            return name
+        built = marks.get(beside(name))
+        for mark in (live, built):
+            if mark is not None and mark.version > wanted:
+                raise StoreUnusable(
+                    f"the read model {name!r} was made by a later version ({mark.version}, not {wanted}) of it; use "
+                    "the Redraft or the file that made it, or delete the read models: they are made anew from the log"
+                )
+        if live is None or live.position == 0:
+            marks[name] = self._begin_anew(cursor, projection)
+            marks.pop(beside(name), None)
+            return name
+        if built is None or built.version < wanted:
+            build = max(live.build, built.build if built else 0) + 1
+            marks[beside(name)] = self._positions.begin(cursor, projection, beside(name), build)
+        return beside(name)
+
+    def _begin_anew(self, cursor: Cursor, projection: Projection) -> Mark:
+        self._positions.drop(cursor, beside(projection.name))
+        return self._positions.begin(cursor, projection, projection.name, 1)
+
+    def _project(
+        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Recorded], marks: dict[str, Mark]
+    ) -> Aim:
+        if track != projection.name:
+            upto = marks[projection.name].position
+            self._apply(cursor, projection, track, [each for each in batch if each.position <= upto], marks)
+            if marks[track].position < upto:
+                return projection, track
+            self._switch(cursor, projection, marks)
+        self._apply(cursor, projection, projection.name, batch, marks)
+        return projection, projection.name
+
+    def _apply(
+        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Recorded], marks: dict[str, Mark]
+    ) -> None:
+        mark = marks[track]
         news = [recorded for recorded in batch if recorded.position > mark.position]
         if not news:
-            return mark
-        apply, rows = projection.apply, self._rows
-        for recorded in news:
-            for change in apply(recorded):
-                rows[change.table].change(change, cursor)
-        for table in projection.tables:
-            rows[table.name].write(cursor)
-        self._positions.move(cursor, projection.name, news[-1].position)
-        return Mark(mark.version, news[-1].position)
+            return
+        apply, rows = projection.apply, self._rows[track]
+        try:
+            for recorded in news:
+                for change in apply(recorded):
+                    rows[change.table].change(change, cursor)
+            for each in rows.values():
+                each.write(cursor)
+        except Exception as error:
+            if not self._place.is_of_rows(error):
+                raise
+            raise Faulty(projection, error) from error
+        self._positions.move(cursor, track, news[-1].position)
+        if mark.failed:
+            self._positions.fail(cursor, track, 0, "")
+            self._news.append(Resumed(projection.name, news[-1].position))
+        marks[track] = Mark(mark.version, news[-1].position, mark.build)
 
-    def _make_anew(self, cursor: Cursor, projection: Projection) -> None:
-        for name in self._positions.tables(cursor, projection.name):
-            cursor.execute(f"DROP TABLE {name}")
-        for table in projection.tables:
-            self._tables.create(cursor, table)
-        self._forget(projection)
-        self._positions.reset(cursor, projection)
+    def _switch(self, cursor: Cursor, projection: Projection, marks: dict[str, Mark]) -> None:
+        """Compares what was built with the live rows, at the same position, and puts it in their place."""
+        name, track = projection.name, beside(projection.name)
+        live, built = marks[name], marks.pop(track)
+        tables = compared(cursor, self._positions.shape(cursor, name), self._positions.shape(cursor, track))
+        self._positions.switch(cursor, name)
+        marks[name] = built
+        self._rows[name] = self._rows_of(projection, name, built)
+        self._news.append(Switched(name, live.version, projection.version, built.position, tables))
+
+    def _narrow(self, projection: Projection, batch: Sequence[Recorded], after: int) -> None:
+        """Goes as far as one projection can alone, half by half, and stops it at the event that it cannot take."""
+        try:
+            self._write(batch, after, [projection])
+        except Faulty as fault:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                self._narrow(projection, batch[:half], after)
+                if projection.name not in self._stopped:
+                    self._narrow(projection, batch[half:], batch[half - 1].position)
+            else:
+                self._stop(projection, batch[0].position if batch else after, reason(fault.error))
+
+    def _stop(self, projection: Projection, failed: int, error: str) -> None:
+        name = projection.name
+        with self._transaction() as cursor:
+            marks = self._positions.marks(cursor)
+            track = self._aimed(cursor, projection, marks)
+            self._positions.fail(cursor, track, failed, error)
+            mark = self._positions.marks(cursor)[track]
+        self._stopped[name] = mark
+        self._notices.append(Stopped(name, mark.position, failed, error))
 
 
-def lowest(marks: Mapping[str, Mark], projections: Iterable[Projection]) -> int:
-    """The position that every one of these projections has reached."""
-    return min((marks[projection.name].position for projection in projections), default=0)
+class _Rows(dict[str, Rows]):
+    """The rows of a projection's tables, by name."""
+
+    def __missing__(self, table: str) -> Rows:
+        raise ValueError(f"there is no table {table!r} in this projection; there are {', '.join(self)}")
+
+
+def lowest(marks: Mapping[str, Mark], aims: Iterable[Aim]) -> int:
+    """The position that every one of these has reached."""
+    return min(marks[track].position for _, track in aims)
 
 
 def check_names(projections: Sequence[Projection]) -> None:
@@ -146,7 +288,8 @@ def check_names(projections: Sequence[Projection]) -> None:
             raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
 
 
-def _check_tables(cursor: Cursor, projection: Projection) -> None:
+def _check_tables(cursor: Cursor, projection: Projection, track: str, marks: Mapping[str, Mark]) -> None:
     """Asks for every column by name: a table that is not as it was made is damage, found before anything is written."""
     for table in projection.tables:
-        cursor.execute(f"SELECT {', '.join(table.columns)} FROM {table.name} LIMIT 0")  # noqa: S608 - checked names
+        there = laid(table, track, marks[track].build)
+        cursor.execute(f"SELECT {', '.join(there.columns)} FROM {there.name} LIMIT 0")  # noqa: S608 - checked names

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +22,7 @@ from redraft.events.store import EventStore
 from redraft.projections.plain import counted, plain
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import list_runs
+from redraft.projections.states import State
 from redraft.projections.step_list import count_overdue
 from redraft.projections.views import Views, open_views
 
@@ -86,7 +87,7 @@ async def _store(
             behind = head - views.position
             await catch_up(views, store)
             told = f"{counted(behind, 'event')} behind, now caught up" if behind > 0 else "up to date"
-            yield Check("read models", "ok", told)
+            yield _projections(await views.states()) or Check("read models", "ok", told)
             async for each in _runs(settings, store, views, deep=deep):
                 yield each
             actors += await _actors(settings, views)
@@ -94,6 +95,15 @@ async def _store(
         yield Check("events", "fail", f"{error}; restore the store from a copy")
     except StoreError as error:
         yield Check("read models", "fail", str(error))
+
+
+def _projections(states: Sequence[State]) -> Check | None:
+    """What is wrong with a projection of this store, whoever keeps it."""
+    faults = [(each.name, fault) for each in states for fault in (each, each.building) if fault and fault.failed]
+    if not faults:
+        return None
+    told = "; ".join(f"{name} has stopped at event {fault.failed}: {fault.error}" for name, fault in faults)
+    return Check("read models", "fail", f"{told}; mend it and start what keeps it again, see redraft projections list")
 
 
 async def _actors(settings: Settings, views: Views) -> list[tuple[Role, str]]:

@@ -1,111 +1,143 @@
-"""`redraft rebuild`: the read models made anew from the log."""
+"""`redraft rebuild`: the read models made anew from the log, beside those that are read, and compared with them."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from redraft.app.cli.faults import FAILED, say
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import refuse_missing
-from redraft.events.errors import StoreError
 
 if TYPE_CHECKING:
-    from redraft.app.settings import Settings
-    from redraft.projections.projection import Table
-    from redraft.projections.views import Views
+    from collections.abc import Sequence
 
-EXAMPLE: Final = "Example: redraft rebuild runs"
+    from redraft.app.settings import Settings
+    from redraft.projections.compare import Switched
+    from redraft.projections.projection import Projection
+    from redraft.projections.states import State
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft rebuild
+  redraft rebuild runs
+  redraft rebuild mine.py:words
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """What was made anew. `same`: the rows are those that were there before; None when those could not be compared."""
+    """What was made anew. `same`: the rows are those that were there before; None when those could not be compared.
+
+    `differ` says, for each table that was compared, how many rows were not there before; `stopped` which projections
+    could not be rebuilt, and why: their rows are as they were.
+    """
 
     projections: tuple[str, ...]
     events: int
     seconds: float
     rows: dict[str, int]
     same: bool | None
+    differ: dict[str, int]
+    stopped: dict[str, str]
 
 
 def rebuild(
     projection: Annotated[
-        str | None, typer.Argument(metavar="[PROJECTION]", help="runs or steps (default: all).", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="[PROJECTION]",
+            help="A shipped one, or your own as file.py:name (default: all shipped).",
+            show_default=False,
+        ),
     ] = None,
     store: StoreOption = None,
     json: JsonOption = False,
-) -> None:
-    """Make the read models anew from the log.
+) -> int:
+    """Make the read models anew from the log, and say whether they are equal to what they were.
 
-    They are dropped first; when it is done it says whether they are equal to what they were before.
+    They are built beside the old rows, which can be read meanwhile, compared with them at the same event, and take
+    their place. Exit code 1: a projection cannot take an event; its old rows stay.
     """
-    import asyncio
-
+    from redraft.app.chosen import projections_for
+    from redraft.app.loop import run
     from redraft.app.settings import read_settings
+    from redraft.projections.shipped import SHIPPED
 
     settings = read_settings(store=store)
     refuse_missing(settings.store)
-    done = asyncio.run(_rebuilt(settings, projection))
+    done = run(_rebuilt(settings, SHIPPED if projection is None else projections_for(projection)))
     if json:
         print_json(done)
-        return
+    else:
+        _tell(done)
+    for name, error in done.stopped.items():
+        say(f"the projection {name!r} could not be rebuilt: {error}")
+    return FAILED if done.stopped else 0
+
+
+def _tell(done: Rebuilt) -> None:
     rows = ", ".join(f"{name} {count:,}" for name, count in done.rows.items())
     print_line(
-        f"rebuilt {' and '.join(done.projections)} from {done.events:,} events in {done.seconds:.1f} s; rows: {rows}"
+        f"rebuilt {', '.join(done.projections)} from {done.events:,} events in {done.seconds:.1f} s; rows: {rows}"
     )
     match done.same:
         case True:
             print_line("they are equal to the rows that were there before")
         case False:
-            print_line("they differ from the rows that were there before; those were wrong or of an earlier version")
+            tables = ", ".join(f"{name} {count:,}" for name, count in done.differ.items() if count)
+            which = f" ({tables} rows are others)" if tables else ""
+            print_line(
+                f"they differ from the rows that were there before{which}; those were wrong or of an earlier version"
+            )
         case None:
             print_line("there were no rows before that could be compared")
 
 
-async def _rebuilt(settings: Settings, name: str | None) -> Rebuilt:
-    from redraft.app.compose import PROJECTIONS
+async def _rebuilt(settings: Settings, chosen: Sequence[Projection]) -> Rebuilt:
     from redraft.app.encryption import store_of
     from redraft.app.settings import views_path
-    from redraft.projections.projector import catch_up, rebuild
+    from redraft.projections.compare import Switched
+    from redraft.projections.projector import rebuild
     from redraft.projections.views import open_views
 
-    chosen = [each for each in PROJECTIONS if name in (None, each.name)]
-    tables = [table for each in chosen for table in each.tables]
+    switched: list[Switched] = []
     async with (
         store_of(settings) as store,
-        await open_views(views_path(settings.store), PROJECTIONS) as views,
+        await open_views(
+            views_path(settings.store),
+            chosen,
+            lambda each: switched.append(each) if isinstance(each, Switched) else None,
+        ) as views,
     ):
-        before: dict[str, tuple[int, str]] | None = None
-        try:
-            if views.position:
-                await catch_up(views, store)
-                before = await _digests(views, tables)
-        except StoreError:
-            pass  # damaged: there is nothing to compare with
         began = time.monotonic()
-        events = await rebuild(views, store, name)
+        events = await rebuild(views, store)
         seconds = time.monotonic() - began
-        after = await _digests(views, tables)
-    rows = {table: count for table, (count, _) in after.items()}
-    same = None if before is None else before == after
-    return Rebuilt(tuple(each.name for each in chosen), events, seconds, rows, same)
+        states = [each for each in await views.states() if each.name in views.names]
+    return _summary(chosen, events, seconds, switched, states)
 
 
-async def _digests(views: Views, tables: list[Table]) -> dict[str, tuple[int, str]]:
-    """How many rows each table has, and the SHA-256 of them all in the order of their keys."""
-    import msgspec
-
-    found: dict[str, tuple[int, str]] = {}
-    for table in tables:
-        columns, keys = ", ".join(table.columns), ", ".join(table.keys)
-        rows = await views.query(f"SELECT {columns} FROM {table.name} ORDER BY {keys}")  # noqa: S608
-        digest = sha256()
-        for row in rows:
-            digest.update(msgspec.json.encode(row) + b"\n")
-        found[table.name] = len(rows), digest.hexdigest()
-    return found
+def _summary(
+    chosen: Sequence[Projection], events: int, seconds: float, switched: Sequence[Switched], states: Sequence[State]
+) -> Rebuilt:
+    compared = {name: table for each in switched for name, table in each.tables.items()}
+    answers = [table.same for table in compared.values() if table.same is not None]
+    stopped = {
+        each.name: f"event {fault.failed}: {fault.error}"
+        for each in states
+        for fault in (each.building or each,)
+        if fault.failed
+    }
+    return Rebuilt(
+        tuple(each.name for each in chosen),
+        events,
+        seconds,
+        {table: count for each in states for table, count in each.rows.items()},
+        all(answers) if answers else None,
+        {name: table.differ for name, table in compared.items() if table.differ is not None},
+        stopped,
+    )

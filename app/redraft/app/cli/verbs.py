@@ -19,6 +19,7 @@ from redraft.app.cli import (
     log,
     parked,
     plan,
+    projections,
     rebuild,
     run,
     runs,
@@ -48,6 +49,7 @@ APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
 APP.command("erase", epilog=erase.EXAMPLE)(erase.erase)
 APP.add_typer(key.APP, name="key")
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
+APP.add_typer(projections.APP, name="projections")
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
