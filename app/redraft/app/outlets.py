@@ -19,6 +19,7 @@ from redraft.actors.plan_paths import mapped, steps_in
 from redraft.actors.roles import Actor, Context, publisher
 from redraft.app.builtin.publishers import file_publisher, stdout_publisher
 from redraft.app.builtin.release import RELEASE
+from redraft.app.models import NO_MODEL, Models
 from redraft.events.content import Brief, Draft, Receipt
 from redraft.events.errors import InputError, PlanError
 from redraft.events.plan import Option, Plan, Step
@@ -34,11 +35,16 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outlets:
-    """Where publishers write: `stdout` to `stream`, calling `before` each time, and `file` below `folder`."""
+    """What shipped actors are given of the world.
+
+    Publishers write: `stdout` to `stream`, calling `before` each time, and `file` below `folder`. `models` says what
+    those ask that ask a language model.
+    """
 
     stream: TextIO
     folder: Path
     before: Callable[[], None] = _nothing
+    models: Models = NO_MODEL
 
 
 def file_actor(folder: Path) -> Actor:

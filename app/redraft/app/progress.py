@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 Try: TypeAlias = tuple[str, int]
 """A step's path and which attempt it is."""
 
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff]")
+"""What a model's text may not do to a terminal; new lines and tabs stay."""
+
 _NUMBERS: Final = re.compile(r"\[\d+\]")
 
 
@@ -112,6 +115,7 @@ class Screen:
         self._stream = stream
         self._quiet = quiet
         self._status: Status | None = None
+        self._writing = ""
         if not quiet and stream.isatty():
             self._status = _status(stream)
 
@@ -119,11 +123,27 @@ class Screen:
         """A line that stays, if there is one, and what is going on now."""
         if self._quiet:
             return
+        if self._writing and line:
+            self._print_raw("\n")
+            self._writing = ""
         if line:
             self._print(line)
-        if self._status is not None:
+        if self._status is not None and not self._writing:
             self._status.update(status)
             self._status.start()
+
+    def write(self, path: str, text: str) -> None:
+        """A piece of what a step's model writes, as it comes; which step it is stands before its first piece."""
+        if self._quiet:
+            return
+        self.pause()
+        if path != self._writing:
+            self._print_raw(f"{chr(10) if self._writing else ''}{plain(path)}: ")
+            self._writing = path
+        self._print_raw(_UNSEEN.sub("", text))
+
+    def _print_raw(self, text: str) -> None:
+        print(text, file=self._stream, end="", flush=True)
 
     def pause(self) -> None:
         """Takes the status line away, so that something else can be written to the terminal; `show` brings it back."""

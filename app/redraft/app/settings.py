@@ -29,6 +29,9 @@ _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 class Settings(BaseSettings):
     """Where events are kept, how messages travel, and what is allowed.
 
+    `model` is that of steps which ask one and name none, such as `openai:gpt-5`; `model_url` is a server that speaks
+    OpenAI's chat completions and is asked for every model.
+
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
@@ -54,6 +57,8 @@ class Settings(BaseSettings):
     encrypt_key_file: Path | None = None
     signing_key: str = Field(default="", repr=False)
     public_key: str = Field(default="", repr=False)
+    model: str = ""
+    model_url: str = Field(default="", repr=False)
 
     @classmethod
     def settings_customise_sources(

@@ -18,10 +18,10 @@ from redraft.events.plan import Plan, Repeat
 
 Outlet: TypeAlias = Literal["file", "stdout"]
 
-SHIPPED: Final = ("prose", "code")
+SHIPPED: Final = ("prose", "code", "article")
 """The workflows that ship with Redraft."""
 
-_FORMS: Final = "prose, code, file.py:name, or plan.yaml"
+_FORMS: Final = f"{', '.join(SHIPPED)}, file.py:name, or plan.yaml"
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -32,18 +32,21 @@ class Source(msgspec.Struct, frozen=True):
     shipped: bool = False
 
 
-def read_source(name: str, *, actors: str = "", tests: Sequence[str] = (), publish: Outlet = "stdout") -> Source:
-    """The workflow that a person names: `prose`, `code`, `file.py:name` or `plan.yaml`.
+def read_source(
+    name: str, *, actors: str = "", tests: Sequence[str] = (), publish: Outlet = "stdout", model: str = ""
+) -> Source:
+    """The workflow that a person names: a shipped one, `file.py:name` or `plan.yaml`.
 
     `actors` is a Python file with further actors, `tests` are the tests of `code`, and `publish` is where the shipped
-    workflows publish. Raises InputError (PlanError, ActorError) when it cannot be read, with the place and the remedy.
+    workflows publish. With a `model`, a model mends what `code` finds.
+    Raises InputError (PlanError, ActorError) when it cannot be read, with the place and the remedy.
     """
     if tests and name != "code":
         raise InputError(f"--tests is for --workflow code, not for {name}; name the tests in the plan instead")
     own = own_actors(actors)
     match Path(name.partition(":")[0]).suffix:
         case "" if name in SHIPPED:
-            return Source(_shipped_plan(name, tests, publish), own, shipped=True)
+            return Source(_shipped_plan(name, tests, publish, model), own, shipped=True)
         case ".yaml" | ".yml":
             return Source(_yaml_plan(Path(name)), own)
         case ".py":
@@ -83,11 +86,15 @@ def override(plan: Plan, until: str = "", max_iterations: int | None = None) -> 
     return check_plan(msgspec.structs.replace(plan, steps=steps))
 
 
-def _shipped_plan(name: str, tests: Sequence[str], publish: Outlet) -> Plan:
+def _shipped_plan(name: str, tests: Sequence[str], publish: Outlet, model: str) -> Plan:
     if name == "code":
         from redraft.app.builtin.code import code_plan
 
-        return code_plan(tests, publish=publish)
+        return code_plan(tests, publish=publish, model=bool(model))
+    if name == "article":
+        from redraft.app.builtin.article import article_plan
+
+        return article_plan(publish=publish)
     from redraft.app.builtin.prose import prose_plan
 
     return prose_plan(publish=publish)

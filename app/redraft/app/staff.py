@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, assert_never
 from redraft.actors.plan_paths import steps_in
 from redraft.actors.roles import Actor
 from redraft.app.builtin.options import nearest
+from redraft.app.models import Models
 from redraft.app.outlets import Outlets, file_actor, stdout_actor
 from redraft.events.errors import ActorError
 from redraft.events.plan import Plan, Role
@@ -17,12 +18,15 @@ Seat: TypeAlias = tuple[Role, str]
 
 SHIPPED: Final[tuple[Seat, ...]] = (
     ("generator", "command"),
+    ("generator", "llm"),
     ("generator", "source"),
     ("critic", "command"),
+    ("critic", "llm"),
     ("critic", "prose"),
     ("critic", "pytest"),
     ("critic", "ruff"),
     ("refiner", "command"),
+    ("refiner", "llm"),
     ("refiner", "prose-fix"),
     ("refiner", "ruff-fix"),
     ("publisher", "file"),
@@ -76,12 +80,12 @@ def _shipped(seat: Seat, outlets: Outlets) -> Actor:
         case "publisher":
             return stdout_actor(outlets.stream, outlets.before) if name == "stdout" else file_actor(outlets.folder)
         case "generator" | "critic" | "refiner":
-            return next(actor for actor in _module(name) if (actor.role, actor.name) == seat)
+            return next(actor for actor in _module(name, outlets.models) if (actor.role, actor.name) == seat)
         case _:
             assert_never(role)
 
 
-def _module(name: str) -> tuple[Actor, ...]:
+def _module(name: str, models: Models) -> tuple[Actor, ...]:
     """The actors that ship in one module with the actor of this name; no other module is imported."""
     match name:
         case "source":
@@ -96,6 +100,10 @@ def _module(name: str) -> tuple[Actor, ...]:
             from redraft.app.builtin.ruff_actors import ruff_critic, ruff_refiner
 
             return ruff_critic, ruff_refiner
+        case "llm":
+            from redraft.app.builtin.llm import llm_critic, llm_generator, llm_refiner
+
+            return llm_generator(models), llm_critic(models), llm_refiner(models)
         case "pytest":
             from redraft.app.builtin.pytest_actor import pytest_critic
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from redraft.app.builtin.pytest_actor import pytest_critic
 from redraft.app.builtin.ruff_actors import ruff_critic, ruff_refiner
@@ -13,25 +13,35 @@ from redraft.events.plan import Parallel, Plan, Repeat, Step
 __all__ = ["code_plan", "pytest_critic", "ruff_critic", "ruff_refiner"]
 
 
+_RUFF: Final = Step("refiner", "ruff-fix", "refine")
+
+
 def code_plan(
     tests: Sequence[str] = (),
     max_iterations: int = 5,
     threshold: float | None = None,
     publish: Literal["file", "stdout"] = "file",
+    *,
+    model: bool = False,
 ) -> Plan:
     """The plan: the source as it is, then critique and refine until good or no longer better, then publish.
 
     Good means no errors, or a score of at least `threshold` (0..1) when that is given. With `tests` (files or folders)
-    both critics judge each draft, and the lower score counts. `max_iterations` is at least 1.
+    both critics judge each draft, and the lower score counts. With `model` a model mends what they find.
+    `max_iterations` is at least 1.
     """
     good: Condition = errors == 0 if threshold is None else score >= threshold
     loop = Repeat(
         name="Refinement",
-        until=good | plateau(gain=0.001, over=2),
+        until=good | plateau(gain=0.001, over=3 if model else 2),
         max_iterations=max_iterations,
-        body=(_judging(tests), Step("refiner", "ruff-fix", "refine")),
+        body=(_judging(tests), _mending(model=model)),
     )
     return Plan("code", (Step("generator", "source", "generate"), loop, Step("publisher", publish, "publish")))
+
+
+def _mending(*, model: bool) -> Step:
+    return Step("refiner", "llm", "refine", options={"prompt": "code"}) if model else _RUFF
 
 
 def _judging(tests: Sequence[str]) -> Step | Parallel:

@@ -19,6 +19,7 @@ from redraft.app.cli.interrupts import Interrupts, interrupts
 from redraft.app.cli.order import Given, Order, new_order, resumed_order
 from redraft.app.compose import House, open_house
 from redraft.app.loop import run
+from redraft.app.models import Models
 from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
@@ -42,7 +43,8 @@ def conduct(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
     """Does what was asked and tells what came of it; returns the exit code. Raises RedraftError."""
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
-    outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause)
+    models = Models(settings.model, settings.model_url, screen.write if given.watch else None)
+    outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
         if given.resume:

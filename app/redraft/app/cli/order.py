@@ -15,6 +15,7 @@ from redraft.actors.roles import Actor
 from redraft.app.briefs import read_brief
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
+from redraft.app.models import check_models, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
 from redraft.app.settings import Settings
 from redraft.app.sources import Outlet, Source, override, own_actors, read_source
@@ -43,6 +44,8 @@ class Given:
     key: str = ""
     tags: Sequence[str] = ()
     resume: str = ""
+    model: str = ""
+    watch: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +74,14 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     brief = read_brief(source, sys.stdin.buffer, as_text=given.as_text, limit=limit)
     chosen = name or ("code" if brief.media_type == "text/x-python" else "prose")
     publish: Outlet = "file" if out else "stdout"
-    found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish)
+    found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
     refuse_folder(found.plan, found.actors)
     plan = override(found.plan, given.until, given.max_iterations)
     if out:
         plan = publish_to(plan, out)
+    plan = with_model(plan, given.model)
     actors = staff(plan, found.actors, outlets)
+    check_models(plan, outlets.models, frozenset((actor.role, actor.name) for actor in found.actors))
     return Order(pinned(plan, actors), actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
 
 
@@ -92,7 +97,9 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     if fold(event.data for event in past).paused:
         raise InputError(f"run {order.run} is paused; first: redraft resume {order.run}")
     own = read_source(given.workflow).actors if given.workflow else ()
-    actors = staff(begun.plan, [*own, *own_actors(given.actors)], outlets)
+    mine = [*own, *own_actors(given.actors)]
+    actors = staff(begun.plan, mine, outlets)
+    check_models(begun.plan, outlets.models, frozenset((actor.role, actor.name) for actor in mine))
     return Order(begun.plan, actors, None, run=order.run, past=past, files=_functions(given, given.workflow))
 
 
@@ -123,6 +130,7 @@ def _refuse_changes(given: Given) -> None:
         "--max-iterations": given.max_iterations is not None,
         "--tests": bool(given.tests),
         "--key": bool(given.key),
+        "--model": bool(given.model),
         "--text": given.as_text,
         "--tag": bool(given.tags),
     }

@@ -17,7 +17,7 @@ Examples:
 
 
 def plan(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="prose, code, file.py:name, or plan.yaml.")],
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A shipped one, file.py:name, or plan.yaml.")],
     form: Annotated[Literal["yaml", "python", "mermaid"], typer.Option("--as", help="How to write it.")] = "yaml",
     json: JsonOption = False,
 ) -> None:

@@ -33,7 +33,7 @@ def run(
         typer.Option(
             "--workflow",
             "-w",
-            help="prose, code, file.py:name, or plan.yaml (default: code for a .py file, else prose).",
+            help="prose, code, article, file.py:name, or plan.yaml (default: code for a .py file, else prose).",
             show_default=False,
         ),
     ] = "",
@@ -48,6 +48,15 @@ def run(
     key: Annotated[str, typer.Option(help="The same key is the same run: it goes on, or gives its result again.")] = "",
     tag: TagOption = None,
     resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="For steps that ask a model and name none: openai:…, anthropic:…, google:…, ollama:… (REDRAFT_MODEL).",
+            show_default=False,
+        ),
+    ] = "",
+    watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -70,6 +79,8 @@ def run(
         max_iterations=max_iterations,
         tests=tuple(tests or ()),
         key=key,
+        model=model,
+        watch=watch,
         tags=tuple(tag or ()),
         resume=resume,
     )

@@ -28,7 +28,7 @@ Examples:
 
 
 def submit(
-    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="prose, code, file.py:name, or plan.yaml.")],
+    workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A shipped one, file.py:name, or plan.yaml.")],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, - for standard input, or the text itself.")],
     key: Annotated[str, typer.Option(help="The same key is the same run, however often it is submitted.")] = "",
     tag: TagOption = None,
@@ -36,6 +36,14 @@ def submit(
     text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
     until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
     max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    model: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="For steps that ask a model and name none: openai:…, anthropic:…, google:…, ollama:… (REDRAFT_MODEL).",
+            show_default=False,
+        ),
+    ] = "",
     store: StoreOption = None,
     bus: BusOption = None,
     json: JsonOption = False,
@@ -55,6 +63,7 @@ def submit(
     from redraft.app.deployment import require_broker
     from redraft.app.logs import libraries
     from redraft.app.loop import run
+    from redraft.app.models import with_model
     from redraft.app.outlets import Outlets, refuse_folder
     from redraft.app.progress import Screen
     from redraft.app.settings import read_settings
@@ -66,9 +75,9 @@ def submit(
     require_broker(settings)
     tags = checked_tags(tag or ())
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
-    found = read_source(workflow)
+    found = read_source(workflow, model=model)
     refuse_folder(found.plan, found.actors)
-    plan = override(found.plan, until, max_iterations)
+    plan = with_model(override(found.plan, until, max_iterations), model)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
     with libraries():

@@ -23,7 +23,8 @@ def up(
     workflows: Annotated[
         list[str],
         typer.Argument(
-            metavar="WORKFLOW...", help="prose, code, file.py:name, plan.yaml, or file.py for all of its actors."
+            metavar="WORKFLOW...",
+            help="A shipped one, file.py:name, plan.yaml, or file.py for all of its actors.",
         ),
     ],
     actors: Annotated[str, typer.Option(metavar="FILE.py", help="A Python file with the plans' own functions.")] = "",
