@@ -20,6 +20,7 @@ from tests.events.rabbit_server import URL
 from redraft.app.deployment import open_client
 from redraft.app.settings import read_settings
 from redraft.app.sources import read_source
+from redraft.events.bus import Letter, work_queue
 from redraft.events.domain_events import (
     DraftCritiqued,
     DraftGenerated,
@@ -28,6 +29,8 @@ from redraft.events.domain_events import (
     RunEnded,
     StepRequested,
 )
+from redraft.events.envelope import Origin
+from redraft.events.rabbit_bus import open_rabbit_bus
 
 WORKERS = ("loop.py:write", "loop.py:judge", "loop.py:improve", "loop.py:save")
 STEPS = [
@@ -164,6 +167,7 @@ def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_
     coordinator, _ = begin(there)
     runs = asyncio.run(submitted(there, 40))
     for turn in range(1, 4):
+        there.serving("coordinator", turn)
         there.until("a part of it is done", partial(_have_begun, there, turn * 60))
         coordinator.send_signal(signal.SIGTERM)
         assert coordinator.wait(30) == 0
@@ -267,6 +271,21 @@ def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> N
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
         assert not file.exists()
+
+
+def test_processes_with_another_delivery_limit_are_told_so_in_one_line_and_end(there: Deployment) -> None:
+    async def somebody_else() -> None:
+        async with open_rabbit_bus(URL, prefix=there.prefix, delivery_limit=5) as bus:
+            await bus.publish(work_queue("critic", "judge"), [Letter("x", b"{}", Origin("id", "else"))])
+
+    asyncio.run(somebody_else())
+    worker = there.start("judge", "worker", "loop.py:judge")
+    assert worker.wait(60) == 2
+    [line] = [line for line in there.log("judge").read_text().splitlines() if line.startswith("redraft: ")]
+    assert f"queue {there.prefix}.critic.judge is there with other settings" in line
+    assert "inequivalent arg 'x-delivery-limit'" in line
+    assert "same delivery limit" in line
+    assert "interrupted" not in [each["event"] for each in there.lines("judge")]
 
 
 def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:

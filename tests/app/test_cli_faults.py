@@ -11,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from getpass import getuser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from tests.app.cli_calls import Said, call, environment, one_line, spawn, start
@@ -366,6 +368,21 @@ def test_a_signal_lets_the_step_end_and_says_how_to_go_on(folder: Path, number: 
     document = json.loads(again.out)
     assert (again.code, document["outcome"], document["draft"]["text"]) == (0, "accepted", "Tides!!")
     assert (folder / "judged.txt").read_text().split() == ["1", "2", "3"]
+
+
+def test_how_to_go_on_is_said_without_the_password_of_the_store(folder: Path, postgres_url: str):
+    (folder / "waiting.py").write_text(WAITING)
+    parts = urlsplit(postgres_url)
+    url = parts._replace(netloc=f"{getuser()}:hunter2@{parts.hostname}:{parts.port}").geturl()
+    with start("run", "waiting.py:flow", "Tides", "--store", url, folder=folder) as process:
+        assert process.stderr
+        while "iteration 1" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        (folder / "go.txt").touch()
+        _, err = process.communicate(timeout=60)
+    assert f"--store 'postgresql://{getuser()}:***@" in err
+    assert "hunter2" not in err
 
 
 def test_a_second_signal_stops_at_once(folder: Path):

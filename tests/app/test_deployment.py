@@ -19,6 +19,7 @@ from redraft.actors.worker import Worker
 from redraft.app.cli.crew import crew_of
 from redraft.app.client import Client
 from redraft.app.health import health_file
+from redraft.app.libraries import quiet
 from redraft.app.logs import libraries, new_log
 from redraft.app.lost_steps import LostSteps
 from redraft.app.outlets import Outlets
@@ -117,6 +118,25 @@ def test_a_log_is_json_that_names_its_process_and_holds_no_password() -> None:
     assert (first["process"], first["event"], first["level"]) == ("judge", "not reached", "warning")
     assert first["error"] == "amqp://me:***@host/ is away really"
     assert second["event"] == "cannot reach amqp://me:***@host/"
+
+
+def test_what_a_library_says_again_and_again_is_heard_once_and_outside_of_a_log_not_at_all(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stream = io.StringIO()
+    aiormq, other = logging.getLogger("aiormq.connection"), logging.getLogger("somebody.else")
+    with quiet():
+        aiormq.error("cannot connect at all")
+        with libraries(new_log(stream, "json", "worker")):
+            for number in range(5):
+                aiormq.error("cannot connect, try %d", number)
+                other.warning("something else")
+            aiormq.warning("blocked")
+        other.error("told as ever")
+    said = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert said == ["cannot connect, try 0", "something else", "blocked"]
+    assert "cannot connect at all" not in caplog.messages
+    assert caplog.messages[-1] == "told as ever"
 
 
 def test_a_log_in_text_has_its_prefix_and_goes_on_when_nobody_reads() -> None:

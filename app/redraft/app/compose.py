@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
     Raises StoreError when either cannot be opened.
     """
     async with (
-        store_of(settings) as store,
+        await asyncio.to_thread(store_of, settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
         ReadModels(views_path(settings.store), store) as models,
@@ -101,7 +102,7 @@ async def open_house(
     """
     owned: set[str] = set()
     async with (
-        log or store_of(settings) as store,
+        log if log is not None else await asyncio.to_thread(store_of, settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
         ReadModels(views_path(settings.store), store) as models,

@@ -14,9 +14,16 @@ import msgspec
 import structlog
 from structlog.typing import FilteringBoundLogger
 
+from redraft.app.libraries import heard
 from redraft.app.settings import redacted
 
 Form = Literal["auto", "text", "json"]
+
+SILENCE: Final = 60.0
+"""Seconds in which a library is not heard again with what it said already, were it with other details."""
+
+REMEMBERED: Final = 1000
+"""How many different things that libraries said are remembered."""
 
 _LONGEST: Final = 500
 """How many characters of one value are logged."""
@@ -81,24 +88,30 @@ def library_log() -> FilteringBoundLogger:
 @contextmanager
 def libraries(log: FilteringBoundLogger | None = None) -> Iterator[None]:
     """What libraries log goes into this log while the block lasts, from warnings up; nowhere without one."""
-    handler = logging.NullHandler() if log is None else _Forward(log)
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
+    with heard(logging.NullHandler() if log is None else _Forward(log)):
         yield
-    finally:
-        root.removeHandler(handler)
 
 
 class _Forward(logging.Handler):
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()
         self._log = log
+        self._said: dict[tuple[str, object], float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
+        if self._is_repeated(record):
+            return
         error = record.exc_info[1] if record.exc_info else None
         told = {"exception": f"{type(error).__name__}: {error}"} if error else {}
         self._log.log(record.levelno, record.getMessage(), library=record.name, **told)
+
+    def _is_repeated(self, record: logging.LogRecord) -> bool:
+        """Whether the same was said a moment ago, but for its details: a library may say it at every try."""
+        key = (record.name, record.msg if isinstance(record.msg, str) else "")
+        said, self._said[key] = self._said.get(key, -SILENCE), record.created
+        if len(self._said) > REMEMBERED:
+            self._said.clear()
+        return record.created - said < SILENCE
 
 
 def _without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

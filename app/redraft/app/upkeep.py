@@ -11,7 +11,7 @@ import stamina
 from structlog.typing import FilteringBoundLogger
 
 from redraft.app.together import together
-from redraft.events.errors import BusError, StoreError, StoreUnusable, TooLarge
+from redraft.events.errors import BusError, BusUnusable, StoreError, StoreUnusable, TooLarge
 
 Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
 T = TypeVar("T")
@@ -69,10 +69,11 @@ async def kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
                 async with together([part()]) as tasks:  # of a group of errors, the one that says why
                     await asyncio.wait(tasks)
             except (BusError, StoreError) as error:
-                log.warning("interrupted", part=name, error=str(error))
+                if may_pass(error):
+                    log.warning("interrupted", part=name, error=str(error))
                 raise
 
 
 def may_pass(error: Exception) -> bool:
     """Whether this may be over in a while: a server that cannot be reached, not one that is not ours or takes less."""
-    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable | TooLarge)
+    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable | BusUnusable | TooLarge)

@@ -18,6 +18,7 @@
     │   ├── Conflict            somebody else appended to the stream first
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
+    │   ├── BusUnusable         what is on the server has other settings than ours
     │   └── TooLarge            a letter is larger than the bus takes
     ├── DeliveryError           raised by a subscriber's handler: whether and when it is to be tried again
     └── StepError               raised by a worker: the step failed, and may be tried again
@@ -31,6 +32,7 @@ from __future__ import annotations
 __all__ = [
     "ActorError",
     "BusError",
+    "BusUnusable",
     "CodecError",
     "ConditionError",
     "Conflict",
@@ -154,6 +156,12 @@ class BusError(RedraftError):
     """The bus cannot be reached, or is closed."""
 
     exit_code = 5
+
+
+class BusUnusable(BusError):
+    """What is on the server has other settings than ours; to try again would not help."""
+
+    exit_code = 2
 
 
 class TooLarge(BusError):

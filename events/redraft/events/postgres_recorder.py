@@ -23,18 +23,18 @@ from redraft.events.postgres_keys import PostgresKeys
 from redraft.events.postgres_listening import listen
 from redraft.events.postgres_schema import EVENTS, faults, prepare
 from redraft.events.recorders import (
+    LAST,
     DataError,
     IntegrityError,
     Notification,
     Opened,
     OperationalError,
     StoredEvent,
+    versions_between,
 )
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """Bytes of events in one call of the function; a value can have 1 GB at most in PostgreSQL."""
-
-_MOST: Final = 2**63 - 1
 
 
 def open_postgres(url: str) -> Opened:
@@ -129,7 +129,7 @@ class PostgresRecorder(PostgresApplicationRecorder):
         limit: int | None = None,
     ) -> Sequence[Notification]:
         """The events of a run, each with its position."""
-        values = (str(originator_id), -1 if gt is None else gt, _MOST if lte is None else lte, limit)
+        values = (str(originator_id), *versions_between(gt, lte), limit)
         return self._read(self._select[desc], values)
 
     def select_notifications(
@@ -143,7 +143,7 @@ class PostgresRecorder(PostgresApplicationRecorder):
     ) -> Sequence[Notification]:
         """The events of the log from a position on, or, if that is not included, after it."""
         first = 0 if start is None else start + (not inclusive_of_start)
-        last = _MOST if stop is None else stop
+        last = LAST if stop is None else stop
         if topics:
             return self._read(self._select_topics, (first, last, list(topics), limit))
         return self._read(self._select_log, (first, last, limit))

@@ -21,7 +21,7 @@ from aiormq import Channel
 from aiormq.exceptions import ChannelPreconditionFailed
 from pamqp.common import FieldTable
 
-from redraft.events.errors import BusError, InputError
+from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit_link import Link, answer, explain
 
 PREFIX: Final = "redraft"
@@ -133,8 +133,8 @@ class Topology:
         try:
             made = await answer(channel.queue_declare(name, durable=True, arguments=arguments))
         except ChannelPreconditionFailed as error:
-            raise BusError(
-                f"the queue {name} is there with other settings ({explain(error)}): start with the same settings, "
-                "or delete it when it is empty (`rabbitmqctl delete_queue`)"
+            raise BusUnusable(
+                f"the queue {name} is there with other settings ({explain(error)}); all processes on one broker need "
+                "the same release and the same delivery limit: end the others, or delete the queue when it is empty"
             ) from None
         return made.message_count or 0

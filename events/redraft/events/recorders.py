@@ -53,6 +53,9 @@ FORMS: Final = (
     "sqlite:///runs.db (relative), sqlite:////var/lib/redraft/runs.db (absolute), "
     "postgresql://user@host:5432/database, or memory:"
 )
+LAST: Final = 2**63 - 1
+"""The last version and the last position that a database can count to."""
+
 _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
 
@@ -143,6 +146,11 @@ class _Datastore(SQLiteDatastore):
         self.pool = _Pool(db_name=str(path))
 
 
+def versions_between(gt: int | None, lte: int | None) -> tuple[int, int]:
+    """The version after which, and the one up to which, events are read, as a database takes them."""
+    return -1 if gt is None else gt, LAST if lte is None else lte
+
+
 class SQLiteRecorder(SQLiteApplicationRecorder):
     """The library's recorder and its table, with each group of events in one statement, and positions with every read.
 
@@ -178,8 +186,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             f"FROM {self.events_table_name} WHERE originator_id=? AND originator_version>? AND originator_version<=? "
             f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?"
         )
-        most = 2**63 - 1
-        values = (run, -1 if gt is None else gt, most if lte is None else lte, -1 if limit is None else limit)
+        values = (run, *versions_between(gt, lte), -1 if limit is None else limit)
         with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
             cursor = connection.cursor()
             cursor.execute(statement, values)

@@ -158,9 +158,9 @@ def _log_ahead(connection: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def when_free(attempt: Callable[[], _Result]) -> _Result:
+def when_free(attempt: Callable[[], _Result], seconds: float = BUSY_SECONDS) -> _Result:
     """Tries again while another process is laying the file out: SQLite does not always wait by itself."""
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             return attempt()

@@ -7,7 +7,6 @@ Redraft wrote it. Functions raise what SQLite and the file system do; `clear_err
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -17,6 +16,7 @@ from typing import Final
 import msgspec
 
 from redraft.events.errors import Damaged, StoreError, StoreUnusable
+from redraft.events.sqlite_file import when_free
 
 APPLICATION: Final = 0x52645677
 """The SQLite `application_id` of our files: "RdVw"."""
@@ -51,7 +51,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     connection = _connect(str(path.absolute()))
     try:
         _claim(connection)
-        _use_journal(connection)
+        when_free(lambda: connection.execute("PRAGMA journal_mode = WAL"), BUSY_SECONDS)
         connection.execute("PRAGMA synchronous = NORMAL")
         for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
             connection.execute(f"SELECT * FROM {table} LIMIT 1").fetchall()  # noqa: S608
@@ -159,17 +159,3 @@ def _claim(connection: sqlite3.Connection) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {FORMAT}")
     connection.execute("COMMIT")
-
-
-def _use_journal(connection: sqlite3.Connection) -> None:
-    """Switches to a write-ahead log. SQLite does not wait here while another process does the same, so we do."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return

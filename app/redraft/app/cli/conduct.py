@@ -23,7 +23,7 @@ from redraft.app.models import Models
 from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
-from redraft.app.settings import Settings, read_settings
+from redraft.app.settings import Settings, read_settings, redacted
 from redraft.events.domain_events import RunEnded
 
 GRACE: Final = 10.0
@@ -133,6 +133,6 @@ def _told_to_resume(end: Interrupted, order: Order, store: str | None, settings:
     elif not end.recorded:
         say("interrupted before anything was recorded; run it again")
     else:
-        options = " ".join([*order.files, *([f"--store {shlex.quote(store)}"] if store else [])])
+        options = " ".join([*order.files, *([f"--store {shlex.quote(redacted(store))}"] if store else [])])
         say(f"interrupted; go on with: redraft run --resume {end.run} {options}".rstrip())
     return 128 + end.signal

@@ -30,6 +30,7 @@ from redraft.app.cli import (
     worker,
 )
 from redraft.app.cli.faults import USAGE, exit_code_of
+from redraft.app.libraries import quiet
 
 APP: Final = typer.Typer(
     name="redraft",
@@ -85,4 +86,5 @@ def redraft(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does what the command line (or `arguments`) says; returns the exit code."""
-    return exit_code_of(lambda: APP(args=arguments, prog_name="redraft", standalone_mode=False))
+    with quiet():
+        return exit_code_of(lambda: APP(args=arguments, prog_name="redraft", standalone_mode=False))
