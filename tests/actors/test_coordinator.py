@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from redraft.actors.coordinator import BATCH, Coordinator, Log, Written
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked
@@ -18,7 +19,16 @@ from redraft.events.codec import encode_message
 from redraft.events.commands import CancelRun, ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
 from redraft.events.conditions import score
 from redraft.events.content import Brief, Critique, DraftRef, digest
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunEnded, RunStarted, StepFailed
+from redraft.events.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftRefined,
+    LoopEnded,
+    Parent,
+    RunEnded,
+    RunStarted,
+    StepFailed,
+)
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.local_bus import LocalBus
@@ -52,6 +62,14 @@ def letter(message: Message) -> Letter:
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventStore]:
     """On SQLite a commit takes its time, and the coordinator decides meanwhile; in memory it is done at once."""
     async with open_store(f"sqlite:///{tmp_path / 'log.db'}" if request.param == "sqlite" else "memory:") as opened:
+        yield opened
+
+
+@pytest.fixture(params=["sqlite", "memory", "postgresql"])
+async def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[EventStore]:
+    urls = {"sqlite": lambda: f"sqlite:///{tmp_path / 'log.db'}", "memory": lambda: "memory:"}
+    url = urls.get(request.param, lambda: request.getfixturevalue("postgres_url"))()
+    async with open_store(url) as opened:
         yield opened
 
 
@@ -319,3 +337,87 @@ async def test_one_that_was_drained_serves_no_more(store: EventStore):
         await ended(coordinator)
         async with asyncio.timeout(10):
             await coordinator.run()
+
+
+FORK = StartRun("fork", PLAN, Brief("b"), parent=Parent("r", 4))
+
+
+async def forks(store: EventStore, *messages: Message, times: int = 1) -> None:
+    """A coordinator gets these messages, several times over."""
+    async with coordinating(store) as (bus, _):
+        for _ in range(times):
+            await bus.publish(INBOX, [letter(each) for each in messages])
+        await until_recorded(store, RunStarted, 2)
+
+
+async def test_a_fork_repeats_its_parents_events_in_a_chain_of_its_own(anywhere: EventStore):
+    await begun(anywhere)
+    await forks(anywhere, FORK)
+    parent, fork = await anywhere.read("r"), await anywhere.read("fork")
+    assert isinstance(fork[0].data, RunStarted)
+    assert fork[0].data.parent == Parent("r", 4)
+    assert [event.data for event in fork[1:4]] == [event.data for event in parent[1:4]]
+    assert [event.repeats for event in fork] == ["", *(event.id for event in parent[1:4]), *[""] * (len(fork) - 4)]
+    assert [event.actor for event in fork[1:4]] == [event.actor for event in parent[1:4]]
+    assert {event.causation for event in fork[1:]} == {fork[0].id}
+    assert not {event.id for event in fork} & {event.id for event in parent}
+    assert await anywhere.verify("fork") == len(fork)
+
+
+@pytest.mark.parametrize("doubled", ["together", "apart", "in another process"])
+async def test_a_doubled_fork_is_one_run(anywhere: EventStore, doubled: str):
+    await begun(anywhere)
+    times = 3 if doubled == "together" else 1
+    await forks(anywhere, *[FORK] * times, times=2 if doubled == "apart" else 1)
+    events = await anywhere.read("fork")
+    async with coordinating(anywhere) as (bus, _):
+        await bus.publish(
+            INBOX, [letter(FORK), letter(Critiqued("fork", "Refinement[1]/judge", 1, DRAFT, Critique(1)))]
+        )
+        await until_recorded(anywhere, LoopEnded)
+    assert (await anywhere.read("fork"))[: len(events)] == events
+    assert await anywhere.verify("fork") > len(events)
+
+
+async def test_a_fork_that_was_delivered_and_not_acknowledged_is_one_run(anywhere: EventStore):
+    """As after a kill between the commit and the acknowledgement: the same letter comes again, its count raised."""
+    await begun(anywhere)
+    again = letter(FORK)
+    async with LocalBus() as bus:
+        await bus.publish(INBOX, [again])
+        async with bus.consume(INBOX, 1) as reader:
+            await reader.take(1)
+        for _ in range(2):
+            coordinator = Coordinator(anywhere, bus, lambda: datetime.now(UTC), _never)
+            task = asyncio.create_task(coordinator.run())
+            await until_recorded(anywhere, RunStarted, 2)
+            task.cancel()
+            await asyncio.wait([task])
+            await bus.publish(INBOX, [again])
+    assert await anywhere.verify("fork") == len(await anywhere.read("fork"))
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (replace(FORK, parent=Parent("nobody", 1)), "there is no event 1 of run nobody to fork at"),
+        (replace(FORK, parent=Parent("r", 99)), "there is no event 99 of run r"),
+        (replace(FORK, parent=Parent("r", 0)), "there is no event 0 of run r"),
+        (replace(FORK, parent=Parent("a\0b", 1)), "cannot be the id of a run"),
+        (replace(FORK, plan=Plan("p", (WRITE, JUDGE, SAVE))), "its plan has other steps than that of run r"),
+    ],
+)
+async def test_a_fork_that_cannot_begin_is_parked_and_the_rest_goes_on(
+    anywhere: EventStore, start: StartRun, said: str
+):
+    await begun(anywhere)
+    async with coordinating(anywhere) as (bus, _):
+        await bus.publish(INBOX, [letter(start), letter(StartRun("other", PLAN, Brief("b")))])
+        await until_recorded(anywhere, RunStarted, 2)
+        (parked,) = await bus.parked()
+        assert said in parked.reason
+    assert await anywhere.read("fork") == ()
+
+
+async def _never(run: str, path: str, sent: int) -> None:
+    raise AssertionError(f"{path} of {run} was in doubt")

@@ -157,7 +157,11 @@ class Run:
 
 
 def driven(plan: Plan, data: st.DataObject, *, failures: bool = True) -> Run:
-    run = Run(plan)
+    return driven_on(Run(plan), data, failures=failures)
+
+
+def driven_on(run: Run, data: st.DataObject, *, failures: bool = True) -> Run:
+    """Gives answers, and at times none, until the run has ended."""
     for _ in range(5000):
         if run.state.status != "running":
             break

@@ -36,10 +36,10 @@ class Admission:
         """The message in a letter for the coordinator. Raises CodecError or InputError, which say why it is refused."""
         self._require_size(letter)
         message = decode_message(letter.name, letter.body)
-        run = message.run
-        if not (run.isprintable() and 0 < len(run) <= LONGEST_ID):
-            raise CodecError(f"{run[:40]!r} cannot be the id of a run")
+        _require_id(message.run)
         if isinstance(message, StartRun):
+            if message.parent is not None:
+                _require_id(message.parent.run)
             checked(message.brief.text, "brief", self._limit)
             self._require_plan(message.plan)
         elif len(letter.body) > self._limit:
@@ -77,3 +77,8 @@ class Admission:
         size = len(_ENCODER.encode(said))
         if size > self._limit:
             raise InputError(f"{size:,} bytes beside a draft, more than the limit of {self._limit:,}")
+
+
+def _require_id(run: str) -> None:
+    if not (run.isprintable() and 0 < len(run) <= LONGEST_ID):
+        raise CodecError(f"{run[:40]!r} cannot be the id of a run")

@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.actors.admission import Admission
-from redraft.actors.decider import handle, is_open, unwelcome
+from redraft.actors.decider import Decision, handle, is_open, unwelcome
 from redraft.actors.evolve import fold
+from redraft.actors.forking import forked, unfit
 from redraft.actors.run_state import RunState
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
 from redraft.events.commands import ConfirmStep, Message, StartRun
@@ -53,8 +55,11 @@ class Resend(Protocol):
 
 
 class Incoming(msgspec.Struct, frozen=True):
+    """A message; for the start of a fork with the `past` that it repeats."""
+
     delivery: Delivery
     message: Message
+    past: Sequence[Recorded] = ()
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -127,10 +132,20 @@ class Coordinator:
 
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
-            return Incoming(delivery, self._admission.message(delivery.letter))
+            message = self._admission.message(delivery.letter)
+            return Incoming(delivery, message, await self._past(message))
         except (CodecError, InputError) as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
+
+    async def _past(self, message: Message) -> Sequence[Recorded]:
+        """What a fork is to repeat; nothing for any other message. Raises InputError when it cannot begin like this."""
+        if not isinstance(message, StartRun) or message.parent is None:
+            return ()
+        past = await self._log.read(message.parent.run, upto=message.parent.version)
+        if fault := unfit(message, past):
+            raise InputError(f"run {message.run} cannot begin as a fork: {fault}")
+        return past
 
     async def _decided(self, incoming: Sequence[Incoming]) -> Turn:
         """Decides on all. What is decided next builds on it, though it is not yet written."""
@@ -140,13 +155,12 @@ class Coordinator:
             run = each.message.run
             state = await self._state(each)
             turn.epochs[run] = self._epochs.get(run, 0)
-            decision = handle(state, each.message, now, self._limit)
+            decision = self._handled(state, each, now)
             if not decision.events and (newer := await self._newer(run, state)) is not None:
-                state, decision = newer, handle(newer, each.message, now, self._limit)
+                state, decision = newer, self._handled(newer, each, now)
             if decision.events:
-                turn.appends.append(
-                    Append(run, state.version, new_events(each.delivery.letter.origin, run, decision.events, now))
-                )
+                came = each.delivery.letter.origin
+                turn.appends.append(Append(run, state.version, new_events(came, run, decision.events, now, each.past)))
                 self._keep(run, decision.state)
             elif isinstance(each.message, ConfirmStep) and is_open(state, each.message.path, each.message.attempt):
                 turn.doubts.append(each.message)
@@ -155,6 +169,12 @@ class Coordinator:
             else:
                 self.ignored += 1
         return turn
+
+    def _handled(self, state: RunState, incoming: Incoming, now: datetime) -> Decision:
+        message = incoming.message
+        if incoming.past and isinstance(message, StartRun) and state.status == "new":
+            return forked(message, incoming.past, now)
+        return handle(state, message, now, self._limit)
 
     async def _settled(
         self, inbox: Consumer, turn: Turn, written: Written | None, before: asyncio.Task[None] | None
@@ -210,10 +230,17 @@ class Coordinator:
             self._states.popitem(last=False)
 
 
-def new_events(came: Origin, run: str, events: Sequence[DomainEvent], now: datetime) -> tuple[NewEvent, ...]:
-    """Events with their ids: made from that of the message that came, so that the same decision gives the same ids."""
+def new_events(
+    came: Origin, run: str, events: Sequence[DomainEvent], now: datetime, past: Sequence[Recorded] = ()
+) -> tuple[NewEvent, ...]:
+    """Events with their ids: made from that of the message that came, so that the same decision gives the same ids.
+
+    Those of a fork after its first, as many as there are in the `past`, name the one that they repeat, and who spoke.
+    """
     first = f"{came.id}.0"
     correlation = came.correlation or run
+    if past:
+        return _of_fork(came, run, events, now, past)
     return tuple(
         NewEvent(
             Origin(
@@ -228,3 +255,14 @@ def new_events(came: Origin, run: str, events: Sequence[DomainEvent], now: datet
         )
         for number, event in enumerate(events)
     )
+
+
+def _of_fork(
+    came: Origin, run: str, events: Sequence[DomainEvent], now: datetime, past: Sequence[Recorded]
+) -> tuple[NewEvent, ...]:
+    own = new_events(came, run, events, now)
+    told = (
+        replace(new, origin=replace(new.origin, actor=before.actor, repeats=before.id))
+        for new, before in zip(own[1:], past[1:], strict=False)
+    )
+    return (own[0], *told, *own[len(past) :])

@@ -86,8 +86,8 @@ def handle(state: RunState, message: Message, now: datetime, limit: int = MAX_DR
 
 def _first(state: RunState, message: Message, now: datetime, limit: int) -> DomainEvent | None:
     match message:
-        case StartRun(_, plan, brief, key, tags):
-            return RunStarted(plan, brief, now, key, tags) if state.status == "new" else None
+        case StartRun(_, plan, brief, key, tags, parent):  # how a fork begins, `forking` decides
+            return RunStarted(plan, brief, now, key, tags) if state.status == "new" and parent is None else None
         case EraseRun(_, by, reason):
             return RunErased(by, reason) if state.status == "ended" and not state.erased else None
         case RetryStep():

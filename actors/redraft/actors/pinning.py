@@ -20,3 +20,10 @@ def pinned(plan: Plan, actors: Iterable[Actor]) -> Plan:
         return step if version == step.version else msgspec.structs.replace(step, version=version)
 
     return msgspec.structs.replace(plan, steps=mapped(plan.steps, named))
+
+
+def unpinned(plan: Plan) -> Plan:
+    """The plan without the versions of actors: those of another time."""
+    return msgspec.structs.replace(
+        plan, steps=mapped(plan.steps, lambda step: msgspec.structs.replace(step, version=""))
+    )

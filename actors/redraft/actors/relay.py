@@ -91,7 +91,11 @@ class Relay:
         events = await self._log.read(run)
         open_steps = fold(event.data for event in events).open.values()
         waiting = [step.request for step in open_steps if step.retry_at is None and path in ("", step.request.path)]
-        again = [event for event in events if isinstance(event.data, StepRequested) and event.data in waiting]
+        again = [
+            event
+            for event in events
+            if isinstance(event.data, StepRequested) and event.data in waiting and not event.repeats
+        ]
         await self._publish(again, sent, confirmed=confirmed)
         return len(again)
 
@@ -102,7 +106,7 @@ class Relay:
         for event in events:
             material = await self._material(event)
             facts[event.run] = material.facts
-            if isinstance(event.data, StepRequested):
+            if isinstance(event.data, StepRequested) and not event.repeats:
                 work = material.command(event.run, event.data, sent, confirmed=confirmed)
                 queue, letter = self._addressed(event, event.data, work)
                 letters.setdefault(queue, []).append(letter)

@@ -11,10 +11,10 @@ from typing import overload
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from redraft.actors.pinning import pinned
 from redraft.actors.workflow import Workflow
 from redraft.app.delivery import Handler, Retry
 from redraft.app.feed import StoreFeed
+from redraft.app.forks import Change, as_brief, fork_of, planned
 from redraft.app.result import Result, result_of
 from redraft.app.subscriber import Subscriber
 from redraft.events.bus import INBOX, Bus, Letter
@@ -101,28 +101,64 @@ class Client:
         and for a key that was used for another brief or workflow.
         """
         chosen = checked_tags(tags)
-        plan = pinned(workflow.plan, workflow.actors.values()) if isinstance(workflow, Workflow) else workflow
-        asked = Brief(brief) if isinstance(brief, str) else brief
+        plan = planned(workflow)
+        asked = as_brief(brief)
         checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
-        run = f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
-        if key:
-            await self._require_same(run, plan, asked, key)
-        else:
-            self._fresh.add(run)
-        await self._adopt(run, bool(key))
-        await self._send(StartRun(run, plan, asked, key, chosen), by)
+        run = self._run_of(key)
+        await self._start(StartRun(run, plan, asked, key, chosen), by)
         return run
 
-    async def _require_same(self, run: str, plan: Plan, brief: Brief, key: str) -> None:
-        """Raises InputError when the run of this key is recorded and has another brief or workflow.
+    async def fork(
+        self,
+        run: str,
+        at: int,
+        *,
+        plan: Workflow | Plan | None = None,
+        brief: Brief | str | None = None,
+        key: str = "",
+        tags: Iterable[str] | None = None,
+        by: str = "client",
+    ) -> str:
+        """Starts a run that begins with the first `at` events of another, and gives its id; see `submit` for `key`.
+
+        Its workers do what had no answer by then, and whatever follows. `plan` has the same steps as the other run's;
+        when its loops end, what they keep and how its steps are done may differ. What is None is as the other run had
+        it at that event. Raises NoSuchRun, InputError for an event that there is not or by which the run had ended and
+        for a plan with other steps, ContentError, PlanError.
+        """
+        past = await self.history(run)
+        start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags))
+        checked(start.brief.text, "brief", self._limit)
+        await self._start(start, by)
+        return start.run
+
+    def _run_of(self, key: str) -> str:
+        return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
+
+    async def _start(self, start: StartRun, by: str) -> None:
+        if start.key:
+            await self._require_same(start)
+        else:
+            self._fresh.add(start.run)
+        await self._adopt(start.run, bool(start.key))
+        await self._send(start, by)
+
+    async def _require_same(self, start: StartRun) -> None:
+        """Raises InputError when the run of this key is recorded and has another brief, workflow or parent.
 
         One who has the broker alone does not see that; the coordinator then keeps the run as it is.
         """
-        for event in await self._store.read(run, upto=1) if self._store is not None else ():
+        for event in await self._store.read(start.run, upto=1) if self._store else ():
             begun = event.data
-            if isinstance(begun, RunStarted) and (begun.plan.name, begun.brief.text) != (plan.name, brief.text):
-                what = "brief" if begun.brief.text != brief.text else f"workflow, {begun.plan.name}"
-                raise InputError(f"key {key!r} was used for another {what}: run {run}; give another key")
+            if not isinstance(begun, RunStarted):
+                continue
+            found = {
+                "brief": begun.brief.text != start.brief.text,
+                f"workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
+                "parent": begun.parent != start.parent,
+            }
+            if other := next((what for what, differs in found.items() if differs), ""):
+                raise InputError(f"key {start.key!r} was used for another {other}: run {start.run}; give another key")
 
     async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
         """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""

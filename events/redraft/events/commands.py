@@ -12,7 +12,7 @@ import msgspec
 
 from redraft.events.conditions import Condition
 from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt
-from redraft.events.domain_events import FailureKind
+from redraft.events.domain_events import FailureKind, Parent
 from redraft.events.plan import Option, Plan
 from redraft.events.tags import Tags
 from redraft.events.usage import Usage
@@ -121,13 +121,18 @@ class Failed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
 
 
 class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """Begin a run. `key` is the caller's idempotency key, already part of how the run's id was made."""
+    """Begin a run. `key` is the caller's idempotency key, already part of how the run's id was made.
+
+    With a `parent` it is a fork: it begins with the parent's events up to that version. Its plan has the same steps, of
+    which how they are done, and when loops end and what they keep, may differ.
+    """
 
     run: str
     plan: Plan
     brief: Brief
     key: str = ""
     tags: Tags = ()
+    parent: Parent | None = None
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -120,8 +120,9 @@ def path_of(event: DomainEvent) -> str:
 
 def _sentence(event: DomainEvent, who: str) -> str:
     match event:
-        case RunStarted(plan, brief):
-            return f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_brief(brief)}"
+        case RunStarted(plan, brief, parent=parent):
+            began = f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_brief(brief)}"
+            return f"{began}, as a fork of run {plain(parent.run)} at event {parent.version}" if parent else began
         case IterationStarted(path, iteration):
             return f"{plain(path)}: pass {iteration} began"
         case StepRequested():

@@ -33,6 +33,7 @@ from redraft.events.domain_events import (
     LoopClosing,
     LoopEnded,
     Outcome,
+    Parent,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -61,6 +62,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
 
     `seconds` lie between them; `attempts` counts the tries; `draft` is the version it made, judged or published;
     `score` (0..1) is a critic's; `error` is what the last failed try said; `usage` is what all its tries used.
+    An `inherited` one was done in the run that this one is a fork of: what it took and used is told there.
     """
 
     path: str
@@ -76,6 +78,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     draft: int | None = None
     error: str = ""
     usage: Usage = Usage()
+    inherited: bool = False
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -108,6 +111,7 @@ class Loop(msgspec.Struct, frozen=True, tag="loop"):
     score: float | None = None
 
 
+Answer: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed
 Branch: TypeAlias = Leaf | Group | Loop
 
 
@@ -125,7 +129,8 @@ class Summary(msgspec.Struct, frozen=True):
 class Tree(msgspec.Struct, frozen=True):
     """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on.
 
-    `paused` says by whom and why, while it is; `waiting` whom it waits for to decide on which draft.
+    `paused` says by whom and why, while it is; `waiting` whom it waits for to decide on which draft. A fork names its
+    `parent`, and up to which of its events it repeats them.
     """
 
     run: str
@@ -135,6 +140,7 @@ class Tree(msgspec.Struct, frozen=True):
     seconds: float
     branches: tuple[Branch, ...]
     ended: Summary | None = None
+    parent: Parent | None = None
     usage: Usage = Usage()
     paused: str = ""
     waiting: str = ""
@@ -149,6 +155,7 @@ class _Facts(msgspec.Struct):
     passes: dict[str, datetime] = msgspec.field(default_factory=dict)
     paths: dict[str, None] = msgspec.field(default_factory=dict)
     workflow: str = ""
+    parent: Parent | None = None
     ended: Summary | None = None
     usage: Usage = Usage()
     paused: str = ""
@@ -172,6 +179,7 @@ def tree(events: Sequence[Recorded]) -> Tree:
         seconds,
         branches,
         facts.ended,
+        facts.parent,
         facts.usage,
         facts.paused,
         facts.waiting,
@@ -198,22 +206,23 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
     match event:
         case RunStarted():
             facts.workflow = plain(event.plan.name, NAME_LENGTH)
+            facts.parent = event.parent
         case IterationStarted():
             _note_pass(facts, event.path, str(event.iteration), recorded.time)
         case StepRequested():
             _note_request(facts, event, recorded.time)
         case DraftGenerated() | DraftRefined():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
-            _note_usage(facts, event.path, event.usage)
+            _note_usage(facts, recorded, event)
         case DraftCritiqued():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version, score=event.critique.score)
-            _note_usage(facts, event.path, event.usage)
+            _note_usage(facts, recorded, event)
         case DraftPublished():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
-            _note_usage(facts, event.path, event.usage)
+            _note_usage(facts, recorded, event)
         case StepFailed():
             _note_failure(facts, event, recorded.time)
-            _note_usage(facts, event.path, event.usage)
+            _note_usage(facts, recorded, event)
         case LoopClosing():
             _note_pass(facts, event.path, "closing", recorded.time)
             facts.loops[event.path] = replace(_loop(facts, event.path), closing=plain(event.reason))
@@ -257,7 +266,9 @@ def _note_request(facts: _Facts, event: StepRequested, time: datetime) -> None:
     facts.unanswered[event.path] = None
     known = facts.leaves.get(event.path)
     if known:
-        facts.leaves[event.path] = replace(known, status="open", attempts=max(known.attempts, event.attempt))
+        since = time if event.attempt == known.attempts else known.requested
+        again = replace(known, status="open", requested=since, attempts=max(known.attempts, event.attempt))
+        facts.leaves[event.path] = replace(again, inherited=False)
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     facts.leaves[event.path] = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time)
@@ -292,13 +303,15 @@ def _note_answer(
         facts.unanswered.pop(path, None)
 
 
-def _note_usage(facts: _Facts, path: str, usage: Usage) -> None:
-    if usage.is_nothing:
-        return
-    facts.usage += usage
-    known = facts.leaves.get(path)
-    if known:
-        facts.leaves[path] = replace(known, usage=known.usage + usage)
+def _note_usage(facts: _Facts, recorded: Recorded, event: Answer) -> None:
+    """What an answer used; nothing where a fork repeats what its parent's step used."""
+    known = facts.leaves.get(event.path)
+    if known and recorded.repeats:
+        facts.leaves[event.path] = replace(known, inherited=True, seconds=None)
+    elif not event.usage.is_nothing:
+        facts.usage += event.usage
+        if known:
+            facts.leaves[event.path] = replace(known, usage=known.usage + event.usage)
 
 
 def _note_failure(facts: _Facts, event: StepFailed, time: datetime) -> None:

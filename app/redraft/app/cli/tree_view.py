@@ -9,7 +9,7 @@ from rich.text import Text
 from rich.tree import Tree as View
 
 from redraft.events.domain_events import Outcome
-from redraft.projections.plain import counted, outcome_text, score_text, usage_text
+from redraft.projections.plain import counted, outcome_text, plain, score_text, usage_text
 from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Status, Tree
 
 _STYLES: Final[dict[Status, str]] = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
@@ -27,7 +27,8 @@ def _head(tree: Tree) -> Text:
     started = f", {tree.started:%Y-%m-%d %H:%M:%S} UTC" if tree.started else ""
     used = f", {usage_text(tree.usage)}" if not tree.usage.is_nothing else ""
     told = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}{used}"
-    return Text.assemble(f"run {tree.run}", (told, "dim"))
+    fork = f", a fork of {plain(tree.parent.run)} at event {tree.parent.version}" if tree.parent else ""
+    return Text.assemble(f"run {tree.run}", fork, (told, "dim"))
 
 
 def _cut(tree: Tree) -> Text:
@@ -76,6 +77,7 @@ def _leaf(leaf: Leaf) -> Text:
     facts = [f"score {score_text(leaf.score)}"] if leaf.score is not None else []
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
     facts += [took(leaf.seconds)] if leaf.seconds is not None else []
+    facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
     line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
