@@ -20,6 +20,7 @@ from redraft.events.plan import (
     Node,
     OnDeadline,
     OnFailure,
+    OnOscillation,
     Option,
     Parallel,
     Plan,
@@ -156,7 +157,15 @@ def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
     body = draw(bodies(depth, first=False))
     until = draw(conditions if any(isinstance(node, Repeat) for node in body) else plain_conditions)
     keep: Keep = draw(st.sampled_from(get_args(Keep)))
-    return Repeat(name, until, draw(st.integers(1, 9)), body, keep, draw(st.just(0.1) | st.floats(0, 1)))
+    return Repeat(
+        name,
+        until,
+        draw(st.integers(1, 9)),
+        body,
+        keep,
+        draw(st.just(0.1) | st.floats(0, 1)),
+        draw(st.sampled_from(get_args(OnOscillation))),
+    )
 
 
 @st.composite

@@ -94,6 +94,7 @@ def loops(draw: st.DrawFn, depth: int = 0, number: int = 0) -> Repeat:
         tuple(body),
         draw(st.sampled_from(["best", "last"])),
         draw(st.sampled_from([0.0, 0.1, 1.0])),
+        draw(st.sampled_from(["ignore", "stop", "tell", "raise_temperature"])),
     )
 
 

@@ -83,7 +83,8 @@ def events() -> Iterator[DomainEvent]:
     yield DraftGenerated("write", 1, first, used)
     yield DraftGenerated("write", 1, second)
     outs = (first.ref, second.ref)
-    yield StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs, (7,))
+    asked = StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs)
+    yield msgspec.structs.replace(asked, advice=(7,), oscillation=("draft 2 has the text of draft 1 again",), heat=1)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
     yield DraftRefined(
@@ -152,7 +153,7 @@ def _plan() -> Plan:
     other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
     critics = Parallel("critics", (judge, other), "all", "weights", (0.25, 0.75))
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
-    inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2)
+    inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2, "tell")
     people = Approve("editor", ("ann", "ben"), 2, 3600.0, "fail")
     loop = Repeat("Refinement", until, 5, (critics, people, inner))
     return Plan("article", (drafts, loop, Step("publisher", "save", "publish")), "publish_best")

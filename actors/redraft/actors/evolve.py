@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from redraft.actors.approval import expire, requested
 from redraft.actors.judgement import Judgement, join, judgement_of, reach
+from redraft.actors.oscillation import noted, watched
 from redraft.actors.run_state import (
     Candidate,
     Failure,
@@ -109,6 +110,8 @@ def _iteration_started(state: RunState, event: IterationStarted) -> RunState:
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
     judged = state.current if state.current and state.current.judgement else None
     entered = Frame(node.body, event.path, node, iteration=1, best=judged, last=judged)
+    if watched(entered) and state.current:
+        entered = noted(entered, state.current.ref, 0)
     return replace(state, frames=(*state.frames[:-1], replace(top, due="nothing"), entered))
 
 
@@ -161,6 +164,8 @@ def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     judgement = _judgement_of(state, event.before) if isinstance(event, DraftRefined) and unchanged else None
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(state, current=Candidate(ref, judgement))
+    if watched(top):
+        top = noted(top, event.draft, event.before.version if isinstance(event, DraftRefined) else 0)
     return _answered(_with_top(state, replace(top, heard=(), exit=leaving)), event.path)
 
 
@@ -278,6 +283,8 @@ def _weights(fan: Fan) -> tuple[float, ...]:
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
     number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
     chosen = _judged(state, fan.candidates[number], judgement)
+    if watched(top):
+        top = noted(top, chosen.ref, state.current.ref.version if state.current else 0)
     state = replace(state, current=chosen, best=_better(state.best, chosen))
     top = replace(_remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
     return _with_top(_all_closed(state), top)

@@ -99,8 +99,10 @@ def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> Domain
 
 def _request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:
     due = now + timedelta(seconds=step.timeout) + GRACE
+    refines = step.role == "refiner"
+    loop = state.frames[-1]
     source = _source(state, step)
-    judged = source.judgement if source and step.role == "refiner" else None
+    judged = source.judgement if source and refines else None
     return StepRequested(
         path,
         step.role,
@@ -111,7 +113,9 @@ def _request(state: RunState, step: Step, path: str, now: datetime, draft: Draft
         judged.critiques if judged else (),
         judged.score if judged else None,
         tuple(ref for frame in state.frames for ref in frame.outputs),
-        state.advice if step.role == "refiner" else (),
+        state.advice if refines else (),
+        loop.swings if refines else (),
+        loop.heat if refines and loop.node and loop.node.on_oscillation == "raise_temperature" else 0,
     )
 
 
@@ -138,6 +142,8 @@ def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
         return _closed(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
     if top.exit:
         return _leave(state, top, loop, now, _UNJUDGED)
+    if top.swung and loop.on_oscillation == "stop":
+        return _leave(state, top, loop, now, Verdict("oscillating", top.swung))
     facts = facts_of(state, top, now)
     if top.due == "nothing" or facts is None:
         return None

@@ -37,10 +37,19 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError
 from redraft.events.filters import About
-from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Approve, Node, Option, Parallel, Plan, Repeat, Step
 
 ROUNDS: Final = 20
 """How many rounds, the latest, a refiner is told of; so a request does not grow with its run."""
+
+USUAL_TEMPERATURE: Final = 0.7
+"""The temperature of a step that names none, once it has to be raised."""
+
+WARMER: Final = 0.2
+"""By how much the temperature is raised each time."""
+
+HOTTEST: Final = 2.0
+"""The highest temperature that models take."""
 
 
 class Material:
@@ -59,6 +68,7 @@ class Material:
         self._rounds: dict[int, Round] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
         self._advice: dict[int, str] = {}
+        self._disputed: dict[str, None] = {}
         for event in events:
             self.add(event)
 
@@ -76,6 +86,7 @@ class Material:
             case DraftRefined():
                 self._drafts[data.draft.version] = data.draft
                 self._changes[data.draft.version] = data.changes
+                self._disputed.update(dict.fromkeys(data.declined))
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self._judged(data)
@@ -134,7 +145,7 @@ class Material:
             asked.attempt,
             step.timeout,
             self._brief,
-            step.options,
+            warmer(step.options, asked.heat),
             tuple(self._drafts[ref.version] for ref in asked.outputs),
             sent,
             confirmed,
@@ -167,7 +178,10 @@ class Material:
     def _history(self, asked: StepRequested) -> History:
         history = history_of(tuple(self._rounds.values())[-ROUNDS:])
         said = tuple(self._advice[version] for version in asked.advice if version in self._advice)
-        return msgspec.structs.replace(history, advice=said) if said else history
+        disputed = tuple(self._disputed)[-ROUNDS:]
+        if not (said or disputed or asked.oscillation):
+            return history
+        return msgspec.structs.replace(history, advice=said, disputed=disputed, oscillation=asked.oscillation)
 
 
 def history_of(rounds: tuple[Round, ...]) -> History:
@@ -183,6 +197,14 @@ def history_of(rounds: tuple[Round, ...]) -> History:
         tuple(line for line in earlier if line not in raised),
         tuple(line for line in raised if line in earlier and line not in before),
     )
+
+
+def warmer(options: dict[str, Option], times: int) -> dict[str, Option]:
+    """The options of a step with a `temperature` that is raised so often; without one it is 0.7 at first."""
+    given = options.get("temperature", USUAL_TEMPERATURE)
+    if not times or not isinstance(given, int | float):
+        return options
+    return options | {"temperature": round(min(HOTTEST, given + times * WARMER), 2)}
 
 
 def steps_of(plan: Plan) -> dict[str, Step]:

@@ -21,7 +21,20 @@ from redraft.actors.roles import Actor
 from redraft.actors.values import shown
 from redraft.events.conditions import Condition
 from redraft.events.errors import ActorError, PlanError
-from redraft.events.plan import Approve, Combine, Keep, Node, OnDeadline, Option, Parallel, Repeat, Retry, Role, Step
+from redraft.events.plan import (
+    Approve,
+    Combine,
+    Keep,
+    Node,
+    OnDeadline,
+    OnOscillation,
+    Option,
+    Parallel,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
 
 Actors: TypeAlias = Mapping[str, Actor]
 
@@ -90,15 +103,19 @@ def repeat(
     body: Iterable[Member],
     keep: Keep = "best",
     rollback_margin: float = 0.1,
+    on_oscillation: OnOscillation = "ignore",
 ) -> Part:
     """A loop that passes through `body` until the condition, given as such or as its text, holds.
 
     It makes `max_iterations` passes at most (at least 1). `keep` says which draft leaves it; a refinement that scores
-    lower than the best by more than `rollback_margin` (0..1) is given up. Raises PlanError, ConditionError.
+    lower than the best by more than `rollback_margin` (0..1) is given up.
+    `on_oscillation` says what happens when one repeats or undoes an earlier. Raises PlanError, ConditionError.
     """
     parts = as_parts(body)
     condition = parse_condition(until) if isinstance(until, str) else until
-    node = Repeat(name, condition, max_iterations, tuple(part.node for part in parts), keep, rollback_margin)
+    node = Repeat(
+        name, condition, max_iterations, tuple(part.node for part in parts), keep, rollback_margin, on_oscillation
+    )
     return _part(node, join_actors(part.actors for part in parts))
 
 

@@ -29,7 +29,7 @@ from redraft.actors.run_state import asks_people
 from redraft.actors.values import is_number, shown
 from redraft.events.conditions import Approved, Compare, Condition
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.plan import Approve, Keep, Node, OnFailure, Parallel, Plan, Repeat, Role, Step
+from redraft.events.plan import Approve, Keep, Node, OnFailure, OnOscillation, Parallel, Plan, Repeat, Role, Step
 
 MAX_NODES: Final = 200
 """How many steps, loops and parallels a plan may have, at every depth together."""
@@ -156,6 +156,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     check_choice(path, "keep", repeat.keep, get_args(Keep))
     if not (is_number(repeat.rollback_margin) and 0 <= repeat.rollback_margin <= 1):
         raise PlanError(path, f"rollback_margin is {shown(repeat.rollback_margin)}; write a number 0 to 1")
+    check_choice(path, "on_oscillation", repeat.on_oscillation, get_args(OnOscillation))
     _check_until(path, repeat.until)
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")

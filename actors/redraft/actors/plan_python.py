@@ -151,6 +151,7 @@ def _loop(loop: Repeat, *, named: bool) -> list[str]:
         (named, f"name={_text(loop.name)}"),
         (loop.keep != "best", f"keep={_text(loop.keep)}"),
         (loop.rollback_margin != 0.1, f"rollback_margin={print_number(loop.rollback_margin)}"),
+        (loop.on_oscillation != "ignore", f"on_oscillation={_text(loop.on_oscillation)}"),
         (True, f"body={_list([_node(node) for node in loop.body])}"),
     ]
     return _changed(settings)

@@ -43,6 +43,7 @@ from redraft.events.plan import (
     Node,
     OnDeadline,
     OnFailure,
+    OnOscillation,
     Option,
     Parallel,
     Plan,
@@ -152,6 +153,7 @@ def _repeat(spot: Spot, item: Spot, parent: str, lines: Lines) -> Repeat:
         tuple(_node(each, path, lines) for each in sequence(found["body"])),
         cast("Keep", _given(found, "keep", read_text, "best")),
         _given(found, "rollback_margin", read_number, 0.1),
+        cast("OnOscillation", _given(found, "on_oscillation", read_text, "ignore")),
     )
 
 

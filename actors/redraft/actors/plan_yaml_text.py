@@ -22,7 +22,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("name", "steps", "on_failure"),
     "step": ("actor", "name", "gate", "version", "timeout", "retry", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
-    "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "body"),
+    "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "on_oscillation", "body"),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
     "parallel": ("name", "wait", "combine", "weights", "judge", "steps"),
 }

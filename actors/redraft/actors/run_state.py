@@ -60,13 +60,23 @@ class Fan(msgspec.Struct, frozen=True):
     heard: tuple[tuple[int, Judgement], ...] = ()
 
 
+class Made(msgspec.Struct, frozen=True):
+    """A draft of a loop, the version it was made from, and its lines, if they are known."""
+
+    version: int
+    before: int
+    sha256: str
+    lines: frozenset[str] | None
+
+
 class Frame(msgspec.Struct, frozen=True):
     """A body of nodes in progress: the plan's own (`node` is None), or one pass of a loop's.
 
     A `review` is the critics' look at a person's draft: the suffix of their names, beside what stands before them in
     `path`. `path` of a loop is without its iteration. `heard` is what the critics in a row have said of the current
     draft so far; `due` says that the condition is to be looked at, and why; `exit` that a refiner has nothing more to
-    change.
+    change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their number, and `swung` what the
+    last draft repeated or undid; all empty unless the loop looks for it.
     """
 
     body: tuple[Node, ...]
@@ -85,6 +95,10 @@ class Frame(msgspec.Struct, frozen=True):
     seen: tuple[str, ...] = ()
     outputs: tuple[DraftRef, ...] = ()
     review: str | None = None
+    made: tuple[Made, ...] = ()
+    swings: tuple[str, ...] = ()
+    swung: str = ""
+    heat: int = 0
 
 
 class Approval(msgspec.Struct, frozen=True):

@@ -36,7 +36,7 @@ from redraft.actors.plan_settings import check_choice
 from redraft.actors.roles import Actor
 from redraft.events.conditions import Condition
 from redraft.events.errors import PlanError
-from redraft.events.plan import Keep, OnFailure, Plan
+from redraft.events.plan import Keep, OnFailure, OnOscillation, Plan
 
 __all__ = ["Member", "Part", "Workflow", "approve", "parallel", "repeat", "step"]
 
@@ -108,10 +108,17 @@ class Workflow:
         name: str = "Refinement",
         keep: Keep = "best",
         rollback_margin: float = 0.1,
+        on_oscillation: OnOscillation = "ignore",
     ) -> Workflow:
         """The workflow with a loop at its end; see `repeat`. Raises PlanError, ConditionError, ActorError."""
         loop = repeat(
-            name, until=until, max_iterations=max_iterations, body=body, keep=keep, rollback_margin=rollback_margin
+            name,
+            until=until,
+            max_iterations=max_iterations,
+            body=body,
+            keep=keep,
+            rollback_margin=rollback_margin,
+            on_oscillation=on_oscillation,
         )
         return self.then(loop)
 

@@ -92,6 +92,8 @@ class History(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
 
     `raised` are those that the latest critique names, `fixed` those that were named before and no longer are,
     `returned` those that had gone and came back. `advice` is what people said since the last refinement.
+    `disputed` is what refiners would not change, each with the reason; `oscillation` which drafts were repeated, and
+    which changes undone.
     """
 
     rounds: tuple[Round, ...] = ()
@@ -99,6 +101,8 @@ class History(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     fixed: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    disputed: tuple[str, ...] = ()
+    oscillation: tuple[str, ...] = ()
 
 
 def digest(text: str) -> str:

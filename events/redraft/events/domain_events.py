@@ -64,7 +64,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
 
     `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
-    versions of what people said that a refiner is to heed. The answer is due by `due` (UTC).
+    versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
+    temperature is raised `heat` times. The answer is due by `due` (UTC).
     """
 
     path: str
@@ -77,6 +78,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     score: float | None = None
     outputs: tuple[DraftRef, ...] = ()
     advice: tuple[int, ...] = ()
+    oscillation: tuple[str, ...] = ()
+    heat: int = 0
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -15,6 +15,7 @@ Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher"]
 Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
+OnOscillation: TypeAlias = Literal["ignore", "stop", "tell", "raise_temperature"]
 OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str]
 
@@ -75,6 +76,8 @@ class Repeat(
 
     `keep` says which draft leaves when no draft met the condition: the best judged or the last. When a refinement
     scores lower than the best by more than `rollback_margin` (0..1), the next one starts from the best draft again.
+    `on_oscillation` is what happens when a refinement repeats an earlier draft or undoes a change: nothing, the loop
+    ends, the next refiner is told, or its option `temperature` is raised by 0.2.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Repeat(
     body: tuple[Node, ...]
     keep: Keep = "best"
     rollback_margin: float = 0.1
+    on_oscillation: OnOscillation = "ignore"
 
 
 class Approve(

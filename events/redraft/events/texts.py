@@ -18,8 +18,8 @@ ERASED: Final = "[erased]"
 STRUCTURE: Final = frozenset(
     {
         "actor", "approvers", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
-        "media_type", "model", "name", "node", "on_deadline", "on_failure", "operator", "outcome", "parent", "path",
-        "provider", "quantity", "role", "run", "tags", "then", "until", "version", "wait", "why",
+        "media_type", "model", "name", "node", "on_deadline", "on_failure", "on_oscillation", "operator", "outcome",
+        "parent", "path", "provider", "quantity", "role", "run", "tags", "then", "until", "version", "wait", "why",
     }
 )
 # fmt: on
