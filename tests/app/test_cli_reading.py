@@ -113,6 +113,57 @@ def test_show_at_an_earlier_event_shows_no_more_than_was_known():
         assert f"--at {wrong}: run {ids()[0]} has " in one_line(said)
 
 
+def test_show_at_a_time_is_the_run_as_it_stood_then():
+    run = ids()[0]
+    events = [json.loads(line) for line in call("events", "--run", run, "--json").out.splitlines()]
+    for event in (events[0], events[5], events[-1]):
+        shown = document("show", run, "--at", event["time"])
+        assert shown["version"] == max(each["version"] for each in events if each["time"] <= event["time"])
+        assert shown == document("show", run, "--at", str(shown["version"]))
+    assert document("show", run, "--at", "0s") == document("show", run)
+
+
+@pytest.mark.parametrize(
+    ("at", "said"),
+    [
+        ("0", "--at 0: run "),
+        ("-2", "--at -2: run "),
+        ("9999", "--at 9999: run "),
+        ("9" * 5000, "is neither the number of an event nor a time"),
+        (
+            "noon",
+            "--at 'noon' is neither the number of an event nor a time; write 7, 2026-01-03T10:00Z, or how long ago",
+        ),
+        ("2001-01-01", "--at 2001-01-01: run "),
+        ("9w", "give a later time"),
+    ],
+)
+def test_show_at_what_is_no_point_of_the_run_is_told(at: str, said: str):
+    result = call("show", ids()[0], "--at", at)
+    assert (result.code, result.out) == (2, "")
+    assert said in one_line(result)
+
+
+def test_show_step_is_what_its_worker_was_given():
+    found = document("show", ids()[0], "--step", "Refinement[2]/improve")
+    assert (found["name"], found["run"], found["command"]["request"]["attempt"]) == ("draft.refine.v1", ids()[0], 1)
+    assert found["command"]["draft"]["version"] == 2
+    assert found["command"]["critique"]["score"] == 0.5
+    assert len(found["command"]["history"]["rounds"]) == 2
+    first, *rest = call("show", ids()[0], "--step", "Refinement[2]/improve").out.splitlines()
+    assert first.startswith(f"draft.refine.v1 for improve, attempt 1 (event {found['version']} of run {ids()[0]}, 2")
+    assert json.loads("\n".join(rest)) == found["command"]
+    for arguments, said in (
+        (("--step", "Refinement[2]/imrpove"), "did you mean Refinement[2]/improve?"),
+        (("--step", "Refinement[2]/improve", "--attempt", "2"), "was asked for in attempt 1; give one of these"),
+        (("--step", "Refinement[2]/improve", "--at", "3"), "by then"),
+        (("--attempt", "2"), "name it with --step PATH"),
+    ):
+        result = call("show", ids()[0], *arguments)
+        assert (result.code, result.out) == (2, "")
+        assert said in one_line(result)
+
+
 def test_show_text_is_the_draft_byte_for_byte():
     said = spawn("show", ids()[0], "--text", folder=Path.cwd())
     assert said.out == "Tides rise \x1b[31mred\x1b[0m!!. Then they fall.\n\n\nThe end."

@@ -6,6 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from redraft.actors.values import shown
 from redraft.events.errors import InputError
 
 _AGO: Final = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
@@ -25,4 +26,4 @@ def moment(text: str, now: datetime, what: str) -> datetime:
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         forms = "2026-01-03, 2026-01-03T10:00Z, or how long ago, such as 7d, 2h or 30m"
-        raise InputError(f"{what} {text!r} is no time; write {forms}") from None
+        raise InputError(f"{what} {shown(text)} is no time; write {forms}") from None

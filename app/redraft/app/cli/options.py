@@ -34,6 +34,15 @@ TagOption: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="TAG", help="A word to find the run by; may be repeated.", show_default=False),
 ]
+AtOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--at",
+        metavar="N|TIME",
+        help="As it stood after so many events, or at that time: 2026-01-03T10:00Z, or 2h ago.",
+        show_default=False,
+    ),
+]
 PATIENCE: Final = 60.0
 """For how many seconds servers are tried at the start, unless told otherwise."""
 

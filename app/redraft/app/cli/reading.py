@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from redraft.events.errors import InputError, StoreError
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from redraft.events.envelope import Recorded
 
 T = TypeVar("T")
+
+_DIGITS: Final = 19
 
 
 def ask(store: str | None, question: Callable[[House], Awaitable[T]]) -> T:
@@ -48,6 +50,29 @@ async def events_of(log: House, text: str, upto: int | None = None) -> tuple[Rec
     if upto is not None and not 1 <= upto <= found.version:
         raise InputError(f"--at {upto}: run {found.run} has {found.version} events; give 1 to {found.version}")
     return await log.client.history(found.run, upto)
+
+
+async def events_at(log: House, text: str, at: str) -> tuple[Recorded, ...]:
+    """The same, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); all of them when `at` is empty."""
+    from datetime import UTC, datetime
+
+    from redraft.actors.values import shown
+    from redraft.app.moments import moment
+
+    if not at:
+        return await events_of(log, text)
+    if at.lstrip("-").isdecimal() and len(at) < _DIGITS:
+        return await events_of(log, text, int(at))
+    try:
+        when = moment(at, datetime.now(UTC), "--at")
+    except InputError:
+        forms = "7, 2026-01-03T10:00Z, or how long ago, such as 2h"
+        raise InputError(f"--at {shown(at)} is neither the number of an event nor a time; write {forms}") from None
+    events = await events_of(log, text)
+    if when < events[0].time:
+        began = events[0].time.isoformat(timespec="seconds").replace("+00:00", "Z")
+        raise InputError(f"--at {at}: run {events[0].run} began at {began}; give a later time")
+    return events[: max(event.version for event in events if event.time <= when)]
 
 
 def drafts_of(events: Sequence[Recorded]) -> dict[int, Draft]:

@@ -1,4 +1,4 @@
-"""`redraft show` and `redraft diff`: one run, and what changed between two of its drafts."""
+"""`redraft show`: one run as it stands or stood, its draft, or what a worker of it was given."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import JsonOption, RunArgument, StoreOption
-from redraft.app.cli.output import out, print_json, print_text
-from redraft.app.cli.reading import ask, drafts_of, events_of
+from redraft.app.cli.options import AtOption, JsonOption, RunArgument, StoreOption
+from redraft.app.cli.output import out, print_json, print_line, print_text
+from redraft.app.cli.reading import ask, drafts_of, events_at
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from redraft.app.commands_given import Given
+    from redraft.app.compose import House
     from redraft.events.content import Draft
     from redraft.events.envelope import Recorded
 
@@ -21,21 +23,38 @@ EXAMPLE: Final = """\b
 Examples:
   redraft show last
   redraft show last --at 12
+  redraft show last --at 2026-01-03T10:00Z
+  redraft show last --step 'Refinement[2]/improve' --attempt 1
   redraft show last --text > final.md
 """
 
 
 def show(
     run: RunArgument,
-    at: Annotated[int | None, typer.Option(help="As it stood after so many events.", show_default=False)] = None,
+    at: AtOption = "",
+    step: Annotated[
+        str, typer.Option(metavar="PATH", help="Print the very command that the worker of this step was given.")
+    ] = "",
+    attempt: Annotated[
+        int | None, typer.Option(help="That of this attempt at the step (default: the last).", show_default=False)
+    ] = None,
     text: Annotated[bool, typer.Option("--text", help="Print the draft that it ended with, or the newest.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run as a tree, with scores and times, and why it ended."""
+    """Show a run as a tree, with scores and times, and why it ended; as it stood then with --at.
+
+    With --step it shows what a worker saw when it decided: the command with brief, draft, critique and history, made
+    from the log as it was made then.
+    """
     from redraft.projections.tree import tree
 
-    events = ask(store, lambda log: events_of(log, run, at))
+    if attempt is not None and not step:
+        raise InputError("--attempt is of a step; name it with --step PATH")
+    if step:
+        _print_given(ask(store, lambda log: _given(log, run, at, step, attempt)), json=json)
+        return
+    events = ask(store, lambda log: events_at(log, run, at))
     if text:
         print_text(_shown(events).text)
     elif json:
@@ -43,7 +62,7 @@ def show(
     else:
         from redraft.app.cli.tree_view import tree_view
 
-        out().print(tree_view(tree(events), whole=at is None))
+        out().print(tree_view(tree(events), whole=not at))
 
 
 def _shown(events: Sequence[Recorded]) -> Draft:
@@ -56,3 +75,22 @@ def _shown(events: Sequence[Recorded]) -> Draft:
             f"run {events[0].run} has no draft after {len(events)} events; see redraft show {events[0].run}"
         )
     return drafts[kept(events) or max(drafts)]
+
+
+async def _given(log: House, run: str, at: str, step: str, attempt: int | None) -> Given:
+    from redraft.app.commands_given import given
+
+    return await given(await events_at(log, run, at), step, attempt, log.client.history)
+
+
+def _print_given(found: Given, *, json: bool) -> None:
+    """The command, as JSON in one line with where it is from, or indented under a line that says so."""
+    import msgspec
+
+    if json:
+        print_json(found)
+        return
+    asked = found.command.request
+    where = f"event {found.version} of run {found.run}, {found.time:%Y-%m-%d %H:%M:%S} UTC"
+    print_line(f"{found.name} for {asked.actor}, attempt {asked.attempt} ({where})")
+    print_text(msgspec.json.format(msgspec.json.encode(found.command), indent=2).decode() + "\n")
