@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from redraft.events.errors import InputError
 
 
 def write_whole(path: Path, content: bytes, option: str) -> None:
     """Writes a file whole or not at all. Raises InputError, naming the option that it was asked for with."""
+    with whole_file(path, option) as file:
+        file.write(content)
+
+
+@contextmanager
+def whole_file(path: Path, option: str) -> Iterator[IO[bytes]]:
+    """A file to write to, which takes its name when the block has ended without an error.
+
+    Raises InputError, naming the option that it was asked for with, when it cannot be written.
+    """
+    if not path.parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder {path.parent}; make it first")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            with temporary.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         remedy = "see to its folder's permissions and free space, or name another file"
         raise InputError(f"{option} {path}: {error.strerror}; {remedy}") from None

@@ -14,6 +14,7 @@ from typing import ParamSpec, Self, TypeVar
 from redraft.events.appends import Append, Landed, NewEvent
 from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
+from redraft.events.copying import Copying
 from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
@@ -185,6 +186,11 @@ class EventStore:
             if not await self._in_reader(check.is_place_damaged):
                 raise
         return check.report()
+
+    def copying(self) -> Copying:
+        """A way to the rows themselves, for archives; see `copying`."""
+        self._check_open()
+        return Copying(self._recorder, self._keyring, self._where, self._in_reader, self._writes)
 
     async def is_sealed(self, run: str) -> bool:
         """Whether the store holds a key that the texts of a run are sealed with."""

@@ -9,6 +9,7 @@ import typer
 
 from redraft.app.cli import (
     approve,
+    archive,
     audit,
     contract,
     coordinator,
@@ -47,6 +48,8 @@ APP.command("show", epilog=show.EXAMPLE)(show.show)
 APP.command("diff", epilog=diff.EXAMPLE)(diff.diff)
 APP.command("events", epilog=log.EXAMPLE)(log.events)
 APP.command("audit", epilog=audit.EXAMPLE)(audit.audit)
+APP.command("export", epilog=archive.EXPORT)(archive.export)
+APP.command("import", epilog=archive.IMPORT)(archive.import_)
 APP.command("erase", epilog=erase.EXAMPLE)(erase.erase)
 APP.add_typer(key.APP, name="key")
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)

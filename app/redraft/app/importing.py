@@ -1,0 +1,138 @@
+"""From an archive to a store: verified as a whole first, then put in, in batches that can be gone on with.
+
+Events keep their order, versions, hashes and bytes. In an empty store they get the positions 1, 2, 3, …, which are
+those of the log that was exported as a whole; in another they follow what is there. What the store has already, by the
+same bytes and so the same id, is passed over: an import that was interrupted is simply made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from redraft.app.archive import Item, RunKey, read_archive
+from redraft.events.codec import GENESIS, link_of
+from redraft.events.copying import AT_ONCE, Copying, Kept
+from redraft.events.domain_events import EVENT_NAMES, RunErased
+from redraft.events.errors import InputError
+from redraft.events.store import EventStore
+
+BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of events that are put in together at most; a larger event goes by itself."""
+
+_ERASED: Final = EVENT_NAMES[RunErased]
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What came of an import: events put in, those that were there already, the runs of both.
+
+    `kept`: every event of the archive is at the position at which it was exported.
+    """
+
+    added: int
+    known: int
+    runs: int
+    kept: bool
+
+
+class _Run(msgspec.Struct):
+    """A run of the archive: the version and hash that were read last, and the version that the store has of it."""
+
+    version: int = 0
+    hash: str = GENESIS
+    there: int = 0
+
+
+async def import_archive(store: EventStore, path: Path) -> Imported:
+    """Puts in what the store does not have. Nobody else may relay from the store meanwhile.
+
+    Raises InputError, with nothing put in, for an archive that is damaged or holds another history of a run that is
+    there; StoreError when the store cannot be written: what was put in until then stays, and is passed over next time.
+    """
+    rows = store.copying()
+    runs = await _checked(rows, path)
+    keeps = await store.head() == sum(run.there for run in runs.values())
+    added, known = 0, 0
+    async for batch in _batches(path):
+        keys = [item for item in batch if isinstance(item, RunKey)]
+        events = [item for item in batch if isinstance(item, Kept)]
+        new = [event for event in events if event.version > runs[event.run].there]
+        for key in keys:
+            if runs[key.run].there == 0 or await rows.key(key.run) is not None:
+                await rows.put_key(key.run, key.wrapped)
+        last = await rows.put(new) if new else 0
+        keeps = keeps and (not new or last == new[-1].position)
+        for event in new:
+            if event.name == _ERASED:
+                await store.destroy_key(event.run)
+        added, known = added + len(new), known + len(events) - len(new)
+    return Imported(added, known, len(runs), keeps)
+
+
+async def _checked(rows: Copying, path: Path) -> dict[str, _Run]:
+    """The runs of an archive that is whole, whose chains hold, and that fits what the store has."""
+    runs: dict[str, _Run] = {}
+    async for batch in _batches(path):
+        for item in batch:
+            if item.run not in runs:
+                runs[item.run] = _Run(there=await rows.version(item.run))
+            if isinstance(item, Kept):
+                _follow(path, runs[item.run], item)
+        await _compare(rows, path, runs, [item for item in batch if isinstance(item, Kept)])
+    for name, run in runs.items():
+        if not run.version:
+            raise InputError(f"archive {path} has a key for run {name}, but no event of it; export it again")
+    return runs
+
+
+def _follow(path: Path, run: _Run, event: Kept) -> None:
+    """Raises InputError unless the event follows what was read of its run."""
+    if event.version != run.version + 1:
+        raise InputError(
+            f"archive {path}: event {run.version + 1} of run {event.run} is missing; export the whole run again"
+        )
+    if link_of(event.run, event.version, event.name, event.state).previous != run.hash:
+        raise InputError(
+            f"archive {path}: event {event.version} of run {event.run} does not follow the one before; export it again"
+        )
+    run.version, run.hash = event.version, event.state[9:73].decode()
+
+
+async def _compare(rows: Copying, path: Path, runs: dict[str, _Run], events: Sequence[Kept]) -> None:
+    """Raises InputError when the store has another event in place of one of these."""
+    mine: dict[str, list[Kept]] = {}
+    for event in events:
+        if event.version <= runs[event.run].there:
+            mine.setdefault(event.run, []).append(event)
+    for run, given in mine.items():
+        found = await rows.of_run(run, given[0].version - 1, given[-1].version)
+        there = {row.version: (row.name, row.state) for row in found}
+        for one in given:
+            if there.get(one.version) != (one.name, one.state):
+                raise InputError(
+                    f"archive {path}: run {run} is in the store with another history, from event {one.version} on; "
+                    "import the archive into another store"
+                )
+
+
+async def _batches(path: Path) -> AsyncIterator[list[Item]]:
+    """What the archive holds, read on another thread."""
+    items = read_archive(path)
+    while batch := await asyncio.to_thread(_some, items):
+        yield batch
+
+
+def _some(items: Iterator[Item]) -> list[Item]:
+    batch: list[Item] = []
+    size = 0
+    for item in islice(items, AT_ONCE):
+        batch.append(item)
+        size += len(item.state) if isinstance(item, Kept) else 0
+        if size > BATCH_BYTES:
+            break
+    return batch
