@@ -44,12 +44,15 @@ async def rabbit(
     delivery_limit: int = DELIVERY_LIMIT,
     queues: Sequence[str] = QUEUES,
     prefix: str = "",
+    bundle: int = 1,
 ) -> AsyncIterator[RabbitBus]:
     """A bus with names of its own on the shared server; all of them are gone afterwards."""
     require_rabbitmq()
     names = prefix or new_prefix()
     try:
-        async with open_rabbit_bus(URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit) as bus:
+        async with open_rabbit_bus(
+            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, bundle=bundle
+        ) as bus:
             yield bus
     finally:
         await clear(URL, names, queues)

@@ -34,7 +34,9 @@ def unmarshalled(data: bytes) -> list[object]:
 
 @given(names, names, st.binary(max_size=50), st.dictionaries(names, values, max_size=5), st.integers(1, 60))
 def test_a_message_is_read_as_it_was_written(exchange, key, body, headers, most):
-    method, header, *rest = unmarshalled(publish_frames(7, most, exchange, key, body, headers, "attempt-1"))
+    method, header, *rest = unmarshalled(
+        publish_frames(7, most, exchange, key, "application/json", body, headers, "attempt-1")
+    )
     assert isinstance(method, Basic.Publish)
     assert (method.exchange, method.routing_key, method.mandatory, method.immediate) == (exchange, key, True, False)
     assert isinstance(header, ContentHeader)
@@ -49,4 +51,4 @@ def test_a_message_is_read_as_it_was_written(exchange, key, body, headers, most)
 @pytest.mark.parametrize(("exchange", "name"), [("x" * 256, "n"), ("x", "n" * 256)])
 def test_a_name_that_amqp_has_no_room_for_is_refused(exchange, name):
     with pytest.raises(ValueError, match=r"range\(0, 256\)"):
-        publish_frames(7, 100, exchange, "key", b"", {name: "value"}, "attempt-1")
+        publish_frames(7, 100, exchange, "key", "text/plain", b"", {name: "value"}, "attempt-1")

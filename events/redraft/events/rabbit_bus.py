@@ -15,11 +15,12 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 from uuid import uuid4
 
-from redraft.events.bus import DELIVERY_LIMIT, LARGEST_LETTER, Consumer, Letter, Parked, require_size
+from redraft.events.bus import DELIVERY_LIMIT, INBOX, LARGEST_LETTER, Consumer, Letter, Parked, require_size
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
 from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
+from redraft.events.rabbit_bundle import BATCH, bundled, write_bundle
 from redraft.events.rabbit_consumer import Held, RabbitConsumer
 from redraft.events.rabbit_letters import letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
@@ -34,6 +35,9 @@ from redraft.events.rabbit_wire import Outgoing
 CAPACITY: Final = 10_000
 """How many letters wait in a queue before publishers wait, unless the bus is told otherwise."""
 
+INBOX_BUNDLE: Final = 64
+"""How many letters for the inbox share a message at most."""
+
 PATIENCE: Final = 60.0
 """For how many seconds a server that was reached before is tried again, unless the bus is told otherwise."""
 
@@ -45,17 +49,19 @@ def open_rabbit_bus(
     prefix: str = PREFIX,
     capacity: int = CAPACITY,
     patience: float = PATIENCE,
+    bundle: int = 1,
 ) -> RabbitBus:
     """The bus on the server of a URL: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS (`read_address`).
 
     `delivery_limit` (at least 1) is how often a letter is delivered before it is parked, the same for all who use the
-    server. `prefix` is what names on the server begin with. Raises InputError for a URL or number that cannot be used.
-    It connects when it is entered (BusError when that fails) or first used.
+    server. `prefix` is what names on the server begin with. `bundle` (at least 1) is how many letters of one `publish`
+    share a message in a work queue, see `rabbit_bundle`: then one worker gets all of them. Raises InputError for a URL
+    or number that cannot be used. It connects when it is entered (BusError when that fails) or first used.
     """
-    for what, number in [("delivery_limit", delivery_limit), ("capacity", capacity)]:
+    for what, number in [("delivery_limit", delivery_limit), ("capacity", capacity), ("bundle", bundle)]:
         if number < 1:
             raise InputError(f"{what} is {number}: it must be at least 1")
-    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex)
+    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex, bundle)
 
 
 class RabbitBus:
@@ -68,11 +74,19 @@ class RabbitBus:
     """
 
     def __init__(
-        self, address: Address, names: Names, delivery_limit: int, capacity: int, patience: float, token: str
+        self,
+        address: Address,
+        names: Names,
+        delivery_limit: int,
+        capacity: int,
+        patience: float,
+        token: str,
+        bundle: int,
     ) -> None:
         self._names = names
         self._limit = delivery_limit
         self._capacity = capacity
+        self._bundle = bundle
         self._life = Lifetime()
         self._out = Link(address, "publishes", patience)
         self._in = Link(address, "consumes", patience)
@@ -102,7 +116,8 @@ class RabbitBus:
             while rest:
                 number = await room.enter(len(rest), lambda: self._out.persist(lambda: self._places.waiting(queue)))
                 ready, rest = rest[:number], rest[number:]
-                messages = [Outgoing(exchange, key, letter.body, letter_headers(letter)) for letter in ready]
+                most = self._together(queue)
+                messages = [_message(exchange, key, group) for group in bundled(ready, most)]
                 await self._publisher.send(place, messages)
 
     @property
@@ -115,7 +130,7 @@ class RabbitBus:
             raise InputError(f"prefetch is {prefetch}: it must be at least 1")
         self._life.require_open()
         name = self._names.there(queue)
-        consumer = RabbitConsumer(queue, name, prefetch, self._in, self._queues, self._park, self._limit)
+        consumer = RabbitConsumer(queue, name, prefetch, self._in, self._queues, self._park, self._part, self._limit)
         self._consumers.add(consumer)
         try:
             yield consumer
@@ -183,4 +198,29 @@ class RabbitBus:
 
     async def _park(self, held: Held, reason: str) -> None:
         async with self._life.during():
-            await self._parking.put(held.message, held.delivery.queue, reason)
+            letter = held.delivery.letter
+            body = letter.body if held.bundle else held.message.body
+            await self._parking.put(held.headers, body, held.delivery.queue, reason)
+
+    def _together(self, queue: str) -> int:
+        """How many letters may share a message: what comes back is taken apart, and must not be parked for that."""
+        most = INBOX_BUNDLE if queue == INBOX else self._bundle
+        return most if self._limit > 2 else 1
+
+    async def _part(self, bundle: Sequence[Held], sent: int) -> None:
+        """Sends letters of one message again, each by itself, as `sent` so many times before."""
+        queue = bundle[0].delivery.queue
+        key, place = self._names.key(queue), Place(queue, lambda: self._places.queue(queue))
+        messages = [
+            Outgoing(self._names.commands, key, held.delivery.letter.body, held.headers, sent) for held in bundle
+        ]
+        async with self._life.during():
+            await self._publisher.send(place, messages)
+
+
+def _message(exchange: str, key: str, letters: Sequence[Letter]) -> Outgoing:
+    """One letter is a message in binary mode; several are a batch."""
+    if len(letters) > 1:
+        return Outgoing(exchange, key, write_bundle(letters), {}, kind=BATCH)
+    (letter,) = letters
+    return Outgoing(exchange, key, letter.body, letter_headers(letter))

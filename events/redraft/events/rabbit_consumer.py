@@ -14,7 +14,8 @@ from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus import Delivery
 from redraft.events.errors import BusError, InputError
-from redraft.events.rabbit_letters import SENT, headers_of, number, read_letter
+from redraft.events.rabbit_bundle import read_bundle
+from redraft.events.rabbit_letters import SENT, Headers, headers_of, letter_headers, number, read_letter, sendable
 from redraft.events.rabbit_link import LOST, Link, let_go
 from redraft.events.rabbit_session import Session
 from redraft.events.rabbit_topology import Topology
@@ -26,12 +27,38 @@ _MOST: Final = 65_535
 _LEAVE: Final = 5.0
 
 
+class Bundle:
+    """How many letters of one message are not settled, and whether some reader has had one of them."""
+
+    __slots__ = ("open", "taken")
+
+    def __init__(self, letters: int) -> None:
+        self.open = letters
+        self.taken = False
+
+
 class Held(msgspec.Struct, frozen=True, gc=False):
-    """A delivery, and the session and message that it came with: neither is that of another connection."""
+    """A delivery, and the session and message that it came with: neither is that of another connection.
+
+    `bundle` is there if the message holds several letters.
+    """
 
     delivery: Delivery
     session: Session
     message: DeliveredMessage
+    bundle: Bundle | None = None
+
+    @property
+    def headers(self) -> Headers:
+        """Those of a message that would hold this letter alone."""
+        return letter_headers(self.delivery.letter) if self.bundle else sendable(headers_of(self.message))
+
+    def settle(self) -> None:
+        """Has the message settled, once all its letters are."""
+        if self.bundle is not None:
+            self.bundle.open -= 1
+        if self.bundle is None or self.bundle.open == 0:
+            self.session.settle(self.message)
 
 
 class RabbitConsumer:
@@ -49,6 +76,7 @@ class RabbitConsumer:
         link: Link,
         topology: Topology,
         park: Callable[[Held, str], Awaitable[None]],
+        part: Callable[[Sequence[Held], int], Awaitable[None]],
         delivery_limit: int,
     ) -> None:
         self._queue = queue
@@ -57,10 +85,12 @@ class RabbitConsumer:
         self._link = link
         self._topology = topology
         self._park = park
+        self._part = part
         self._limit = delivery_limit
         self._tags = count(1)
         self._ready: deque[Held] = deque()
         self._held: dict[int, Held] = {}
+        self._again: deque[Sequence[Held]] = deque()
         self._session: Session | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -73,15 +103,22 @@ class RabbitConsumer:
         self._require_presence()
         self._waiting += 1
         try:
+            while self._again:
+                await self._take_apart()
             while (room := min(most, self._prefetch - len(self._held))) < 1 or not self._ready:
                 self._keep()
                 self._changed.clear()
                 await self._changed.wait()
                 self._require_presence()
+                while self._again:
+                    await self._take_apart()
         finally:
             self._waiting -= 1
         taken = [self._ready.popleft() for _ in range(min(room, len(self._ready)))]
-        self._held.update((held.delivery.tag, held) for held in taken)
+        for held in taken:
+            self._held[held.delivery.tag] = held
+            if held.bundle is not None:
+                held.bundle.taken = True
         return [held.delivery for held in taken]
 
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
@@ -89,7 +126,7 @@ class RabbitConsumer:
         for delivery in deliveries:
             held = self._held.pop(delivery.tag, None)
             if held is not None:
-                held.session.settle(held.message)
+                held.settle()
         self._tell()
 
     async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:
@@ -102,6 +139,9 @@ class RabbitConsumer:
         elif delivery.count >= self._limit:
             times = f"delivered {delivery.count} times, the last time"
             await self._set_aside(held, f"{times}: {reason or 'rejected'}")
+        elif held.bundle is not None:
+            await self._part([held], delivery.count)
+            self._dismiss(held)
         elif self._held.pop(delivery.tag, None):
             with suppress(*LOST):  # a session that ended has given it back
                 await held.session.give_back(held.message)
@@ -115,9 +155,8 @@ class RabbitConsumer:
             await asyncio.gather(self._keeper, return_exceptions=True)
         session, self._session = self._session, None
         if session is not None:
-            held = {
-                tag for held in self._held.values() if held.session is session if (tag := held.message.delivery_tag)
-            }
+            seen = [*self._held.values(), *(held for held in self._ready if held.bundle and held.bundle.taken)]
+            held = {tag for held in seen if held.session is session if (tag := held.message.delivery_tag)}
             with suppress(*LOST):
                 async with asyncio.timeout(_LEAVE):
                     await session.leave(held)
@@ -129,9 +168,23 @@ class RabbitConsumer:
 
     async def _set_aside(self, held: Held, reason: str) -> None:
         await self._park(held, reason)
+        self._dismiss(held)
+
+    def _dismiss(self, held: Held) -> None:
+        """Settles a letter that is safe elsewhere."""
         if self._held.pop(held.delivery.tag, None):
-            held.session.settle(held.message)
+            held.settle()
             held.session.send_soon()
+
+    async def _take_apart(self) -> None:
+        """Letters that came together and came back are sent again one by one: one of them may be what stops readers."""
+        bundle = self._again[0]
+        await self._part(bundle, bundle[0].delivery.count - 1)
+        if self._again and self._again[0] is bundle:
+            self._again.popleft()
+            for held in bundle:
+                held.settle()
+            bundle[0].session.send_soon()
 
     def _require_presence(self) -> None:
         if self._end:
@@ -174,11 +227,7 @@ class RabbitConsumer:
         session = Session(channel)
 
         def arrived(message: DeliveredMessage) -> None:
-            headers = headers_of(message)
-            times = 1 + number(headers, SENT) + number(headers, "x-delivery-count")
-            delivery = Delivery(read_letter(message), self._queue, next(self._tags), times)
-            self._ready.append(Held(delivery, session, message))
-            self._changed.set()
+            self._arrived(session, message)
 
         self._session = session  # what arrives may be taken and settled before we hear that we may read
         try:
@@ -189,7 +238,23 @@ class RabbitConsumer:
             raise
         return session
 
+    def _arrived(self, session: Session, message: DeliveredMessage) -> None:
+        headers = headers_of(message)
+        times = 1 + number(headers, SENT) + number(headers, "x-delivery-count")
+        letters = read_bundle(message)
+        bundle = Bundle(len(letters)) if letters else None
+        arrived = [
+            Held(Delivery(letter, self._queue, next(self._tags), times), session, message, bundle)
+            for letter in letters or (read_letter(message),)
+        ]
+        if bundle is not None and times > 1:
+            self._again.append(arrived)
+        else:
+            self._ready += arrived
+        self._changed.set()
+
     def _drop(self, session: Session) -> None:
         """Forgets what was sent ahead by a session that ended. What is held stays held until it is settled."""
         self._session = None
         self._ready = deque(held for held in self._ready if held.session is not session)
+        self._again = deque(bundle for bundle in self._again if bundle[0].session is not session)

@@ -194,7 +194,7 @@ def _common(origin: Origin, name: str, run: str) -> Headers:
     attributes = {
         "specversion": "1.0",
         "id": origin.id,
-        "source": _source(origin.actor),
+        "source": source_of(origin.actor),
         "type": name,
         "subject": run,
         "causationid": origin.causation,
@@ -205,14 +205,20 @@ def _common(origin: Origin, name: str, run: str) -> Headers:
 
 
 @lru_cache(maxsize=1024)
-def _source(actor: str) -> str:
+def source_of(actor: str) -> str:
+    """The attribute `source` of what this actor says."""
     return _SOURCE + quote(actor, safe="")
+
+
+def actor_of(source: str) -> str:
+    """Who speaks in a message with this `source`."""
+    return unquote(source.removeprefix(_SOURCE))
 
 
 def _origin(headers: Mapping[str, object]) -> Origin:
     return Origin(
         _text(headers, "id"),
-        unquote(_text(headers, "source").removeprefix(_SOURCE)),
+        actor_of(_text(headers, "source")),
         _text(headers, "causationid"),
         _text(headers, "correlationid"),
         _text(headers, "traceparent"),

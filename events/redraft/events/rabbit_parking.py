@@ -41,7 +41,7 @@ class Parking:
         self._capacity = capacity
         self._one = asyncio.Lock()
 
-    async def put(self, message: DeliveredMessage, queue: str, reason: str) -> None:
+    async def put(self, headers: Headers, body: bytes, queue: str, reason: str) -> None:
         """Sets a message aside as it is, with the queue that it was in and the reason; it is safe when this returns."""
         waiting = await self._link.persist(self._topology.parked)
         if waiting >= self._capacity:
@@ -49,9 +49,9 @@ class Parking:
                 f"cannot park a letter from {queue} ({reason}): {waiting} letters are parked already; "
                 "mend what made them fail, then retry or discard them"
             )
-        headers = {**sendable(headers_of(message)), QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
+        headers = {**headers, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
         place = Place(self._names.parked, self._topology.parked)
-        await self._publisher.send(place, [Outgoing("", self._names.parked, message.body, headers)])
+        await self._publisher.send(place, [Outgoing("", self._names.parked, body, headers)])
 
     async def all(self) -> Sequence[Parked]:
         """What is set aside, oldest first."""

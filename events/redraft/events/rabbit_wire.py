@@ -23,13 +23,14 @@ _TOGETHER: Final = 1024 * 1024
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A message to send. `sent` is how often it was sent without an answer: it may have arrived."""
+    """A message to send, of the content type `kind`. `sent` is how often it was sent before: it may have arrived."""
 
     exchange: str
     key: str
     body: bytes
     headers: Headers
     sent: int = 0
+    kind: str = "application/json"
 
 
 class Wire:
@@ -107,5 +108,12 @@ class Wire:
 def _payload(channel: Channel, message: Outgoing, attempt: str) -> bytes:
     headers = {**message.headers, SENT: message.sent} if message.sent else message.headers
     return publish_frames(
-        channel.number, channel.max_content_size, message.exchange, message.key, message.body, headers, attempt
+        channel.number,
+        channel.max_content_size,
+        message.exchange,
+        message.key,
+        message.kind,
+        message.body,
+        headers,
+        attempt,
     )

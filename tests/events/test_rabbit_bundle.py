@@ -1,0 +1,169 @@
+"""Letters that share a message arrive, come back, and are set aside each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import aio_pika
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.events.rabbit_server import URL, new_prefix, rabbit
+
+from redraft.events.bus import INBOX, Consumer, Delivery, Letter, work_queue
+from redraft.events.envelope import Origin
+from redraft.events.rabbit_bundle import BATCH, LARGEST, bundled
+from redraft.events.rabbit_bus import RabbitBus
+from redraft.events.rabbit_topology import Names
+
+QUEUE = work_queue("critic", "judge")
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def letters(last: int) -> list[Letter]:
+    origin = Origin("id", "critic the judge", "cause", "start", TRACE)
+    return [Letter("draft.critiqued.v1", b'{"n":%d}' % n, origin, f"run-{n}") for n in range(1, last + 1)]
+
+
+async def take_exactly(consumer: Consumer, wanted: int) -> list[Delivery]:
+    taken: list[Delivery] = []
+    while len(taken) < wanted:
+        taken += await consumer.take(wanted - len(taken))
+    return taken
+
+
+async def depth(prefix: str, queue: str) -> int:
+    """How many messages wait, by a stranger's count."""
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        place = await channel.declare_queue(Names(prefix).there(queue), passive=True)
+        return place.declaration_result.message_count or 0
+
+
+async def empty(prefix: str, queue: str) -> None:
+    while await depth(prefix, queue):  # noqa: ASYNC110 - the server tells nobody
+        await asyncio.sleep(0.01)
+
+
+BODIES = st.sampled_from([b"{}", b"no json", b'"' + b"x" * LARGEST + b'"'])
+
+
+@given(st.lists(BODIES), st.integers(1, 5))
+def test_groups_keep_the_order_are_bounded_and_leave_alone_what_must_be(bodies: Sequence[bytes], most: int) -> None:
+    given = [Letter("n", body, Origin(str(number), "a")) for number, body in enumerate(bodies)]
+    groups = list(bundled(given, most))
+    assert [letter for group in groups for letter in group] == given
+    assert all(0 < len(group) <= most for group in groups)
+    assert all(len(group) == 1 or {letter.body for letter in group} == {b"{}"} for group in groups)
+    small = [letter.body for letter in given]
+    if set(small) == {b"{}"}:
+        assert len(groups) == -(-len(small) // most)
+
+
+async def test_letters_for_the_inbox_share_a_message_and_arrive_as_they_were_sent() -> None:
+    prefix = new_prefix()
+    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus:
+        await bus.publish(INBOX, letters(5))
+        assert await depth(prefix, INBOX) == 1
+        async with bus.consume(INBOX, 10) as inbox:
+            taken = await take_exactly(inbox, 5)
+            assert [delivery.letter for delivery in taken] == letters(5)
+            assert {delivery.count for delivery in taken} == {1}
+            await inbox.ack(taken[:4])
+            await inbox.ack(taken[4:])
+        await empty(prefix, INBOX)
+
+
+@pytest.mark.parametrize(("bundle", "messages"), [(1, 5), (4, 2)])
+async def test_letters_for_work_share_a_message_where_the_bus_is_told_so(bundle: int, messages: int) -> None:
+    prefix = new_prefix()
+    async with asyncio.timeout(30), rabbit(prefix=prefix, bundle=bundle) as bus:
+        await bus.publish(QUEUE, letters(5))
+        assert await depth(prefix, QUEUE) == messages
+        async with bus.consume(QUEUE, 2) as consumer:
+            first = await consumer.take(9)
+            assert len(first) == 2
+            await consumer.ack(first)
+            rest = await take_exactly(consumer, 2)
+            assert [delivery.letter for delivery in (*first, *rest)] == letters(4)
+
+
+async def test_what_was_left_comes_again_one_by_one_and_is_counted() -> None:
+    async with asyncio.timeout(30), rabbit() as bus:
+        await bus.publish(INBOX, letters(3))
+        async with bus.consume(INBOX, 10) as dies:
+            taken = await take_exactly(dies, 3)
+            await dies.ack(taken[:2])
+        async with bus.consume(INBOX, 10) as lives:
+            again = await take_exactly(lives, 3)
+            assert sorted(delivery.letter.run for delivery in again) == ["run-1", "run-2", "run-3"]
+            assert {delivery.count for delivery in again} == {2}
+            await lives.ack(again)
+
+
+async def test_what_was_not_even_taken_is_counted_when_its_neighbour_was() -> None:
+    """Its neighbour may be done: what comes again with it has to be confirmed, and so has it."""
+    async with asyncio.timeout(30), rabbit(bundle=4) as bus:
+        await bus.publish(QUEUE, letters(3))
+        async with bus.consume(QUEUE, 10) as dies:
+            await dies.ack(await take_exactly(dies, 2))
+        async with bus.consume(QUEUE, 10) as lives:
+            assert {delivery.count for delivery in await take_exactly(lives, 3)} == {2}
+
+
+async def test_one_of_several_is_parked_retried_and_given_back_by_itself() -> None:
+    prefix = new_prefix()
+    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
+        await bus.publish(INBOX, letters(3))
+        first, second, third = await take_exactly(inbox, 3)
+        await inbox.reject(first, requeue=False, reason="nonsense")
+        await inbox.reject(second, requeue=True, reason="later")
+        await inbox.ack([third])
+        (parked,) = await bus.parked()
+        assert (parked.letter, parked.queue, parked.reason) == (letters(1)[0], INBOX, "nonsense")
+        (again,) = await inbox.take(9)
+        assert (again.letter, again.count) == (letters(2)[1], 2)
+        await inbox.ack([again])
+        assert await bus.retry(parked.id)
+        (retried,) = await inbox.take(9)
+        assert (retried.letter, retried.count) == (letters(1)[0], 1)
+        await inbox.ack([retried])
+
+
+async def test_one_that_ends_its_readers_is_parked_and_its_neighbours_are_not() -> None:
+    async with asyncio.timeout(60), rabbit(delivery_limit=4) as bus:
+        await bus.publish(INBOX, letters(3))
+        done: set[str] = set()
+        while not (parked := await bus.parked()):
+            await read_until_it_dies(bus, "run-2", done)
+        assert [each.letter.run for each in parked] == ["run-2"]
+        while len(done) < 2:
+            await read_until_it_dies(bus, "run-2", done)
+
+
+async def read_until_it_dies(bus: RabbitBus, poison: str, done: set[str]) -> None:
+    async with bus.consume(INBOX, 1) as inbox:
+        try:
+            async with asyncio.timeout(0.5):
+                while True:
+                    (delivery,) = await inbox.take(1)
+                    if delivery.letter.run == poison:
+                        return
+                    done.add(delivery.letter.run)
+                    await inbox.ack([delivery])
+        except TimeoutError:
+            return
+
+
+async def test_several_that_cannot_be_read_are_one_letter_that_can_be_parked() -> None:
+    prefix = new_prefix()
+    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
+        await bus.publish(INBOX, letters(1))
+        await inbox.ack(await inbox.take(1))
+        async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+            message = aio_pika.Message(b'[{"no": "event"}]', content_type=BATCH)
+            await channel.default_exchange.publish(message, Names(prefix).there(INBOX))
+        (delivery,) = await inbox.take(9)
+        await inbox.reject(delivery, requeue=False, reason="no event")
+        (parked,) = await bus.parked()
+        assert parked.letter.body == b'[{"no": "event"}]'
