@@ -21,6 +21,9 @@ from redraft.events.filters import About
 WINDOW: Final = 64
 """How many batches may be sent and not yet made known."""
 
+GATHER: Final = 0.01
+"""Seconds for which events gather before they are made known, once for all of them."""
+
 KEPT: Final = 1024
 """How many runs' texts are kept in memory; those of others are read again when they are needed."""
 
@@ -58,7 +61,7 @@ class Relay:
         """Follows the log from this position until it is cancelled, telling how far it has come.
 
         Up to the position `doubtful` another relay may have sent requests already: workers are to confirm those.
-        Requests go out first; making events known and the position follow, for many batches at once if they gather.
+        Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
         """
         sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
         async with asyncio.TaskGroup() as group:
@@ -74,6 +77,7 @@ class Relay:
     async def _follow_up(self, sent: asyncio.Queue[Sent], passed: Callable[[int], Awaitable[None]] | None) -> None:
         while True:
             ready = [await sent.get()]
+            await asyncio.sleep(GATHER)
             while not sent.empty():
                 ready.append(sent.get_nowait())
             events = [event for each in ready for event in each.events]

@@ -35,8 +35,9 @@ class Settings(BaseSettings):
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
-    is how many requests one actor works on at once; `log` is the form of log lines (`auto`: text on a terminal, JSON
-    otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key` is, in base64, or that stands in
+    is how many requests one actor works on at once; `bundle` is how many requests for one actor may share a message on
+    RabbitMQ, and then go to one worker; `log` is the form of log lines (`auto`: text on a terminal, JSON otherwise).
+    `encrypt` seals the texts of new runs with the key that `encrypt_key` is, in base64, or that stands in
     `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and `public_key` (PEM) sign
     checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
     """
@@ -51,6 +52,7 @@ class Settings(BaseSettings):
     prefix: str = Field(default="redraft", pattern=r"^[A-Za-z0-9_-]{1,100}$")
     draft_limit: int = Field(default=MAX_DRAFT_BYTES, ge=1, le=64 * 1024 * 1024)
     concurrency: int = Field(default=64, ge=1, le=10_000)
+    bundle: int = Field(default=1, ge=1, le=1_000)
     log: Literal["auto", "text", "json"] = "auto"
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)

@@ -20,8 +20,11 @@ from redraft.events.rabbit_link import LOST, Link, let_go
 from redraft.events.rabbit_session import Session
 from redraft.events.rabbit_topology import Topology
 
-ACK_DELAY: Final = 0.1
-"""Seconds for which an acknowledgement waits for company while nobody waits for letters."""
+ACK_DELAY: Final = 0.05
+"""Seconds for which an acknowledgement waits for company, as long as the server may send more without it.
+
+Each that a quorum queue gets costs it a write to its log, at the expense of the messages that somebody waits for.
+"""
 
 _MOST: Final = 65_535
 _LEAVE: Final = 5.0
@@ -64,8 +67,8 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 class RabbitConsumer:
     """Reads one queue. A letter of a session that ended is delivered again by the server; settling it does nothing.
 
-    The server sends up to `prefetch` letters ahead, from the first `take` on. While nobody waits in `take`,
-    acknowledgements are kept back for `ACK_DELAY`, so that it sends no more than can be taken.
+    The server sends up to `prefetch` letters ahead, from the first `take` on. Acknowledgements are kept back for
+    `ACK_DELAY`, unless somebody waits in `take` and half of the prefetch is used up.
     """
 
     def __init__(
@@ -191,15 +194,18 @@ class RabbitConsumer:
             raise BusError(self._end)
 
     def _tell(self) -> None:
-        """Has acknowledgements sent: now if somebody waits for letters, soon if not."""
+        """Has acknowledgements sent: now if somebody may wait for them, soon if not."""
         self._changed.set()
         session = self._session
         if session is None:
             return
-        if self._waiting:
+        if self._waiting and self._needs_room(session):
             session.send_soon()
         else:
-            asyncio.get_running_loop().call_later(ACK_DELAY, session.send_soon)
+            session.send_after(ACK_DELAY)
+
+    def _needs_room(self, session: Session) -> bool:
+        return session.unsettled >= self._prefetch // 2
 
     def _keep(self) -> None:
         """Sees to it that there is a session, or will be, and that it has nothing to tell."""
@@ -208,7 +214,7 @@ class RabbitConsumer:
         elif self._keeper.done():
             keeper, self._keeper = self._keeper, None
             keeper.result()
-        elif self._session is not None:
+        elif self._session is not None and self._needs_room(self._session):
             self._session.send_soon()
 
     async def _read_on(self) -> None:

@@ -25,6 +25,7 @@ class Session:
         self._open: dict[int, None] = {}
         self._settled: set[int] = set()
         self._due = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
         channel.closing.add_done_callback(lambda _: self.end())
 
     async def read(self, queue: str, prefetch: int, arrived: Callable[[DeliveredMessage], None]) -> None:
@@ -42,9 +43,23 @@ class Session:
     def settle(self, message: DeliveredMessage) -> None:
         self._settled.add(tag_of(message))
 
+    @property
+    def unsettled(self) -> int:
+        """How many messages the server has sent and holds for settled by nobody."""
+        return len(self._open)
+
     def send_soon(self) -> None:
         if self._settled:
             self._due.set()
+
+    def send_after(self, seconds: float) -> None:
+        """Has sent what is settled by then; the first call counts."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._now)
+
+    def _now(self) -> None:
+        self._timer = None
+        self.send_soon()
 
     def end(self) -> None:
         self.ended = True
