@@ -6,7 +6,8 @@ durable before the next, on SQLite with synchronous=FULL; every event, the hash 
 Beside it stands the machine's own limit, measured in the same run: the same loop written by hand, each step one row of
 as many bytes in a bare SQLite table, committed one by one, and for many at once one commit for a step of all of them.
 
-With --bus amqp://... and --store postgresql://... it runs on these servers, and prints what each of them does alone.
+With --bus amqp://... and --store postgresql://... it runs on these servers, coordinator and worker each a process of
+its own, up to 16 requests for one actor in a message, and prints what each server does alone.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class Figures(msgspec.Struct):
 
 async def redraft(store: str, bus: str, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
     """Seconds for all loops, seconds for each, and the bytes that each step of a loop wrote."""
-    async with open_place(store, bus, list(workflow().actors.values())) as client:
+    async with open_place(store, bus, Path(__file__), list(workflow().actors.values())) as client:
         await lane(client, 3)
         begun = time.perf_counter()
         lanes = await asyncio.gather(*(lane(client, loops // at_once) for _ in range(at_once)))
@@ -174,7 +175,7 @@ def report(figures: dict[int, Figures], peak_mb: float, bare: Rates | None, *, a
         )
     largest = max(each.bytes_per_loop for each in figures.values())
     disk = f"{largest:,} bytes on disk a loop, read models included; " if largest else ""
-    print(f"{disk}peak memory {peak_mb:.0f} MB")
+    print(f"{disk}peak memory of a process {peak_mb:.0f} MB")
     if bare is not None:
         print(
             f"RabbitMQ alone: {bare.publishes_per_s:,.0f} confirmed publishes/s one by one, "
@@ -189,7 +190,7 @@ def main() -> None:
     options.add_argument("--at-once", default="1,64", help="how many runs go at once, one row each (default 1,64)")
     options.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     options.add_argument("--store", default="", help="postgresql://...: an empty database, with --bus")
-    options.add_argument("--bus", default="", help="amqp://...: coordinator and worker in this process, on this broker")
+    options.add_argument("--bus", default="", help="amqp://...: coordinator and worker as processes on this broker")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
@@ -198,7 +199,8 @@ def main() -> None:
             for n in given.at_once.split(",")
         }
     bare = run(rates(given.bus, given.store)) if given.bus and given.store else None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    largest = max(resource.getrusage(whose).ru_maxrss for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peak = largest / (1024 * 1024 if sys.platform == "darwin" else 1024)
     report(figures, peak, bare, as_json=given.json)
 
 

@@ -1,62 +1,85 @@
-"""Where the benchmark runs: all in one process on SQLite, or the parts of a deployment on RabbitMQ and PostgreSQL."""
+"""Where the benchmark runs: all in one process on SQLite, or as a deployment, each part a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+import tempfile
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 import aio_pika
-import structlog
 
 from redraft.actors import Actor
 from redraft.app import Client, Settings, open_house, read_settings
-from redraft.app.deployment import coordinate, open_client, work
+from redraft.app.deployment import open_client
 from redraft.app.together import together
+from redraft.events.bus import INBOX, work_queue
+from redraft.events.rabbit_topology import Names
 
-QUEUES = ("generator.write", "critic.judge", "refiner.improve", "publisher.save", "inbox", "parked", "events")
+BUNDLE = 16
+"""How many requests for one actor may share a message: the steps here are quick, so none waits for its neighbour."""
 
 
 @asynccontextmanager
-async def open_place(store: str, bus: str, actors: Sequence[Actor]) -> AsyncIterator[Client]:
-    """A client of a place where these actors work; what it made on a broker is deleted at the end."""
+async def open_place(store: str, bus: str, module: Path, actors: Sequence[Actor]) -> AsyncIterator[Client]:
+    """A client of a place where these actors of a module work; what it made on a broker is deleted at the end."""
     if not bus:
         async with open_house(read_settings(store=store), actors) as house:
             yield house.client
         return
-    settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}")
+    settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}", bundle=BUNDLE)
     try:
-        async with _deployed(settings, actors), open_client(settings) as client:
+        async with _deployed(settings, module, actors), open_client(settings) as client:
             yield client
     finally:
-        await _delete(settings)
+        await _delete(settings, actors)
 
 
 @asynccontextmanager
-async def _deployed(settings: Settings, actors: Sequence[Actor]) -> AsyncIterator[None]:
-    """A coordinator and a worker, as their commands run them, in this process."""
-    quiet = structlog.wrap_logger(structlog.PrintLogger(), processors=[_drop])
-    serving = [asyncio.Event(), asyncio.Event()]
-    never = asyncio.Event()
-    parts = [
-        coordinate(settings, serving[0].set, quiet, drain=never),
-        work(settings, actors, never, serving[1].set, quiet),
-    ]
-    async with together(parts):
-        for each in serving:
-            await each.wait()
-        yield
+async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -> AsyncIterator[None]:
+    """`redraft coordinator` and `redraft worker`, for as long as the block lasts."""
+    names = [f"{module}:{actor.name}" for actor in actors]
+    async with AsyncExitStack() as stack:
+        parts = [
+            await stack.enter_async_context(_process(settings, "coordinator")),
+            await stack.enter_async_context(_process(settings, "worker", *names)),
+        ]
+        async with together([_watch(*part) for part in parts]):
+            yield
 
 
-def _drop(logger: object, name: str, event: object) -> str:
-    raise structlog.DropEvent
+@asynccontextmanager
+async def _process(settings: Settings, *command: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
+    given = {f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in ("store", "bus", "prefix", "bundle")}
+    with tempfile.TemporaryFile() as said:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "redraft", *command, env=os.environ | given, stdout=said, stderr=said
+        )
+        try:
+            yield process, said
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
 
 
-async def _delete(settings: Settings) -> None:
-    async with await aio_pika.connect(settings.bus) as connection:
-        channel = await connection.channel()
-        for name in QUEUES:
-            await channel.queue_delete(f"{settings.prefix}.{name}")
-        for name in ("commands", "events"):
-            await channel.exchange_delete(f"{settings.prefix}.{name}")
+async def _watch(process: Process, said: IO[bytes]) -> None:
+    await process.wait()
+    said.seek(0)
+    raise SystemExit(f"a part of the deployment ended: {said.read().decode(errors='replace')[-1000:]}")
+
+
+async def _delete(settings: Settings, actors: Sequence[Actor]) -> None:
+    names = Names(settings.prefix)
+    queues = [names.there(queue) for queue in (INBOX, *(work_queue(actor.role, actor.name) for actor in actors))]
+    async with await aio_pika.connect(settings.bus) as connection, connection.channel() as channel:
+        for queue in (*queues, names.parked, names.events):
+            await channel.queue_delete(queue)
+        for exchange in (names.commands, names.events):
+            await channel.exchange_delete(exchange)

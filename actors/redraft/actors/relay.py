@@ -21,8 +21,11 @@ from redraft.events.filters import About
 WINDOW: Final = 64
 """How many batches may be sent and not yet made known."""
 
-GATHER: Final = 0.01
+GATHER: Final = 0.02
 """Seconds for which events gather before they are made known, once for all of them."""
+
+SAVE: Final = 0.25
+"""Seconds between two times that the position is told; what was sent since is sent again by the next relay."""
 
 KEPT: Final = 1024
 """How many runs' texts are kept in memory; those of others are read again when they are needed."""
@@ -54,6 +57,7 @@ class Relay:
         self._owns = owns
         self._announcer = announcer
         self._materials: OrderedDict[str, Material] = OrderedDict()
+        self._position = 0
 
     async def run(
         self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
@@ -65,7 +69,9 @@ class Relay:
         """
         sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_up(sent, passed))
+            group.create_task(self._follow_up(sent))
+            if passed is not None:
+                group.create_task(self._tell(passed))
             async for batch in self._log.tail(after):
                 events = [event for event in batch if self._owns(event.run)]
                 known = [event for event in events if event.position <= doubtful]
@@ -74,7 +80,7 @@ class Relay:
                 if passed is not None or self._announcer is not None:
                     await sent.put(Sent(events, facts, batch[-1].position))
 
-    async def _follow_up(self, sent: asyncio.Queue[Sent], passed: Callable[[int], Awaitable[None]] | None) -> None:
+    async def _follow_up(self, sent: asyncio.Queue[Sent]) -> None:
         while True:
             ready = [await sent.get()]
             await asyncio.sleep(GATHER)
@@ -84,8 +90,15 @@ class Relay:
             if self._announcer is not None and events:
                 facts = {run: known for each in ready for run, known in each.facts.items()}
                 await self._announcer.announce(events, facts)
-            if passed is not None:
-                await passed(ready[-1].position)
+            self._position = ready[-1].position
+
+    async def _tell(self, passed: Callable[[int], Awaitable[None]]) -> None:
+        told = self._position
+        while True:
+            if self._position != told:
+                told = self._position
+                await passed(told)
+            await asyncio.sleep(SAVE)
 
     async def resend(self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False) -> int:
         """Sends again every request of a run that has no answer, or that of one step; gives the number of them.
