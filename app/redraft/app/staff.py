@@ -21,10 +21,16 @@ SHIPPED: Final[tuple[Seat, ...]] = (
     ("generator", "llm"),
     ("generator", "source"),
     ("critic", "command"),
+    ("critic", "forbidden-words"),
+    ("critic", "json-schema"),
+    ("critic", "length"),
     ("critic", "llm"),
+    ("critic", "pattern"),
     ("critic", "prose"),
     ("critic", "pytest"),
+    ("critic", "python"),
     ("critic", "ruff"),
+    ("critic", "sql"),
     ("refiner", "command"),
     ("refiner", "llm"),
     ("refiner", "prose-fix"),
@@ -104,6 +110,18 @@ def _module(name: str, models: Models) -> tuple[Actor, ...]:
             from redraft.app.builtin.llm import llm_critic, llm_generator, llm_refiner
 
             return llm_generator(models), llm_critic(models), llm_refiner(models)
+        case "length" | "forbidden-words" | "pattern":
+            from redraft.app.builtin.gate_text import length_critic, pattern_critic, words_critic
+
+            return length_critic, words_critic, pattern_critic
+        case "json-schema" | "python":
+            from redraft.app.builtin.gate_program import python_critic, schema_critic
+
+            return schema_critic, python_critic
+        case "sql":
+            from redraft.app.builtin.gate_sql import sql_critic
+
+            return (sql_critic,)
         case "pytest":
             from redraft.app.builtin.pytest_actor import pytest_critic
 

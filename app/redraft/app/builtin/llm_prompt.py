@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from redraft.app.builtin.confined import checked_parts
 from redraft.app.builtin.options import nearest
+from redraft.app.builtin.own_file import read_own_file
 from redraft.events.content import digest
 from redraft.events.errors import PermanentError
 
@@ -53,11 +53,13 @@ def read_prompt(name: str, more: str = "", values: Mapping[str, str] | None = No
     A word with a dot or a slash is a path. `{name}` of `values` is filled in, and `more` is added at the end. Raises
     PermanentError when there is no such prompt, or it lies elsewhere.
     """
-    path = _own_file(name) if "." in name or "/" in name else FOLDER / f"{name}.md"
-    if path.parent == FOLDER and not path.is_file():
+    if "." in name or "/" in name:
+        text = read_own_file(name, "llm: option prompt", LARGEST)
+    elif (path := FOLDER / f"{name}.md").is_file():
+        text = path.read_text(encoding="utf-8")
+    else:
         known = sorted(each.stem for each in FOLDER.glob("*.md"))
         raise PermanentError(f"llm: there is no prompt {name!r}; {nearest(name, known)}, or give the path of a file")
-    text = _read(name, path)
     for key, value in (values or {}).items():
         text = text.replace(f"{{{key}}}", value)
     whole = f"{text.strip()}\n\n{more.strip()}".strip()
@@ -78,32 +80,3 @@ def question(prompt: Prompt, texts: Mapping[str, str]) -> Question:
 
 def _mark(text: str) -> str:
     return hmac.new(_KEY, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()[:32]
-
-
-def _own_file(name: str) -> Path:
-    try:
-        path = Path.cwd().joinpath(*checked_parts(name))
-    except PermanentError as error:
-        raise PermanentError(f"llm: option prompt: {error}") from None
-    if path.resolve().is_relative_to(Path.cwd().resolve()):
-        return path
-    raise PermanentError(
-        f"llm: option prompt: {name!r} leads elsewhere; give a file below where the worker was started"
-    )
-
-
-def _read(name: str, path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(LARGEST + 1)
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise PermanentError(f"llm: the prompt {name!r} cannot be read: {error.strerror}; mend the path") from None
-    except UnicodeDecodeError as error:
-        raise PermanentError(
-            f"llm: the prompt {name!r}: byte {error.start + 1} is not UTF-8; save it as UTF-8"
-        ) from None
-    if len(raw) > LARGEST or not text.strip():
-        fault = "is empty" if not text.strip() else f"has more than {LARGEST:,} bytes"
-        raise PermanentError(f"llm: the prompt {name!r} {fault}; name another file")
-    return text
