@@ -26,7 +26,9 @@ from redraft.events.content import Critique, Revision
 def write(brief): return brief.text + "\\n\\nThe end."
 
 @critic
-def judge(draft): return Critique(min(1, draft.text.count("!") / 2))
+def judge(draft):
+    loud = draft.text.count("!") / 2
+    return Critique(min(1, loud), suggestions=() if loud >= 1 else ("shout",))
 
 @refiner
 def improve(draft): return Revision(draft.text.replace(".", "!.", 1), changes=("shouted",))
@@ -405,6 +407,31 @@ def test_doctor_looks_at_everything():
     lines = call("doctor").out.splitlines()
     assert all(line.startswith(("ok ", "warn ")) for line in lines)
     assert any("store.db" in line and "last position" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("what", "columns", "keys"),
+    [
+        ("actors", ["role", "actor", "asked", "done"], {"role", "actor", "asked", "done", "failed", "seconds", "cost"}),
+        ("critics", ["critic", "critiques", "runs", "mean"], {"critic", "critiques", "runs", "mean", "approved"}),
+        ("scores", ["draft", "runs", "mean", "lowest"], {"draft", "runs", "mean", "lowest", "highest"}),
+        ("publications", ["published", "(UTC)", "run", "draft"], {"run", "draft", "location", "note", "time"}),
+        ("issues", ["critic", "kind", "raised", "fixed"], {"critic", "kind", "raised", "fixed", "open", "returned"}),
+    ],
+)
+def test_stats_tell_what_runs_add_up_to(what: str, columns: list[str], keys: set[str]):
+    found = document("stats", what)
+    assert found
+    assert keys <= set(found[0])
+    lines = call("stats", what).out.splitlines()
+    assert lines[0].split()[:4] == columns
+    assert len(lines) == 1 + len(found)
+    assert document("stats", what, "--since", "2099-01-01") == []
+    assert call("stats", what, "--since", "2099-01-01").out == "nothing yet\n"
+    assert call("stats", what, "nobody").code == 4
+    assert "--since 'soon' is no time" in one_line(call("stats", what, "--since", "soon"))
+    of_one = document("stats", what, ids()[0])
+    assert len(call("stats", what, ids()[0]).out.splitlines()) == 1 + (len(of_one) or 0)
 
 
 VERBS = [command.name or "" for command in APP.registered_commands]

@@ -22,12 +22,12 @@ from redraft.events.envelope import Origin, Recorded
 from redraft.events.plan import Parallel, Plan, Step
 from redraft.events.store import EventStore
 from redraft.projections.place import Where
+from redraft.projections.projection import Projection
 from redraft.projections.projector import catch_up
-from redraft.projections.runs import RUNS
-from redraft.projections.steps import STEPS
+from redraft.projections.shipped import SHIPPED
 from redraft.projections.views import Cells, Views, open_views
 
-PROJECTIONS = (RUNS, STEPS)
+PROJECTIONS = SHIPPED
 WRITERS = tuple(Step("generator", name, name) for name in ("quick", "slow", "broken"))
 
 
@@ -95,11 +95,12 @@ async def fill(store: EventStore, log: Sequence[Recorded]) -> None:
         await store.append_all(appends[start : start + 500])
 
 
-async def contents(views: Views) -> dict[str, list[Cells]]:
-    """All rows of all tables of `PROJECTIONS`."""
+async def contents(views: Views, projections: Sequence[Projection] = PROJECTIONS) -> dict[str, list[Cells]]:
+    """All rows of all tables."""
     return {
-        "runs": await views.query("SELECT * FROM runs ORDER BY run"),
-        "steps": await views.query("SELECT * FROM steps ORDER BY run, path"),
+        table.name: await views.query(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.keys)}")  # noqa: S608
+        for projection in projections
+        for table in projection.tables
     }
 
 

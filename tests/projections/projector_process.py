@@ -12,9 +12,11 @@ from pathlib import Path
 from redraft.events.envelope import Recorded
 from redraft.events.store import open_store
 from redraft.projections.projection import Change, Projection
-from redraft.projections.runs import RUNS
+from redraft.projections.shipped import SHIPPED
 from redraft.projections.steps import STEPS
 from redraft.projections.views import open_views
+
+OTHERS = tuple(each for each in SHIPPED if each is not STEPS)
 
 
 def mortal(projection: Projection, last: int) -> Projection:
@@ -31,7 +33,7 @@ def mortal(projection: Projection, last: int) -> Projection:
 async def main(store: str, path: str, last: int = 0) -> None:
     async with (
         open_store(f"sqlite:///{store}") as log,
-        await open_views(path if "://" in path else Path(path), (RUNS, mortal(STEPS, last))) as views,
+        await open_views(path if "://" in path else Path(path), (*OTHERS, mortal(STEPS, last))) as views,
     ):
         head = await log.head()
         while (after := await views.look()) < head:

@@ -31,7 +31,8 @@ def put(key: tuple[str, str], status: str | None, n: int | None, best: float | N
 
 
 def begun(key: tuple[str, str], values: Row, add: dict[str, int] | None, status: str | None) -> Set:
-    return Set("things", key, values, add, new=put(key, status, 1, None).row)
+    where = {"status": ("open", "done")} if status == "done" else None
+    return Set("things", key, values, add, new=put(key, status, 1, None).row, where=where)
 
 
 CHANGES = st.one_of(
@@ -65,10 +66,10 @@ def naive(changes: Sequence[Change]) -> dict[Key, Row]:
         match change:
             case Put(row=row):
                 rows[str(row["run"]), str(row["path"])] = dict(row)
-            case Set(key=key, values=values, add=add, most=most, least=least, new=new):
+            case Set(key=key, values=values, add=add, most=most, least=least, new=new, where=where):
                 if new is not None:
                     rows.setdefault(key, dict(new))
-                if key in rows:
+                if key in rows and all(rows[key][name] in each for name, each in (where or {}).items()):
                     rows[key] |= values
                     for name, more in (add or {}).items():
                         rows[key][name] = (rows[key][name] or 0) + more  # type: ignore[operator]

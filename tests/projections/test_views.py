@@ -162,9 +162,10 @@ async def test_projections_of_different_programs_share_a_file(place: Where) -> N
         async with await open_views(place, (STEPS,)) as other:
             assert other.position == 0
             await catch_up(other, ListLog(LOG))
-        async with await open_views(place, PROJECTIONS) as both:
+        async with await open_views(place, (RUNS, STEPS)) as both:
             assert both.position == len(LOG)
-            assert await contents(both) == await made_afresh(LOG)
+            rows = await made_afresh(LOG)
+            assert await contents(both, (RUNS, STEPS)) == {name: rows[name] for name in ("runs", "steps")}
 
 
 async def test_names_that_clash_are_refused() -> None:
@@ -241,7 +242,7 @@ async def test_a_query_sees_whole_batches_and_cannot_write(place: Where) -> None
 
 async def test_an_unknown_projection_cannot_be_rebuilt() -> None:
     async with await open_views(None, PROJECTIONS) as views:
-        with pytest.raises(InputError, match="no projection is named 'run'; there are runs, steps"):
+        with pytest.raises(InputError, match=r"no projection is named 'run'; there are .*, runs, "):
             await rebuild(views, ListLog(LOG), "run")
 
 
@@ -267,7 +268,7 @@ async def test_rows_of_a_longer_copy_of_the_log_are_dropped(place: Where) -> Non
         assert views.position == 150
         assert await contents(views) == await made_afresh(LOG[:150])
     async with await view_of([], place) as views:
-        assert await contents(views) == {"runs": [], "steps": []}
+        assert not any((await contents(views)).values())
 
 
 async def contents_of_runs(views: Views) -> list[tuple[str | int | float | None, ...]]:

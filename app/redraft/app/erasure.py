@@ -16,8 +16,10 @@ from redraft.app.settings import Settings, views_path
 from redraft.events.domain_events import RunEnded, RunErased
 from redraft.events.errors import InputError, StoreError
 from redraft.events.sqlite_file import explain
+from redraft.projections.projection import Projection
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import find_run
+from redraft.projections.shipped import SHIPPED
 
 RECORDED_SECONDS: Final = 30.0
 """How long the record of an erasure is waited for."""
@@ -46,8 +48,16 @@ async def erase_run(house: House, settings: Settings, text: str, *, by: str, rea
     await house.store.destroy_key(run)
     time, told = await _record(house, run, by, reason)
     await catch_up(house.views, house.store)
+    for projection in await _kept(house):
+        await house.models.of(projection)
     leftover = await asyncio.to_thread(_compacted, settings)
     return Erased(run, told.by, told.reason, time, leftover)
+
+
+async def _kept(house: House) -> list[Projection]:
+    """The shipped read models that have rows but are not followed."""
+    there = {state.name for state in await house.views.states()}
+    return [each for each in SHIPPED if each.name in there and each.name not in house.views.names]
 
 
 async def _refuse(house: House, run: str) -> None:

@@ -4,32 +4,50 @@
 """
 
 from redraft.projections.compare import Compared, Switched
+from redraft.projections.critiques import CRITIQUES, Critic, CritiqueLine, critics, critiques_of
 from redraft.projections.faults import Resumed, Stopped
 from redraft.projections.history import history
+from redraft.projections.issues import ISSUES, Issue, IssueCount, issue_counts, issues_of
 from redraft.projections.projection import Change, Delete, Projection, Put, Set, SetAll, Table
 from redraft.projections.projector import catch_up, follow, rebuild
+from redraft.projections.publications import PUBLICATIONS, Publication, publications
 from redraft.projections.read_models import ReadModels
 from redraft.projections.run_list import RunLine, find_run, list_runs
 from redraft.projections.runs import RUNS
+from redraft.projections.score_series import SCORES, Course, Scored, course, series
 from redraft.projections.shipped import SHIPPED
 from redraft.projections.states import State
 from redraft.projections.step_list import StepLine, steps_of
 from redraft.projections.steps import STEPS
 from redraft.projections.tree import tree
 from redraft.projections.views import Views, open_views
+from redraft.projections.work import ACTORS, ActorLine, actors
 
 __all__ = [
+    "ACTORS",
+    "CRITIQUES",
+    "ISSUES",
+    "PUBLICATIONS",
     "RUNS",
+    "SCORES",
     "SHIPPED",
     "STEPS",
+    "ActorLine",
     "Change",
     "Compared",
+    "Course",
+    "Critic",
+    "CritiqueLine",
     "Delete",
+    "Issue",
+    "IssueCount",
     "Projection",
+    "Publication",
     "Put",
     "ReadModels",
     "Resumed",
     "RunLine",
+    "Scored",
     "Set",
     "SetAll",
     "State",
@@ -38,13 +56,21 @@ __all__ = [
     "Switched",
     "Table",
     "Views",
+    "actors",
     "catch_up",
+    "course",
+    "critics",
+    "critiques_of",
     "find_run",
     "follow",
     "history",
+    "issue_counts",
+    "issues_of",
     "list_runs",
     "open_views",
+    "publications",
     "rebuild",
+    "series",
     "steps_of",
     "tree",
 ]

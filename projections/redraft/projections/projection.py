@@ -91,7 +91,7 @@ class Set(msgspec.Struct, frozen=True):
 
     `values` are set, `add` are added to what is there, of `most` the greater of the two stays and of `least` the
     smaller. When there is no row with this key it begins as `new`, a whole row that the changes are then made to;
-    without `new` nothing happens.
+    without `new` nothing happens. Nor does it where the row holds, in a column of `where`, none of its values.
     """
 
     table: str
@@ -101,6 +101,7 @@ class Set(msgspec.Struct, frozen=True):
     most: Mapping[str, float] | None = None
     least: Mapping[str, float] | None = None
     new: Row | None = None
+    where: Mapping[str, tuple[str | int | float, ...]] | None = None
 
 
 class SetAll(msgspec.Struct, frozen=True):

@@ -40,8 +40,7 @@ class ReadModels:
         async with self._one_at_a_time:
             views = await self._opened(projection)
             await catch_up(views, self._log)
-        stopped = (await views.marks())[projection.name]
-        if stopped.failed:
+        for stopped in (await views.stopped()).values():
             raise StoreError(
                 f"the projection {projection.name!r} has stopped at event {stopped.failed}: {stopped.error}; mend it: "
                 "whoever opens it next tries again"

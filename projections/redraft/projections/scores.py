@@ -8,13 +8,28 @@ from typing import assert_never
 import msgspec
 
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
-from redraft.events.domain_events import DraftCritiqued, LoopEnded, RunEnded, RunStarted, StepRequested
+from redraft.events.domain_events import DomainEvent, DraftCritiqued, LoopEnded, RunEnded, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 
 
 class Point(msgspec.Struct, frozen=True):
     """A judged draft by its version, and its score, 0..1."""
+
+    draft: int
+    score: float
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """One critic's score of a draft, and the pass in which it was given."""
+
+    draft: int
+    within: str
+    score: float
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """The score of a draft that its run goes on with: that of all its critics together."""
 
     draft: int
     score: float
@@ -28,17 +43,27 @@ def scores(events: Iterable[Recorded]) -> tuple[Point, ...]:
     """
     heard: dict[int, tuple[str, float]] = {}
     for event in events:
-        match event.data:
-            case DraftCritiqued(path=path, draft=ref, critique=critique):
-                place, lowest = heard.get(ref.version, ("", 1.0))
-                within = _pass_of(path)
-                heard[ref.version] = within, min(lowest, critique.score) if place == within else critique.score
-            case StepRequested(draft=ref, score=score) | LoopEnded(draft=ref, score=score):
-                if ref and score is not None and ref.version in heard:
-                    heard[ref.version] = heard[ref.version][0], score
-            case _:
+        match said(event.data):
+            case Heard(draft, within, score):
+                place, lowest = heard.get(draft, ("", 1.0))
+                heard[draft] = within, min(lowest, score) if place == within else score
+            case Settled(draft, score):
+                if draft in heard:
+                    heard[draft] = heard[draft][0], score
+            case None:
                 pass
     return tuple(Point(draft, score) for draft, (_, score) in sorted(heard.items()))
+
+
+def said(event: DomainEvent) -> Heard | Settled | None:
+    """What an event says of a draft's score; most say nothing."""
+    match event:
+        case DraftCritiqued(path=path, draft=ref, critique=critique):
+            return Heard(ref.version, _pass_of(path), critique.score)
+        case StepRequested(draft=ref, score=score) | LoopEnded(draft=ref, score=score):
+            return Settled(ref.version, score) if ref and score is not None else None
+        case _:
+            return None
 
 
 def goals(events: Iterable[Recorded]) -> tuple[float, ...]:

@@ -118,6 +118,12 @@ class Views:
         found = await self._on(self._reading, self._marks)
         return {name: found.get(name) or Mark(each.version, 0) for name, each in self._projections.items()}
 
+    async def stopped(self) -> dict[str, Mark]:
+        """Those of the projections that have stopped, or whose new version has, by name."""
+        found = await self._on(self._reading, self._marks)
+        tracks = ((name, found.get(track)) for name in self._projections for track in (name, beside(name)))
+        return {name: mark for name, mark in tracks if mark is not None and mark.failed}
+
     async def states(self) -> tuple[State, ...]:
         """Every projection that is kept in the place, whoever keeps it, by name."""
         return await self._on(self._reading, self._states)

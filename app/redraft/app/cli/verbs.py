@@ -25,6 +25,7 @@ from redraft.app.cli import (
     run,
     runs,
     show,
+    stats,
     steer,
     submit,
     up,
@@ -53,6 +54,7 @@ APP.command("import", epilog=archive.IMPORT)(archive.import_)
 APP.command("erase", epilog=erase.EXAMPLE)(erase.erase)
 APP.add_typer(key.APP, name="key")
 APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
+APP.add_typer(stats.APP, name="stats")
 APP.add_typer(projections.APP, name="projections")
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
