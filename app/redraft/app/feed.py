@@ -42,7 +42,7 @@ class StoreFeed:
         self._store = store
 
     async def read(self, after: int, wanted: EventFilter, *, follow: bool = True) -> AsyncGenerator[Batch, None]:
-        sieve = Sieve(wanted, self._about)
+        sieve = Sieve(wanted, self.about)
         if len(wanted.runs) == 1:
             (run,) = wanted.runs
             async with aclosing(self._of_run(after, run, sieve)) as batches:
@@ -67,7 +67,8 @@ class StoreFeed:
                 head = max(head, later[-1].position)
         yield Batch((), head)
 
-    async def _about(self, run: str) -> About:
+    async def about(self, run: str) -> About:
+        """What a run is; nothing for one that is not known."""
         first = await self._store.read(run, upto=1)
         return (first and about(first[0])) or About()
 

@@ -6,11 +6,13 @@ Only a path that a person typed is ever loaded, never a name that came in a plan
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, cast
 
 from redraft.actors.roles import Actor
 from redraft.actors.workflow import Workflow
@@ -62,6 +64,20 @@ def projections_in(path: Path, name: str = "") -> tuple[Projection, ...]:
     if name not in named:
         raise InputError(f"{path}: there is no projection {name!r} in it; {nearest(name, list(named))}")
     return (named[name],)
+
+
+def function_in(target: str) -> Callable[..., Any]:
+    """The function that `file.py:name` names. Raises InputError when there is none."""
+    file, colon, name = target.rpartition(":")
+    if not colon or not file.endswith(".py") or not name:
+        raise InputError(f"{target}: give file.py:function")
+    module = load_file(Path(file))
+    found = vars(module).get(name)
+    functions = [each for each, value in vars(module).items() if inspect.isfunction(value) and not each.startswith("_")]
+    if not callable(found) or isinstance(found, type | Workflow | Actor):
+        remedy = nearest(name, functions) if functions else f"write `async def {name}(event): ...`"
+        raise InputError(f"{file}: there is no function {name!r} in it; {remedy}")
+    return cast("Callable[..., Any]", found)
 
 
 def load_file(path: Path) -> ModuleType:

@@ -28,7 +28,10 @@ from redraft.app.cli import (
     stats,
     steer,
     submit,
+    subscribe,
+    subscriptions,
     up,
+    webhook,
     worker,
 )
 from redraft.app.cli.faults import USAGE, exit_code_of
@@ -71,6 +74,9 @@ APP.command("up", epilog=up.EXAMPLE)(up.up)
 APP.command("coordinator", epilog=coordinator.EXAMPLE)(coordinator.coordinator)
 APP.command("worker", epilog=worker.EXAMPLE)(worker.worker)
 APP.add_typer(parked.APP, name="parked")
+APP.command("subscribe", epilog=subscribe.EXAMPLE)(subscribe.subscribe)
+APP.command("webhook", epilog=webhook.EXAMPLE)(webhook.webhook)
+APP.add_typer(subscriptions.APP, name="subscriptions")
 APP.command("contract", epilog=contract.EXAMPLE)(contract.contract)
 
 

@@ -1,0 +1,301 @@
+"""Webhooks against a real server that is slow, fails, redirects, or cuts the connection; and where they may go."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from ipaddress import ip_address
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.receiver import Answer, Receiver, receiving
+from tests.events.rabbit_tls import make_certificates
+from tests.streams import article
+
+from redraft.app.webhook import Webhook, checked_url, open_webhook, place_of
+from redraft.app.webhook_address import is_public
+from redraft.app.webhook_signature import read_secrets, sign
+from redraft.events.envelope import Recorded
+from redraft.events.errors import DeliveryError, InputError
+from redraft.events.filters import About
+
+EVENT = article()[4]
+SECRET = b"0123456789abcdef"
+
+
+async def about(run: str) -> About:
+    return About("article", ("spring", "v:2"))
+
+
+class Resolver:
+    """Looks names up in a list: each look-up has the next of the answers, the last one again and again."""
+
+    def __init__(self, *answers: Sequence[str]) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self._answers = list(answers)
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append((host, port))
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def hook(
+    url: str, secrets: Sequence[bytes] = (), *, allow_private: bool = True, **options: object
+) -> AbstractAsyncContextManager[Webhook]:
+    return open_webhook(url, secrets, about, allow_private=allow_private, **options)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def hooked(**options: object) -> AsyncIterator[tuple[Receiver, Webhook]]:
+    async with receiving() as receiver, hook(receiver.url(), **options) as sends:  # type: ignore[arg-type]
+        yield receiver, sends
+
+
+async def fault(sends: Webhook, event: Recorded = EVENT) -> DeliveryError:
+    with pytest.raises(DeliveryError) as caught:
+        await sends(event)
+    return caught.value
+
+
+async def test_an_event_arrives_as_a_signed_cloud_event() -> None:
+    async with hooked(secrets=[SECRET, b"the one before it"], clock=lambda: 1_772_366_400.9) as (receiver, sends):
+        await sends(EVENT)
+        await sends(EVENT)
+        first, second = receiver.got
+        assert receiver.connections == 1
+    assert (first.line, first.body) == (second.line, second.body)
+    assert first.line == "POST /hook?token=s3cret HTTP/1.1"
+    assert first.headers["content-type"] == "application/cloudevents+json"
+    assert first.headers["webhook-id"] == first.headers["idempotency-key"] == EVENT.id
+    assert first.headers["webhook-timestamp"] == "1772366400"
+    signed = f"{EVENT.id}.1772366400.".encode() + first.body
+    expected = [
+        "v1," + base64.b64encode(hmac.new(secret, signed, hashlib.sha256).digest()).decode()
+        for secret in (SECRET, b"the one before it")
+    ]
+    assert first.headers["webhook-signature"].split() == expected
+    assert json.loads(first.body) == {
+        "specversion": "1.0",
+        "id": EVENT.id,
+        "source": "/redraft/coordinator",
+        "type": "step.requested.v1",
+        "subject": EVENT.run,
+        "time": msgspec.to_builtins(EVENT.time),
+        "datacontenttype": "application/json",
+        "causationid": EVENT.causation,
+        "correlationid": EVENT.correlation,
+        "workflow": "article",
+        "tags": "spring v:2",
+        "position": EVENT.position,
+        "version": EVENT.version,
+        "hash": EVENT.hash,
+        "previoushash": EVENT.previous,
+        "data": msgspec.to_builtins(EVENT.data),
+    }
+
+
+async def test_without_a_secret_nothing_is_signed() -> None:
+    async with hooked() as (receiver, sends):
+        await sends(EVENT)
+        assert "webhook-signature" not in receiver.got[0].headers
+
+
+def test_the_signature_is_that_of_the_standard() -> None:
+    """The example in the documentation of Standard Webhooks."""
+    (secret,) = read_secrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "it")
+    assert sign([secret], "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}') == (
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Answer(500), "127.0.0.1 answered 500"),
+        (Answer(404), "127.0.0.1 answered 404"),
+        (Answer(how="cut"), "cannot be reached: "),
+        (Answer(how="never"), "did not answer within 0.3 s"),
+        (Answer(200, how="drops"), "did not answer within 0.3 s"),
+    ],
+)
+async def test_a_receiver_that_fails(answer: Answer, says: str) -> None:
+    async with hooked(timeout=0.3) as (receiver, sends):
+        receiver.answers = [answer]
+        said = await fault(sends)
+        assert says in str(said)
+        assert "s3cret" not in str(said)
+        assert said.retry_after is None
+        await sends(EVENT)
+        assert receiver.ids == [EVENT.id] * 2
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_not_followed(status: int) -> None:
+    async with receiving() as elsewhere, hooked() as (receiver, sends):
+        receiver.answers = [Answer(status, (("Location", elsewhere.url()),))]
+        said = await fault(sends)
+        assert f"answered {status} Told: redirects are not followed" in str(said)
+        assert elsewhere.got == []
+
+
+async def test_a_receiver_says_when_to_try_again() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    said = ["7", later, "soon", "-5", "99999999999999999999"]
+    async with hooked() as (receiver, sends):
+        receiver.answers = [Answer(429, (("Retry-After", each),)) for each in said]
+        waits = [(await fault(sends)).retry_after for _ in said]
+    assert waits[0] == 7.0
+    assert waits[1] is not None
+    assert 80 < waits[1] <= 100
+    assert waits[2:4] == [None, None]
+    assert waits[4] is not None
+
+
+async def test_a_server_that_is_not_there() -> None:
+    async with receiving() as receiver:
+        url = receiver.url()
+    async with hook(url) as sends:
+        assert "127.0.0.1 cannot be reached" in str(await fault(sends))
+
+
+async def test_private_addresses_are_refused_unless_allowed() -> None:
+    async with receiving() as receiver:
+        for host in ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433"):
+            async with hook(receiver.url(host), allow_private=False) as sends:
+                assert "is not public: events go there only with --allow-private" in str(await fault(sends))
+        assert receiver.connections == 0
+        async with hook(receiver.url("localhost"), resolve=Resolver(["127.0.0.1"])) as sends:
+            await sends(EVENT)
+        assert len(receiver.got) == 1
+
+
+async def test_the_checked_address_is_the_one_that_is_connected_to() -> None:
+    """The name is looked up once; what it would mean the next time does not matter. The server hears its own name."""
+    resolver = Resolver(["127.0.0.1"], ["192.0.2.1"])
+    async with receiving() as receiver, hook(receiver.url("hooks.example"), resolve=resolver) as sends:
+        await sends(EVENT)
+        assert resolver.asked == [("hooks.example", receiver.port)]
+        assert receiver.got[0].headers["host"] == f"hooks.example:{receiver.port}"
+
+
+async def test_a_name_that_turns_private_is_refused_then() -> None:
+    resolver = Resolver(["93.184.216.34", "10.0.0.5"], ["127.0.0.1"], ["fe80::1%eth0"], [])
+    async with receiving() as receiver:
+        async with hook(receiver.url("rebind.example"), allow_private=False, resolve=resolver) as sends:
+            for address in ("10.0.0.5", "127.0.0.1", "fe80::1%eth0", r"\(none\)"):
+                with pytest.raises(
+                    DeliveryError, match=f"rebind.example has the address {address}, which is not public"
+                ):
+                    await sends(EVENT)
+        assert receiver.connections == 0
+
+
+async def test_a_name_that_is_not_known() -> None:
+    async with hook("http://nowhere.invalid/") as sends:
+        assert str(await fault(sends)).startswith("nowhere.invalid is not found: ")
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34", "64:ff9b::5db8:d822", "1.1.1.1"],
+)
+def test_public_addresses(address: str) -> None:
+    assert is_public(ip_address(address))
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "127.9.9.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),  # noqa: S104
+        *("100.64.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1"),
+        *("::", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "fd00::1", "ff02::1", "2001:db8::1", "fec0::1"),
+        *("::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2002:7f00:1::", "2002:a00:1::"),
+    ],
+)
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not is_public(ip_address(address))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_an_address_is_no_more_public_when_it_is_written_in_another_way(number: int) -> None:
+    plain = ip_address(number)
+    for written in (f"::ffff:{plain}", f"64:ff9b::{plain}"):
+        assert is_public(ip_address(written)) <= is_public(plain)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tls")
+    make_certificates(folder)
+    return folder
+
+
+async def test_tls_verifies_the_name_and_not_the_number(certificates: Path) -> None:
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(certificates / "server.pem", certificates / "server.key")
+    trusted = ssl.create_default_context(cafile=certificates / "ca.pem")
+    stranger = ssl.create_default_context(cafile=certificates / "stranger.pem")
+    here = Resolver(["127.0.0.1"])
+    async with receiving(server) as receiver:
+        async with hook(receiver.url("localhost"), tls=trusted, resolve=here) as sends:
+            await sends(EVENT)
+        async with hook(receiver.url("elsewhere.example"), tls=trusted, resolve=here) as sends:
+            assert "cannot be reached" in str(await fault(sends))
+        async with hook(receiver.url("localhost"), tls=stranger, resolve=here) as sends:
+            assert "cannot be reached" in str(await fault(sends))
+        assert len(receiver.got) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("ftp://example.com/", "give https://host/path"),
+        ("https://", "give https://host/path"),
+        ("example.com/hook", "give https://host/path"),
+        ("https://exa mple.com:x/", "give https://host/path"),
+        ("https://me:s3cret@example.com/", "holds a user or password"),
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_repeating_it(url: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        checked_url(url)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_webhook_is_called_holds_no_secret() -> None:
+    assert place_of(checked_url("https://example.com:8443/T0/B1/s3cret?x=s3cret")) == "webhook https://example.com:8443"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "the secret in X is empty"),
+        ("short", "the secret in X is too short"),
+        ("whsec_short", "base64"),
+        ("whsec_c2hvcnQ=", "too short"),
+        ("0123456789abcdef short", "too short"),
+    ],
+)
+def test_a_secret_that_is_no_use_is_refused_without_repeating_it(text: str, says: str) -> None:
+    with pytest.raises(InputError, match=says) as caught:
+        read_secrets(text, "the secret in X")
+    assert not text or text.split()[-1].removeprefix("whsec_") not in str(caught.value).replace("too short", "")
+
+
+async def test_proxies_of_the_environment_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with receiving() as proxy, receiving() as receiver:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url(path=""))
+        monkeypatch.setenv("ALL_PROXY", proxy.url(path=""))
+        async with hook(receiver.url()) as sends:
+            await sends(EVENT)
+        assert (proxy.connections, len(receiver.got)) == (0, 1)
