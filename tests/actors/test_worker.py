@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
+from tests.actors.neighbourhood import Neighbourhood
 
 from redraft.actors.roles import Actor, critic, generator
 from redraft.actors.signatures import Differs, unheard
@@ -262,3 +263,109 @@ async def test_a_request_that_is_too_large_is_parked_and_the_rest_goes_on(text: 
         await asyncio.wait([task])
     assert parked.letter.origin.id == "large"
     assert reason in parked.reason
+
+
+class Held:
+    """A generator that counts its calls, each of which waits for `go`."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.begun = asyncio.Event()
+        self.go = asyncio.Event()
+
+    def actor(self) -> Actor:
+        @generator(name="write")
+        async def write(brief):
+            self.calls += 1
+            self.begun.set()
+            await self.go.wait()
+            return "text"
+
+        return write
+
+
+def copy(sent: int, *, confirmed: bool = False) -> Letter:
+    name, body = encode_message(
+        Generate(Request("r/p1#1", "r", "p1", "write", 1, 60.0, Brief("b"), sent=sent, confirmed=confirmed))
+    )
+    return Letter(name, body, Origin(f"request{sent}", "relay"), "r")
+
+
+async def kinds(bus: LocalBus, most: int) -> list[tuple[str, str]]:
+    return [(type(message).__name__, origin.causation) for origin, message in await answers(bus, most)]
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+async def test_a_copy_of_what_is_under_way_here_waits_for_it_and_is_then_asked_about(confirmed: bool):
+    held = Held()
+    async with working(held.actor()) as (bus, _, _):
+        await ask(bus, "write")
+        await held.begun.wait()
+        await bus.publish(work_queue("generator", "write"), [copy(2, confirmed=confirmed), copy(3)])
+        for _ in range(20):
+            await asyncio.sleep(0)
+        held.go.set()
+        assert await kinds(bus, 3) == [
+            ("Generated", "request1"),
+            ("ConfirmStep", "request2"),
+            ("ConfirmStep", "request3"),
+        ]
+    assert held.calls == 1
+
+
+@asynccontextmanager
+async def two_workers(held: Held) -> AsyncIterator[tuple[LocalBus, list[asyncio.Task[None]]]]:
+    """Both know of each other; each takes one request at a time, so that the second one goes to the other."""
+    ids = count()
+    room = Neighbourhood()
+    async with LocalBus() as bus:
+        workers = [Worker([held.actor()], bus, lambda: f"id{next(ids)}", 1, neighbours=room) for _ in range(2)]
+        tasks = [asyncio.create_task(part) for worker in workers for part in (worker.run(), worker.mind())]
+        await room.until_heard_by(2, work_queue("generator", "write"))
+        try:
+            yield bus, tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+async def test_a_copy_of_what_is_under_way_elsewhere_waits_for_it_and_is_then_asked_about(confirmed: bool):
+    held = Held()
+    async with two_workers(held) as (bus, _):
+        await ask(bus, "write")
+        await held.begun.wait()
+        await bus.publish(work_queue("generator", "write"), [copy(2, confirmed=confirmed)])
+        for _ in range(50):
+            await asyncio.sleep(0)
+        held.go.set()
+        assert await kinds(bus, 2) == [("Generated", "request1"), ("ConfirmStep", "request2")]
+    assert held.calls == 1
+
+
+async def test_what_a_worker_that_died_was_at_is_asked_about_and_served_when_it_is_confirmed():
+    held, room, ids, queue = Held(), Neighbourhood(), count(), work_queue("generator", "write")
+    async with LocalBus() as bus:
+
+        def started(concurrency: int) -> list[asyncio.Task[None]]:
+            worker = Worker([held.actor()], bus, lambda: f"id{next(ids)}", concurrency, neighbours=room)
+            return [asyncio.create_task(worker.run()), asyncio.create_task(worker.mind())]
+
+        dies = started(1)
+        await ask(bus, "write")
+        await held.begun.wait()
+        lives = started(4)
+        await room.until_heard_by(2, queue)
+        await bus.publish(queue, [copy(2)])
+        for task in dies:
+            task.cancel()
+        await asyncio.wait(dies)
+        assert set(await kinds(bus, 2)) == {("ConfirmStep", "request1"), ("ConfirmStep", "request2")}
+        assert held.calls == 1
+        held.go.set()
+        await bus.publish(queue, [copy(3, confirmed=True)])
+        assert await kinds(bus, 1) == [("Generated", "request3")]
+        for task in lives:
+            task.cancel()
+        await asyncio.wait(lives)

@@ -122,9 +122,10 @@ def test_a_worker_with_another_version_than_the_plan_says_so_and_so_does_doctor(
     assert (level, told.rpartition(": ")[2]) == ("warn", f"critic judge@{said['here']} in {second}")
 
 
-def checked(there: Deployment, name: str) -> tuple[str, str]:
+def checked(there: Deployment, name: str, of: str = "") -> tuple[str, str]:
     """What `redraft doctor` says of this."""
-    [check] = [each for each in there.json("doctor")["checks"] if each["name"] == name]
+    checks = there.json("doctor")["checks"]
+    [check] = [each for each in checks if each["name"] == name and of in each["told"]]
     return check["level"], check["told"]
 
 
@@ -189,6 +190,23 @@ async def submitted(there: Deployment, number: int) -> list[str]:
 
 def _have_begun(there: Deployment, steps: int) -> bool:
     return len(there.worked()) >= steps
+
+
+def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(there: Deployment) -> None:
+    """Two critics; the one that has nothing to do gets the copies of what the other is at."""
+    (there.folder / "hold").touch()
+    begin(there)
+    there.start("second", "worker", "loop.py:judge", "--concurrency", "1")
+    there.serving("second")
+    runs = [there.submit() for _ in range(3)]
+    there.until("all are judged", lambda: there.worked().count("Loop[1]/judge#1") == len(runs))
+    assert there.json("doctor", "--rebuild-broker") == {"sent_again": len(runs)}
+    there.until("the copies are taken", lambda: " 0 messages" in checked(there, "queue", "critic.judge")[1])
+    (there.folder / "hold").unlink()
+    there.ended(*runs)
+    for run in runs:
+        whole(there, run)
+    assert Counter(there.worked()) == Counter(STEPS * len(runs))
 
 
 def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:

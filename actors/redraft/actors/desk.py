@@ -10,6 +10,7 @@ import msgspec
 from redraft.actors.perform import Call, abandoned, unwritable
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Signatures
+from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import Delivery, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import ConfirmStep, Message, Work
@@ -31,7 +32,7 @@ class Finished(msgspec.Struct, frozen=True):
 class Desk:
     """`new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest letter, in bytes.
 
-    `signatures` name who answers; `off` are runs to do no more for.
+    `signatures` name who answers; `whereabouts` say who is at work on what; `off` are runs to do no more for.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Desk:
         limit: int,
         largest: int,
         signatures: Signatures,
+        whereabouts: Whereabouts,
         off: Container[str] = frozenset(),
     ) -> None:
         self._actor = actor
@@ -48,28 +50,50 @@ class Desk:
         self._limit = limit
         self._largest = largest
         self._signatures = signatures
+        self._whereabouts = whereabouts
         self._off = off
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
+        self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
         self._closed = False
         self._changed = asyncio.Event()
 
     def begin(self, delivery: Delivery, work: Work) -> None:
-        """Begins the work, or asks first if it may have been done already."""
-        question = _doubt(work, delivery)
-        if work.request.run in self._off:
+        """Begins the work, or asks first if it may have been done already, or somebody may be at it."""
+        request = work.request
+        if request.run in self._off:
             self._finish(Finished(delivery, work, None))
-        elif question is None:
-            call = Call(self._actor, work, lambda: self._over(delivery, work))
-            self._calls[delivery.tag] = call, delivery, work
+        elif request.sent == 1 and delivery.count == 1 and self._whereabouts.begin(request.id):
+            self._call(delivery, work)
         else:
-            self._finish(Finished(delivery, work, question))
+            inquiry = asyncio.create_task(self._inquired(delivery, work))
+            self._doubtful.add(inquiry)
+            inquiry.add_done_callback(self._doubtful.discard)
+
+    async def _inquired(self, delivery: Delivery, work: Work) -> None:
+        """Waits while somebody is at work on it. One that was surely unanswered before that is begun then."""
+        request = work.request
+        waited = await self._whereabouts.begin_alone(request.id)
+        if not self._closed and request.run not in self._off and not waited and _is_confirmed(work, delivery):
+            self._call(delivery, work)
+            return
+        self._whereabouts.end(request.id)
+        if request.run in self._off:
+            self._finish(Finished(delivery, work, None))
+        elif not self._closed:  # else it is given back
+            sent = request.sent + delivery.count - 1
+            self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, sent)))
+
+    def _call(self, delivery: Delivery, work: Work) -> None:
+        call = Call(self._actor, work, lambda: self._over(delivery, work))
+        self._calls[delivery.tag] = call, delivery, work
 
     def call_off(self, run: str) -> None:
         """Stops what is under way for a run; what came of it is not told."""
         for tag, (call, delivery, work) in list(self._calls.items()):
             if work.request.run == run:
                 del self._calls[tag]
+                self._whereabouts.end(work.request.id)
                 call.abandon()
                 self._finish(Finished(delivery, work, None))
 
@@ -88,7 +112,11 @@ class Desk:
 
     async def abandon(self) -> None:
         """Stops what is under way; what came of it is not told."""
+        for inquiry in self._doubtful:
+            inquiry.cancel()
         calls = [call for call, _, _ in self._calls.values()]
+        for _, _, work in self._calls.values():
+            self._whereabouts.end(work.request.id)
         self._calls.clear()
         await abandoned(calls)
 
@@ -109,6 +137,12 @@ class Desk:
         origin = Origin(self._new_id(), who, came.id, came.correlation, came.trace)
         return Letter(name, body, origin, message.run)
 
+    def told(self, finished: Sequence[Finished]) -> None:
+        """What came of these is safe on the bus: nobody is at work on them any more."""
+        for each in finished:
+            if isinstance(each.came_of_it, Call):
+                self._whereabouts.end(each.work.request.id)
+
     def _over(self, delivery: Delivery, work: Work) -> None:
         call, _, _ = self._calls.pop(delivery.tag)
         self._finish(Finished(delivery, work, call))
@@ -123,9 +157,6 @@ def _message(finished: Finished, limit: int) -> Message | None:
     return came_of_it.outcome(limit) if isinstance(came_of_it, Call) else came_of_it
 
 
-def _doubt(work: Work, delivery: Delivery) -> ConfirmStep | None:
-    """The question to ask before work that may have been done already, so that no model is paid twice."""
-    request = work.request
-    if delivery.count == 1 and (request.sent == 1 or request.confirmed):
-        return None
-    return ConfirmStep(request.run, request.path, request.attempt, request.sent + delivery.count - 1)
+def _is_confirmed(work: Work, delivery: Delivery) -> bool:
+    """Whether the coordinator has said of this very message that its request is without an answer."""
+    return work.request.confirmed and delivery.count == 1

@@ -10,7 +10,8 @@ from redraft.actors.admission import Admission
 from redraft.actors.desk import Desk
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
-from redraft.events.bus import INBOX, Bus, Consumer, Delivery, work_queue
+from redraft.actors.whereabouts import Whereabouts
+from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Neighbours, work_queue
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import CodecError, InputError, RedraftError
 
@@ -24,7 +25,8 @@ REMEMBERED: Final = 4096
 class Worker:
     """Serves any number of actors. `new_id` makes the ids of its outcomes, unique for each piece of work done.
 
-    `differs` is told of an actor whose code has another version than the plan of a run names.
+    `differs` is told of an actor whose code has another version than the plan of a run names. `neighbours` is how it
+    asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class Worker:
         concurrency: int = CONCURRENCY,
         limit: int = MAX_DRAFT_BYTES,
         differs: Differs = unheard,
+        neighbours: Neighbours | None = None,
     ) -> None:
         self._actors = tuple(actors)
         self._bus = bus
@@ -43,6 +46,11 @@ class Worker:
         self._limit = limit
         self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
+        me = new_id() if neighbours else ""
+        self._whereabouts = {
+            (actor.role, actor.name): Whereabouts(work_queue(actor.role, actor.name), me, neighbours)
+            for actor in self._actors
+        }
         self._draining = False
         self._taking: list[asyncio.Timeout] = []
         self._desks: list[Desk] = []
@@ -71,8 +79,15 @@ class Worker:
             for actor in self._actors:
                 group.create_task(self._serve(actor))
 
+    async def mind(self) -> None:
+        """Answers other workers of the same actors, until it is cancelled. Raises BusError."""
+        async with asyncio.TaskGroup() as group:
+            for whereabouts in self._whereabouts.values():
+                group.create_task(whereabouts.hear())
+
     async def _serve(self, actor: Actor) -> None:
-        desk = Desk(actor, self._new_id, self._limit, self._bus.largest, self._signatures, self._off)
+        whereabouts = self._whereabouts[actor.role, actor.name]
+        desk = Desk(actor, self._new_id, self._limit, self._bus.largest, self._signatures, whereabouts, self._off)
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             self._desks.append(desk)
             try:
@@ -103,6 +118,7 @@ class Worker:
         while finished := await desk.lift():
             if letters := [letter for each in finished if (letter := desk.letter(each))]:
                 await self._bus.publish(INBOX, letters)
+            desk.told(finished)
             await requests.ack([each.delivery for each in finished])
 
     def _begun(self, desk: Desk, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:

@@ -179,11 +179,12 @@ async def work(
                 "another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run
             )
 
-        worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
+        worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs, bus)
         async with _drained(worker, drain):
             ready()
             heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
-            async with together([kept_up("worker", worker.run, log), heeding]) as tasks:
+            minding = kept_up("neighbours", worker.mind, log)
+            async with together([kept_up("worker", worker.run, log), heeding, minding]) as tasks:
                 await asyncio.wait({tasks[0]})
 
 

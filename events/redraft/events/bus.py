@@ -5,7 +5,7 @@ Two buses keep it: `LocalBus` in one process, `RabbitBus` on many machines; one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, Self
 
@@ -142,6 +142,18 @@ class Bus(Protocol):
     async def __aenter__(self) -> Self: ...
 
     async def __aexit__(self, *exception: object) -> None: ...
+
+
+class Neighbours(Protocol):
+    """What those who serve one queue tell each other. Nothing is kept: who is away does not hear it."""
+
+    def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
+        """What is told from now on, by others and by oneself. Raises BusError when the bus cannot be used."""
+        ...
+
+    async def tell(self, queue: str, note: bytes) -> None:
+        """Tells all who listen. Raises BusError."""
+        ...
 
 
 class Announcer(Protocol):

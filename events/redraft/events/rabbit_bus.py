@@ -25,10 +25,11 @@ from redraft.events.rabbit_consumer import Held, RabbitConsumer
 from redraft.events.rabbit_letters import letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
 from redraft.events.rabbit_link import Link
+from redraft.events.rabbit_overheard import Cancellations, Notes
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_room import Room
-from redraft.events.rabbit_stream import Cancellations, Stream, announce
+from redraft.events.rabbit_stream import Stream, announce
 from redraft.events.rabbit_topology import PREFIX, Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
@@ -98,6 +99,7 @@ class RabbitBus:
         self._parking = Parking(self._in, self._queues, names, self._publisher, capacity)
         self._stream = Stream(self._in, self._queues, names.events)
         self._cancellations = Cancellations(self._in, self._queues, names, token)
+        self._notes = Notes(self._in, self._places, names, self._publisher, token)
         self._consumers: set[RabbitConsumer] = set()
         self._leaving: set[asyncio.Task[None]] = set()
 
@@ -173,6 +175,16 @@ class RabbitBus:
         """The ids of runs that people cancel from now on, for those who work on them; close it when you are done."""
         self._life.require_open()
         return self._cancellations.read()
+
+    def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
+        """See `Neighbours`; close it when you are done."""
+        self._life.require_open()
+        return self._notes.read(queue)
+
+    async def tell(self, queue: str, note: bytes) -> None:
+        """See `Neighbours`."""
+        async with self._life.during():
+            await self._notes.tell(queue, note)
 
     async def close(self) -> None:
         """Ends every call that waits with BusError. What consumers hold goes back to its queue."""

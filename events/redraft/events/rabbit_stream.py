@@ -1,5 +1,4 @@
-"""Recorded events for those who have RabbitMQ alone: their history from its stream, in order, without doubles; and the
-cancellations as they are announced."""
+"""Recorded events for those who have RabbitMQ alone: their history from its stream, in order, without doubles."""
 
 from __future__ import annotations
 
@@ -7,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from itertools import count
 from typing import Final
 
 import msgspec
@@ -183,42 +181,6 @@ class Stream:
         reading = Reading(channel)
         try:
             await reading.start(self._name, {"x-stream-offset": offset})
-        except BaseException:
-            await let_go(channel)
-            raise
-        return reading
-
-
-class Cancellations:
-    """Which runs people cancel, from now on; those that are announced while the server is away are not heard of."""
-
-    def __init__(self, link: Link, topology: Topology, names: Names, token: str) -> None:
-        self._link = link
-        self._topology = topology
-        self._events = names.events
-        self._queues = (f"{names.events}.{token}-{number}" for number in count())
-
-    async def read(self) -> AsyncGenerator[str, None]:
-        """The ids of these runs. Raises BusError when the server cannot be used."""
-        while True:
-            reading = await self._link.persist(self._started)
-            try:
-                while True:
-                    yield str(headers_of(await reading.next()).get("cloudEvents:subject", ""))
-            except LOST:
-                continue
-            finally:
-                await reading.close()
-
-    async def _started(self) -> Reading:
-        await self._topology.events()
-        channel = await self._link.channel()
-        reading = Reading(channel)
-        try:
-            queue = next(self._queues)  # the one of a lost connection may linger, and is for that one alone
-            await answer(channel.queue_declare(queue, exclusive=True, auto_delete=True))
-            await answer(channel.queue_bind(queue, self._events, "run.cancelled.#"))
-            await reading.start(queue)
         except BaseException:
             await let_go(channel)
             raise

@@ -1,0 +1,127 @@
+"""Who is at work on what, among those who serve one actor: so that a request which is there twice is worked on once.
+
+One that may be a duplicate is looked for first: here, and, by asking around, with every other worker of the actor.
+While somebody is at work on it, it is held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+
+from redraft.events.bus import Neighbours
+from redraft.events.errors import BusError
+
+SILENCE: Final = 1.0
+"""Seconds without an answer after which nobody else is at work on a request."""
+
+AGAIN: Final = 2.0
+"""Seconds between two questions about a request that somebody is at work on."""
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A question about a request (`asks`) by a worker, or its answer that it is at work on it."""
+
+    request: str
+    by: str
+    asks: bool
+
+
+_DECODER: Final = msgspec.json.Decoder(Note)
+
+
+class Whereabouts:
+    """Those of the requests of one `queue`, as the worker `me` knows them. `neighbours` is how it asks the others.
+
+    `silence` and `again` are in seconds.
+    """
+
+    def __init__(
+        self, queue: str, me: str, neighbours: Neighbours | None, silence: float = SILENCE, again: float = AGAIN
+    ) -> None:
+        self._queue = queue
+        self._me = me
+        self._neighbours = neighbours
+        self._silence = silence
+        self._again = again
+        self._here: dict[str, asyncio.Event] = {}
+        self._asking: dict[str, asyncio.Event] = {}
+
+    def begin(self, request: str) -> bool:
+        """Says that we are at work on a request; False when we are already."""
+        if request in self._here:
+            return False
+        self._here[request] = asyncio.Event()
+        return True
+
+    def end(self, request: str) -> None:
+        """Says that we are no longer."""
+        if (over := self._here.pop(request, None)) is not None:
+            over.set()
+
+    async def begin_alone(self, request: str) -> bool:
+        """Waits until nobody is at work on a request, and begins it; whether somebody was."""
+        waited = False
+        while True:
+            while (over := self._here.get(request)) is not None:
+                waited = True
+                await over.wait()
+            self.begin(request)
+            try:
+                if not await self._is_elsewhere(request):
+                    return waited
+            except BaseException:
+                self.end(request)
+                raise
+            self.end(request)
+            waited = True
+            await asyncio.sleep(self._again)
+
+    async def hear(self) -> None:
+        """Answers what others ask, until it is cancelled. Raises BusError."""
+        if self._neighbours is None:
+            return
+        async with aclosing(self._neighbours.notes(self._queue)) as notes:
+            async for raw in notes:
+                try:
+                    note = _DECODER.decode(raw)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+                await self._heard(note)
+
+    async def _heard(self, note: Note) -> None:
+        if note.by == self._me:
+            return
+        heard = self._asking.get(note.request)
+        if not note.asks:
+            if heard is not None:
+                heard.set()
+        elif note.request in self._here and (heard is None or self._me < note.by):  # of two who ask, one gives way
+            await self._tell(Note(note.request, self._me, asks=False))
+
+    async def _is_elsewhere(self, request: str) -> bool:
+        if self._neighbours is None:
+            return False
+        heard = self._asking[request] = asyncio.Event()
+        try:
+            async with asyncio.timeout(self._silence):
+                await self._tell(Note(request, self._me, asks=True))
+                await heard.wait()
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            del self._asking[request]
+
+    async def _tell(self, note: Note) -> None:
+        """Says it if that can be done soon: a broker that is away is no reason to wait."""
+        if self._neighbours is not None:
+            try:
+                async with asyncio.timeout(self._silence):
+                    await self._neighbours.tell(self._queue, msgspec.json.encode(note))
+            except (TimeoutError, BusError):
+                return

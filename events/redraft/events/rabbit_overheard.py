@@ -1,0 +1,101 @@
+"""What goes through an exchange from now on, heard by everybody who listens: nothing is kept for those who are away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing
+from itertools import count
+from typing import Final
+
+from aiormq.abc import DeliveredMessage
+
+from redraft.events.rabbit_letters import headers_of
+from redraft.events.rabbit_link import LOST, Link, answer, let_go
+from redraft.events.rabbit_publisher import Place, Publisher
+from redraft.events.rabbit_stream import Reading
+from redraft.events.rabbit_topology import Names, Topology
+from redraft.events.rabbit_wire import Outgoing
+
+_CANCELLED: Final = "run.cancelled.#"
+
+
+class Overheard:
+    """`names` are those of the queues that it reads, one after the other, and that are for it alone."""
+
+    def __init__(
+        self, link: Link, prepare: Callable[[], Awaitable[object]], exchange: str, key: str, names: Iterator[str]
+    ) -> None:
+        self._link = link
+        self._prepare = prepare
+        self._exchange = exchange
+        self._key = key
+        self._names = names
+
+    async def read(self) -> AsyncGenerator[DeliveredMessage, None]:
+        """The messages with this key. Raises BusError when the server cannot be used."""
+        while True:
+            reading = await self._link.persist(self._started)
+            try:
+                while True:
+                    yield await reading.next()
+            except LOST:
+                continue
+            finally:
+                await reading.close()
+
+    async def _started(self) -> Reading:
+        await self._prepare()
+        channel = await self._link.channel()
+        reading = Reading(channel)
+        try:
+            queue = next(self._names)  # the one of a lost connection may linger, and is for that one alone
+            await answer(channel.queue_declare(queue, exclusive=True, auto_delete=True))
+            await answer(channel.queue_bind(queue, self._exchange, self._key))
+            await reading.start(queue)
+        except BaseException:
+            await let_go(channel)
+            raise
+        return reading
+
+
+class Cancellations:
+    """Which runs people cancel; those that are announced while the server is away are not heard of."""
+
+    def __init__(self, link: Link, topology: Topology, names: Names, token: str) -> None:
+        queues = (f"{names.events}.{token}-{number}" for number in count())
+        self._overheard = Overheard(link, topology.events, names.events, _CANCELLED, queues)
+
+    async def read(self) -> AsyncGenerator[str, None]:
+        """The ids of these runs. Raises BusError when the server cannot be used."""
+        async with aclosing(self._overheard.read()) as messages:
+            async for message in messages:
+                yield str(headers_of(message).get("cloudEvents:subject", ""))
+
+
+class Notes:
+    """What those who serve a queue tell each other, through the exchange of commands: see `Neighbours`."""
+
+    def __init__(self, link: Link, topology: Topology, names: Names, publisher: Publisher, token: str) -> None:
+        self._link = link
+        self._topology = topology
+        self._names = names
+        self._publisher = publisher
+        self._token = token
+        self._numbers = count()
+
+    async def read(self, queue: str) -> AsyncGenerator[bytes, None]:
+        there = self._names.there(queue)
+        queues = (f"{there}.notes-{self._token}-{number}" for number in self._numbers)
+        overheard = Overheard(
+            self._link, lambda: self._topology.queue(queue), self._names.commands, self._key(queue), queues
+        )
+        async with aclosing(overheard.read()) as messages:
+            async for message in messages:
+                yield message.body
+
+    async def tell(self, queue: str, note: bytes) -> None:
+        place = Place(queue, lambda: self._topology.queue(queue))
+        await self._publisher.send(place, [Outgoing(self._names.commands, self._key(queue), note, {})])
+
+    def _key(self, queue: str) -> str:
+        return f"{self._names.key(queue)}.notes"
