@@ -7,22 +7,23 @@ in the page itself: it allows the style sheet that stands in it, by its hash, an
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final, assert_never
 
 import msgspec
 
+from redraft.actors.condition_text import print_condition
 from redraft.app.audit_drafts import bar, draft_text, drafts_part, letters, versions
 from redraft.app.audit_markup import Markup, folding, joined, tag, text
 from redraft.events.content import Draft
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
 from redraft.projections.chart import chart
-from redraft.projections.history import Line, history
 from redraft.projections.plain import NAME_LENGTH, counted, outcome_text, plain
 from redraft.projections.scores import goals, kept, scores
+from redraft.projections.story import Entry, story
 from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Tree, tree
 
 ROWS: Final = 5_000
@@ -109,7 +110,7 @@ def _sections(grown: Tree, events: Sequence[Recorded]) -> Iterator[Markup]:
     yield _section("Drafts", drafts_part(found, {point.draft: point.score for point in judged}, grown.run))
     yield _section("Final draft", _final(final))
     yield from _plan(events)
-    yield _section("History", _history(history(events), events))
+    yield _section("History", _history(tuple(story(events, print_condition)), events))
 
 
 def _section(title: str, *content: Markup) -> Markup:
@@ -208,25 +209,32 @@ def _row(
     )
 
 
-def _history(lines: Sequence[Line], events: Sequence[Recorded]) -> Markup:
+def _history(entries: Sequence[Entry], events: Sequence[Recorded]) -> Markup:
     names = ("Event", "Time", "What happened")
     head = tag("thead", tag("tr", *(tag("th", text(name), scope="col") for name in names)))
-    ids = {event.id: event.version for event in events}
-    rows = [_event(line, event, ids) for line, event in zip(lines, events, strict=True)]
+    rows = [_event(entry, event) for entry, event in zip(entries, events, strict=True)]
     return tag("table", head, tag("tbody", *_shortened(rows, len(names))), cls="history")
 
 
-def _event(line: Line, event: Recorded, ids: Mapping[str, int]) -> Markup:
-    caused = f" \u00b7 caused by event {ids[event.causation]}" if event.causation in ids else ""
-    told = f"{line.name} \u00b7 by {line.actor}{caused}"
+def _event(entry: Entry, event: Recorded) -> Markup:
+    line = entry.line
+    told = tag("span", text(f"{line.name} \u00b7 by {line.actor}"), *_because(entry.cause), cls="quiet")
+    details = [tag("span", text(each), cls="detail") for each in entry.details]
     marks = (tag("code", text(f"id {plain(event.id)}")), tag("code", text(f"hash {plain(event.hash)}")))
     place = f"log {line.position}" if line.position else ""
     return tag(
         "tr",
         tag("th", text(str(line.version)), tag("span", text(place), cls="quiet"), scope="row", cls="figure"),
         tag("td", text(f"{line.time:%H:%M:%S}"), tag("span", text(f"{line.time:%Y-%m-%d}"), cls="quiet"), cls="time"),
-        tag("td", text(line.sentence), tag("span", text(told), cls="quiet"), *marks),
+        tag("td", text(line.sentence), *details, told, *marks),
+        id=f"event-{line.version}",
     )
+
+
+def _because(cause: int) -> Iterator[Markup]:
+    if cause:
+        yield text(" \u00b7 because of ")
+        yield tag("a", text(f"event {cause}"), href=f"#event-{cause}")
 
 
 def _shortened(rows: Sequence[Markup], columns: int) -> Iterator[Markup]:

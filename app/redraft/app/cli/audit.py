@@ -58,7 +58,10 @@ def audit(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> int:
-    """Tell a run's history, verify it, export it.
+    """Tell a run's whole story, verify it, export it.
+
+    The story says, in the order it happened, who asked, who answered, what was said and changed, and why it went on
+    or ended; `because of 5` names the event that led to another.
 
     Each event holds the SHA-256 of itself and of the event before it: --verify finds what was changed, put in or taken
     out, names the event, and ends with exit code 1. A .jsonl export can be checked without Redraft. A checkpoint that
@@ -82,7 +85,7 @@ def audit(
     elif verify or path:
         _told(events, count, path, verify=verify)
     else:
-        _history(events)
+        _story(events)
     if fault:
         say(fault)
     return FAILED if fault else 0
@@ -133,12 +136,24 @@ async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
 
 
 def _document(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> dict[str, object]:
+    from redraft.actors.condition_text import print_condition
+    from redraft.projections.story import story
+
     return {
         "run": events[0].run,
         "verified": bool(count) if verify or path else None,
         "last_hash": events[-1].hash,
         "exported": str(path) if path else None,
         "events": events,
+        "story": [
+            {
+                "version": entry.line.version,
+                "sentence": entry.line.sentence,
+                "because_of": entry.cause or None,
+                "details": entry.details,
+            }
+            for entry in story(events, print_condition)
+        ],
     }
 
 
@@ -151,9 +166,14 @@ def _told(events: Sequence[Recorded], count: int, path: Path | None, *, verify: 
         print_line(f"{path}: {len(events)} events, {state}")
 
 
-def _history(events: Sequence[Recorded]) -> None:
-    from redraft.projections.history import history
+def _story(events: Sequence[Recorded]) -> None:
+    from redraft.actors.condition_text import print_condition
+    from redraft.projections.story import story
 
-    for line, event in zip(history(events), events, strict=True):
+    for entry in story(events, print_condition):
+        line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
-        print_line(f"{line.version:>4}  {time}  {event.hash[:12]}  {line.sentence}  [{line.actor}]")
+        cause = f", because of {entry.cause}" if entry.cause else ""
+        print_line(f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]")
+        for detail in entry.details:
+            print_line(f"{'':27}{detail}")
