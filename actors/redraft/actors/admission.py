@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
 from redraft.actors.plan_check import check_plan
 from redraft.events.bus import Letter
 from redraft.events.codec import decode_message, decode_work
-from redraft.events.commands import Generate, Generated, Message, Refined, StartRun, Work
+from redraft.events.commands import (
+    MESSAGE_NAMES,
+    WORK_NAMES,
+    Generate,
+    Generated,
+    Message,
+    Refined,
+    StartRun,
+    Work,
+)
 from redraft.events.content import checked
 from redraft.events.errors import CodecError, InputError
 from redraft.events.plan import Plan
@@ -35,7 +44,7 @@ class Admission:
     def message(self, letter: Letter) -> Message:
         """The message in a letter for the coordinator. Raises CodecError or InputError, which say why it is refused."""
         self._require_size(letter)
-        message = decode_message(letter.name, letter.body)
+        message = _known_message(letter.content) or decode_message(letter.name, letter.body)
         _require_id(message.run)
         if isinstance(message, StartRun):
             if message.parent is not None:
@@ -49,7 +58,7 @@ class Admission:
     def work(self, letter: Letter) -> Work:
         """The request in a letter for a worker. Raises CodecError or InputError, which say why it is refused."""
         self._require_size(letter)
-        work = decode_work(letter.name, letter.body)
+        work = _known_work(letter.content) or decode_work(letter.name, letter.body)
         if len(letter.body) > self._limit:
             request = work.request
             checked(request.brief.text, "brief", self._limit)
@@ -77,6 +86,14 @@ class Admission:
         size = len(_ENCODER.encode(said))
         if size > self._limit:
             raise InputError(f"{size:,} bytes beside a draft, more than the limit of {self._limit:,}")
+
+
+def _known_message(content: Message | Work | None) -> Message | None:
+    return cast("Message", content) if type(content) in MESSAGE_NAMES else None
+
+
+def _known_work(content: Message | Work | None) -> Work | None:
+    return cast("Work", content) if type(content) in WORK_NAMES else None
 
 
 def _require_id(run: str) -> None:

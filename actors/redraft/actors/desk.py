@@ -128,14 +128,16 @@ class Desk:
         try:
             name, body = encode_message(message)
         except (UnicodeEncodeError, msgspec.MsgspecError) as error:
-            name, body = encode_message(unwritable(self._actor, finished.work, error))
+            message = unwritable(self._actor, finished.work, error)
+            name, body = encode_message(message)
         if len(body) > self._largest:
             fault = ContentError(f"{len(body):,} bytes as a message, more than the {self._largest:,} that can be sent")
-            name, body = encode_message(unwritable(self._actor, finished.work, fault))
+            message = unwritable(self._actor, finished.work, fault)
+            name, body = encode_message(message)
         came = finished.delivery.letter.origin
         who = self._signatures.of(self._actor, finished.work.request)
         origin = Origin(self._new_id(), who, came.id, came.correlation, came.trace)
-        return Letter(name, body, origin, message.run)
+        return Letter(name, body, origin, message.run, message)
 
     def told(self, finished: Sequence[Finished]) -> None:
         """What came of these is safe on the bus: nobody is at work on them any more."""

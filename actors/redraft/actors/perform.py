@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from functools import partial
 from typing import Final, TypeVar, assert_never
 
@@ -58,9 +59,8 @@ class Call:
         self._work = work
         self._over = over
         self._late = False
-        self._context = Context(
-            asked.run, asked.path, asked.attempt, asked.timeout, asked.id, dict(asked.options), asked.outputs
-        )
+        options = deepcopy(asked.options) if asked.options else {}  # the function may change them, and others have them
+        self._context = Context(asked.run, asked.path, asked.attempt, asked.timeout, asked.id, options, asked.outputs)
         self._task = loop.create_task(_called(actor, work, self._context))
         self._task.add_done_callback(self._ended)
         self._timer = loop.call_later(asked.timeout, self._expire)

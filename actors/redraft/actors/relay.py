@@ -160,4 +160,5 @@ class Relay:
 
 def _letter(event: Recorded, work: Work) -> Letter:
     name, body = encode_message(work)
-    return Letter(name, body, Origin(event.id, "relay", event.causation, event.correlation, event.trace), event.run)
+    origin = Origin(event.id, "relay", event.causation, event.correlation, event.trace)
+    return Letter(name, body, origin, event.run, work)

@@ -221,7 +221,7 @@ class Client:
     async def _send(self, message: Message, by: str, said: str = "") -> None:
         name, body = encode_message(message)
         origin = Origin(said or self._new_message_id(), by, "", message.run)
-        await self._bus.publish(INBOX, [Letter(name, body, origin, message.run)])
+        await self._bus.publish(INBOX, [Letter(name, body, origin, message.run, message)])
 
     @overload
     async def wait(self, run: str) -> Result: ...

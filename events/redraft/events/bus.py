@@ -11,6 +11,7 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
+from redraft.events.commands import Message, Work
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import TooLarge
 from redraft.events.filters import About
@@ -42,12 +43,16 @@ def require_size(queue: str, letters: Sequence[Letter], largest: int) -> None:
 
 
 class Letter(msgspec.Struct, frozen=True, gc=False):
-    """A message as it travels: its stable name, its encoded body, where it comes from, and the run that it is about."""
+    """A message as it travels: its stable name, its encoded body, where it comes from, and the run that it is about.
+
+    `content` is what the body says, for readers in the same process: they need not decode it. No broker carries it.
+    """
 
     name: str
     body: bytes
     origin: Origin
     run: str = ""
+    content: Message | Work | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
