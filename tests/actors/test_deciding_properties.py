@@ -123,6 +123,7 @@ class Run:
     def __init__(self, plan: Plan) -> None:
         self.state = RunState()
         self.events: list[DomainEvent] = []
+        self.times: list[datetime] = []
         self.said: list[Message] = []
         self.now = NOW
         self.send(StartRun(RUN, plan, Brief("brief")))
@@ -131,6 +132,7 @@ class Run:
         decision = handle(self.state, message, self.now)
         self.state = decision.state
         self.events.extend(decision.events)
+        self.times.extend(self.now for _ in decision.events)
         self.said.append(message)
         return decision.events
 

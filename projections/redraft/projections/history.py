@@ -83,7 +83,7 @@ def told(events: Iterable[Recorded]) -> Iterator[Line]:
             actor,
             event.name,
             plain(path),
-            _sentence(event.data, asked.get(path, actor)),
+            sentence(event.data, asked.get(path, actor)),
             plain(event.causation),
         )
 
@@ -118,7 +118,8 @@ def path_of(event: DomainEvent) -> str:
             assert_never(event)
 
 
-def _sentence(event: DomainEvent, who: str) -> str:
+def sentence(event: DomainEvent, who: str) -> str:
+    """An event told in a sentence; `who` spoke, or was asked."""
     match event:
         case RunStarted(plan, brief, parent=parent):
             began = f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_brief(brief)}"

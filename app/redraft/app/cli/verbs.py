@@ -32,6 +32,7 @@ from redraft.app.cli import (
     subscriptions,
     up,
     webhook,
+    whatif,
     worker,
 )
 from redraft.app.cli.faults import USAGE, exit_code_of
@@ -60,6 +61,7 @@ APP.command("rebuild", epilog=rebuild.EXAMPLE)(rebuild.rebuild)
 APP.add_typer(stats.APP, name="stats")
 APP.add_typer(projections.APP, name="projections")
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
+APP.command("whatif", epilog=whatif.EXAMPLE)(whatif.whatif)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
 APP.command("guide", epilog=steer.GUIDE)(steer.guide)
