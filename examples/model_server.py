@@ -3,10 +3,11 @@
     python examples/model_server.py examples/answers/tides.jsonl --port 8080
     REDRAFT_MODEL_URL=http://127.0.0.1:8080/v1 redraft run "Why tides exist" --workflow article --model openai:scripted
 
-Each line of a script is one answer, given to the next question that it is `for`: a piece of the question's
-instructions, such as "You judge" (none: any question). It holds what the model says: `text`, or a `reply` (an object,
-given as the arguments of the tool that the question offers, or as JSON text). `status` with `headers` is an error,
-`refusal` the model's refusal, `delay` seconds before it answers, `cut` characters after which the connection is closed.
+Each line of a script is one answer, given to the next question that it is `for` (a piece of the question's
+instructions, such as "You judge") and `about` (a piece of its message); without them, to any question. It holds what
+the model says: `text`, or a `reply` (an object, given as the arguments of the tool that the question offers, or as JSON
+text). `status` with `headers` is an error, `refusal` the model's refusal, `delay` seconds before it answers, `cut`
+characters after which the connection is closed; `always` keeps it for further questions.
 
 It speaks chat completions and responses, whole and streamed, as in https://platform.openai.com/docs/api-reference.
 """
@@ -70,11 +71,11 @@ class ModelServer:
 
     def answer_to(self, path: str, headers: Json, body: Json) -> Json:
         """The next answer for this question; an error when the script has none left for it."""
-        told = instructions_of(body)
+        told, message = instructions_of(body), message_of(body)
         with self._lock:
             self.asked.append({"path": path, "headers": headers, "body": body, "time": time.monotonic()})
             for number, answer in enumerate(self._answers):
-                if answer.get("for", "") in told:
+                if answer.get("for", "") in told and answer.get("about", "") in message:
                     return answer if answer.get("always") else self._answers.pop(number)
         return {"status": 400, "error": f"the script has no answer left for: {told[:80]}"}
 
@@ -89,6 +90,12 @@ def instructions_of(body: Json) -> str:
     if "messages" in body:
         return "\n".join(str(each["content"]) for each in body["messages"] if each["role"] in ("system", "developer"))
     return str(body.get("instructions") or "")
+
+
+def message_of(body: Json) -> str:
+    """What is asked by a question, in either protocol, as JSON text."""
+    asked = [each for each in body.get("messages", ()) if each["role"] not in ("system", "developer")]
+    return json.dumps(asked or body.get("input"), ensure_ascii=False)
 
 
 class _Handler(BaseHTTPRequestHandler):

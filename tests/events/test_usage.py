@@ -12,7 +12,7 @@ def test_numbers_add_up_and_models_are_named_once():
     first = Usage(120, 0.25, 1, 0, 100, 20, 1.5, "openai:a", "p1", "USD")
     second = Usage(12, 0.5, 2, 2, 10, 2, 0.5, "openai:b", "p2", "USD")
     total = first + second + first
-    assert total == Usage(252, 1.0, 4, 2, 210, 42, 3.5, "openai:a, openai:b", "p1", "USD")
+    assert total == Usage(252, 1.0, 4, 2, 210, 42, 3.5, "openai:a, openai:b", "p1, p2", "USD")
 
 
 def test_nothing_changes_nothing():

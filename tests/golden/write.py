@@ -84,6 +84,7 @@ def events() -> Iterator[DomainEvent]:
     yield DraftGenerated("write", 1, second)
     outs = (first.ref, second.ref)
     asked = StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs)
+    asked = msgspec.structs.replace(asked, beside=outs)
     yield msgspec.structs.replace(asked, advice=(7,), oscillation=("draft 2 has the text of draft 1 again",), heat=1)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))

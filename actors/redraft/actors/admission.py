@@ -62,7 +62,7 @@ class Admission:
         if len(letter.body) > self._limit:
             request = work.request
             checked(request.brief.text, "brief", self._limit)
-            for draft in (*request.outputs, *(() if isinstance(work, Generate) else (work.draft,))):
+            for draft in (*request.outputs, *request.beside, *(() if isinstance(work, Generate) else (work.draft,))):
                 checked(draft.text, f"draft {draft.version}", self._limit)
         return work
 

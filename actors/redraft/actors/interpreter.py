@@ -90,7 +90,8 @@ def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> Domain
         if fan.requested == len(fan.candidates):
             return None
         path = f"{inside}{fan.node.judge.name}[{fan.requested + 1}]"
-        return _request(state, fan.node.judge, path, now, fan.candidates[fan.requested])
+        asked = _request(state, fan.node.judge, path, now, fan.candidates[fan.requested])
+        return replace(asked, beside=fan.candidates)
     if fan.requested == len(fan.node.steps) or fan.requested == gates_of(fan.node) > len(fan.heard):
         return None
     step = fan.node.steps[fan.requested]

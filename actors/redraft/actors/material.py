@@ -150,6 +150,7 @@ class Material:
             sent,
             confirmed,
             step.version,
+            tuple(self._drafts[ref.version] for ref in asked.beside),
         )
         match asked.role:
             case "generator":

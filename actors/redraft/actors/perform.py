@@ -61,6 +61,7 @@ class Call:
         self._late = False
         options = deepcopy(asked.options) if asked.options else {}  # the function may change them, and others have them
         self._context = Context(asked.run, asked.path, asked.attempt, asked.timeout, asked.id, options, asked.outputs)
+        self._context.beside = asked.beside
         self._task = loop.create_task(_called(actor, work, self._context))
         self._task.add_done_callback(self._ended)
         self._timer = loop.call_later(asked.timeout, self._expire)

@@ -50,7 +50,8 @@ _RIGHT: Final[dict[Role, str]] = {
 class Context:
     """What a step is part of: the run, the path with its iterations, the try (from 1), the plan's options for the step.
 
-    `outputs` are the finished drafts of the loops around. `timeout` is in seconds. `idempotency_key` is the same each
+    `outputs` are the finished drafts of the loops around, `beside` the drafts among which the judge of a parallel
+    compares the one that it judges. `timeout` is in seconds. `idempotency_key` is the same each
     time the same work is asked for. `spent` and `used` report what the work used, whether it then succeeds or fails.
     """
 
@@ -62,6 +63,7 @@ class Context:
     options: dict[str, Option] = field(default_factory=dict)
     outputs: tuple[Draft, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    beside: tuple[Draft, ...] = ()
 
     def spent(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Adds to what this step has used; conditions such as `tokens > 5000` count it. Raises ValueError below 0."""

@@ -16,7 +16,7 @@ from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 Watch: TypeAlias = Callable[[str, str], None]
 """Told the path of a step, and a piece of what its model writes, as it comes."""
 
-ACTORS: Final = frozenset({"llm", "answers", "questions", "revise", "verify"})
+ACTORS: Final = frozenset({"llm", "verify"})
 """The shipped actors that ask a model."""
 
 INSTALL: Final = "the actors that ask a language model need pip install 'redraft[llm]'"

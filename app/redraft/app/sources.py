@@ -18,7 +18,14 @@ from redraft.events.plan import Plan, Repeat
 
 Outlet: TypeAlias = Literal["file", "stdout"]
 
-SHIPPED: Final = ("prose", "code", "article")
+SHIPPED: Final = (
+    "prose",
+    "code",
+    "article",
+    "chain-of-verification",
+    "draft-critique-revise-verify",
+    "self-consistency",
+)
 """The workflows that ship with Redraft."""
 
 _FORMS: Final = f"{', '.join(SHIPPED)}, file.py:name, or plan.yaml"
@@ -91,13 +98,25 @@ def _shipped_plan(name: str, tests: Sequence[str], publish: Outlet, model: str) 
         from redraft.app.builtin.code import code_plan
 
         return code_plan(tests, publish=publish, model=bool(model))
-    if name == "article":
-        from redraft.app.builtin.article import article_plan
+    if name == "prose":
+        from redraft.app.builtin.prose import prose_plan
 
-        return article_plan(publish=publish)
-    from redraft.app.builtin.prose import prose_plan
+        return prose_plan(publish=publish)
+    return _model_plan(name, publish)
 
-    return prose_plan(publish=publish)
+
+def _model_plan(name: str, publish: Outlet) -> Plan:
+    from redraft.app.builtin.model_plans import article_plan, consistency_plan, revision_plan, verification_plan
+
+    match name:
+        case "chain-of-verification":
+            return verification_plan(publish=publish)
+        case "draft-critique-revise-verify":
+            return revision_plan(publish=publish)
+        case "self-consistency":
+            return consistency_plan(publish=publish)
+        case _:
+            return article_plan(publish=publish)
 
 
 def _yaml_plan(path: Path) -> Plan:

@@ -20,6 +20,7 @@ SHIPPED: Final[tuple[Seat, ...]] = (
     ("generator", "command"),
     ("generator", "llm"),
     ("generator", "source"),
+    ("critic", "agreement"),
     ("critic", "command"),
     ("critic", "forbidden-words"),
     ("critic", "json-schema"),
@@ -31,6 +32,7 @@ SHIPPED: Final[tuple[Seat, ...]] = (
     ("critic", "python"),
     ("critic", "ruff"),
     ("critic", "sql"),
+    ("critic", "verify"),
     ("refiner", "command"),
     ("refiner", "llm"),
     ("refiner", "prose-fix"),
@@ -110,6 +112,14 @@ def _module(name: str, models: Models) -> tuple[Actor, ...]:
             from redraft.app.builtin.llm import llm_critic, llm_generator, llm_refiner
 
             return llm_generator(models), llm_critic(models), llm_refiner(models)
+        case "verify":
+            from redraft.app.builtin.verify import verify_critic
+
+            return (verify_critic(models),)
+        case "agreement":
+            from redraft.app.builtin.agreement import agreement_critic
+
+            return (agreement_critic,)
         case "length" | "forbidden-words" | "pattern":
             from redraft.app.builtin.gate_text import length_critic, pattern_critic, words_critic
 

@@ -24,7 +24,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work.
     `sent` counts how often this request was sent. One that may have been served already (`sent` above 1, or delivered
     again) is confirmed with the coordinator before the work starts; `confirmed` says that this was done.
-    `version` is that of the actor's code which the plan names, if it names one.
+    `version` is that of the actor's code which the plan names, if it names one. `beside` are the drafts, in the order
+    of their steps, among which the judge of a parallel compares the one that it judges.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     sent: int = 1
     confirmed: bool = False
     version: str = ""
+    beside: tuple[Draft, ...] = ()
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

@@ -65,7 +65,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
     versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
-    temperature is raised `heat` times. The answer is due by `due` (UTC).
+    temperature is raised `heat` times. `beside` are the drafts among which a judge compares. The answer is due by `due`
+    (UTC).
     """
 
     path: str
@@ -80,6 +81,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     advice: tuple[int, ...] = ()
     oscillation: tuple[str, ...] = ()
     heat: int = 0
+    beside: tuple[DraftRef, ...] = ()
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):

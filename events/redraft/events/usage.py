@@ -20,7 +20,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
     `cost` is money in `currency` (ISO 4217, such as USD; empty: the unit that the plan's `cost` conditions speak of).
     `calls` counts requests to a model, `unpriced` those of them whose price nobody knows and that `cost` leaves out.
     `seconds` is how long the calls took, `model` names the model or models, and `prompt` is the SHA-256 (hex) of the
-    prompt that was used.
+    prompt or prompts that were used.
     """
 
     tokens: _Count = 0
@@ -49,7 +49,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
             _both(self.model, other.model),
-            other.prompt or self.prompt,
+            _both(self.prompt, other.prompt),
             _currency(self.currency, other.currency),
         )
 

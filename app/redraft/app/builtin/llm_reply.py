@@ -66,14 +66,20 @@ def critique_reply(low: int, high: int, *, verdict: bool) -> type[CritiqueReply]
 
 def critique_fault(reply: CritiqueReply, text: str) -> str:
     """What is wrong with a critic's reply to this text: quotes that are not in it; empty when nothing is."""
-    whole = _one_line(text)
     for number, error in enumerate(reply.errors):
-        if _one_line(error.quote) not in whole:
-            return (
-                f"errors[{number}].quote is not in the draft: {error.quote[:200]!r}. "
-                "Quote the draft word by word, or leave the quote empty when something is missing."
-            )
+        if fault := place_fault(error.quote, text):
+            return f"errors[{number}].{fault}"
     return ""
+
+
+def place_fault(quote: str, text: str) -> str:
+    """What is wrong with a quote from this text, spaces and line ends aside; empty when nothing is."""
+    if _one_line(quote) in _one_line(text):
+        return ""
+    return (
+        f"quote is not in the draft: {quote[:200]!r}. "
+        "Quote the draft word by word, or leave the quote empty when something is missing."
+    )
 
 
 def revision_fault(reply: RevisionReply, text: str) -> str:
