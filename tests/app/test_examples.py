@@ -30,6 +30,7 @@ def run(folder: Path, *command: str) -> str:
         ("panel.py", "accepted: the condition holds: score 1 >= 0.99"),
         ("chapters.py", "a book of 3 chapters, the last of 11 words; 6 refinements; accepted: the condition holds: "),
         ("advice.py", "1 x write about: far"),
+        ("exactly_once.py", "20 notes, from event 1 to event 20"),
         ("follow.py", "event 20: accepted: the condition holds: score 1 >= 0.9"),
     ],
 )

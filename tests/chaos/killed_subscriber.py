@@ -1,0 +1,135 @@
+"""A subscriber that is killed again and again while others write: `redraft subscribe examples/exactly_once.py:note`."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+import sys
+import time
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from tests.app.cli_calls import environment
+from tests.app.subscribing import beginning, new_events, passes
+
+from redraft.events.store import EventStore, open_store
+from redraft.events.subscriptions import open_subscriptions
+
+EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "exactly_once.py"
+WRITERS: Final = 8
+DEADLINE: Final = 60.0
+
+
+class Subscriber:
+    """The process, and the database of its own that its effects lie in."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        self._url = url
+        self._process: Process | None = None
+        self._notes = folder / "notes.db"
+
+    async def start(self) -> None:
+        command = ("subscribe", str(EXAMPLE) + ":note", "--name", "notes", "--store", self._url)
+        with (self._folder / "subscriber.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "redraft", *command),
+                cwd=self._folder,
+                env=environment(self._folder, {"NOTES": str(self._notes)}),
+                stdin=DEVNULL,
+                stdout=DEVNULL,
+                stderr=log,
+            )
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        assert self._process.returncode is None, (self._folder / "subscriber.log").read_text()[-2000:]
+        self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    def position(self) -> int:
+        """How far its effects go."""
+        if not self._notes.exists():
+            return 0
+        with closing(sqlite3.connect(self._notes)) as notes:
+            try:
+                return int(notes.execute("SELECT position FROM progress").fetchone()[0])
+            except (sqlite3.OperationalError, TypeError):
+                return 0
+
+    def effects(self) -> list[tuple[int, str, str, str]]:
+        """In the order in which it had them."""
+        with closing(sqlite3.connect(self._notes)) as notes:
+            return notes.execute("SELECT position, id, run, event FROM notes ORDER BY number").fetchall()
+
+    async def beyond(self, position: int) -> None:
+        end = time.monotonic() + DEADLINE
+        while self.position() < position:
+            assert time.monotonic() < end, (self._folder / "subscriber.log").read_text()[-2000:]
+            await asyncio.sleep(0.01)
+
+
+async def _saved(url: str) -> int:
+    """The position that is kept of it; 0 before there is one."""
+    async with open_subscriptions(url) as names:
+        return next((each.position for each in await names.all() if each.name == "notes"), 0)
+
+
+async def write(url: str, number: int, events: int, allowed: asyncio.Semaphore) -> None:
+    """One of the writers, with a store of its own: short runs, an event an append."""
+    async with open_store(url) as store:
+        for count in range(events):
+            await allowed.acquire()
+            await _append(store, f"w{number}-{count // 20}", count % 20)
+
+
+async def _append(store: EventStore, run: str, version: int) -> None:
+    told = passes(version, version) if version else [beginning()]
+    await store.append(run, version, new_events(run, told, version))
+
+
+async def killed_while_they_write(
+    url: str, folder: Path, events: int, kills: int, tell: Callable[[str], None], seed: int
+) -> int:
+    """The effects are exactly the events of the log, in its order. Gives how many events came again after a kill."""
+    chance = random.Random(seed)
+    allowed = asyncio.Semaphore(0)
+    subscriber = Subscriber(folder, url)
+    began, again = time.monotonic(), list[int]()
+    async with open_store(url) as store, asyncio.TaskGroup() as group:
+        for number in range(WRITERS):
+            group.create_task(write(url, number, events // WRITERS, allowed))
+        try:
+            for _ in range(kills):
+                before = subscriber.position()
+                for _ in range(events // kills):
+                    allowed.release()
+                await subscriber.start()
+                if chance.random() < 0.8:  # else it is killed wherever its start has come to
+                    await subscriber.beyond(before + chance.randrange(1, max(2, events // kills)))
+                await asyncio.sleep(chance.random() * 0.3)
+                await subscriber.kill()
+                again.append(subscriber.position() - await _saved(url))
+            for _ in range(events):
+                allowed.release()
+            await subscriber.start()
+            await subscriber.beyond(events)
+        finally:
+            await subscriber.stop()
+        log = [event async for batch in store.tail(0, follow=False) for event in batch]
+    assert [event.position for event in log] == list(range(1, events + 1))
+    assert subscriber.effects() == [(event.position, event.id, event.run, event.name) for event in log]
+    assert min(again) >= 0, "a position is saved after the effects"
+    took = f"{events} events of {WRITERS} writers, {len(again)} kills, {time.monotonic() - began:.0f} s"
+    twice = f"{sum(again)} came again after {sum(map(bool, again))} of the kills"
+    tell(f"{took}: every effect once, in order; {twice}")
+    return sum(again)
