@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.app.subscribing import DEADLINE, World, beginning, new_events, taken, world, write_run
 
 from redraft.app import Client, DeliveryError, Retry
+from redraft.app.delivery import WATCH_SECONDS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, LeaseLost, StoreError
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions, open_subscriptions
@@ -129,8 +131,6 @@ async def test_events_are_handled_in_order_each_once(there: World, names: Subscr
 
 
 async def test_a_plain_function_is_called_in_a_thread(there: World, names: Subscriptions) -> None:
-    import threading
-
     await write_run(there.store, "a", 5)
     calls: list[tuple[int, bool]] = []
 
@@ -234,6 +234,33 @@ async def test_a_handler_that_takes_too_long_has_failed(there: World, names: Sub
         task.cancel()
         await asyncio.wait({task})
     assert (await names.parked("index"))[0].error == "it took longer than 0.01 s"
+
+
+async def test_a_thread_that_cannot_be_ended_is_waited_for(there: World, names: Subscriptions) -> None:
+    """Whoever puts the name elsewhere meanwhile: there is one call at a time."""
+    await write_run(there.store, "a", 3)
+    began, may_end = threading.Event(), threading.Event()
+    under_way, calls = 0, list[tuple[int, int]]()
+
+    def handle(event: Recorded) -> None:
+        nonlocal under_way
+        under_way += 1
+        calls.append((event.position, under_way))
+        began.set()
+        assert may_end.wait(DEADLINE)
+        under_way -= 1
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", handle))
+        assert await asyncio.to_thread(began.wait, DEADLINE)
+        epoch = (await names.put("index", 1)).epoch
+        assert not (await asyncio.wait({task}, timeout=2 * WATCH_SECONDS))[0]
+        assert len(calls) == 1
+        may_end.set()
+        await until(names, "index", lambda found: found.position == 3 and found.epoch > epoch)
+        task.cancel()
+        await asyncio.wait({task})
+    assert calls == [(1, 1), (2, 1), (3, 1)]
 
 
 async def test_one_serves_a_name_and_another_stands_by(there: World, names: Subscriptions) -> None:

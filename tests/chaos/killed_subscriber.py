@@ -47,7 +47,7 @@ class Subscriber:
 
     async def kill(self) -> None:
         assert self._process is not None
-        assert self._process.returncode is None, (self._folder / "subscriber.log").read_text()[-2000:]
+        assert self._process.returncode is None, self._log()[-2000:]
         self._process.kill()
         await self._process.wait()
 
@@ -72,10 +72,21 @@ class Subscriber:
             return notes.execute("SELECT position, id, run, event FROM notes ORDER BY number").fetchall()
 
     async def beyond(self, position: int) -> None:
+        """Waits until its effects have come so far."""
+        await self._until(lambda: self.position() >= position)
+
+    async def says(self, event: str) -> None:
+        """Waits for a line of its log."""
+        await self._until(lambda: f'"event":"{event}"' in self._log().replace(": ", ":"))
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
         end = time.monotonic() + DEADLINE
-        while self.position() < position:
-            assert time.monotonic() < end, (self._folder / "subscriber.log").read_text()[-2000:]
+        while not condition():
+            assert time.monotonic() < end, self._log()[-2000:]
             await asyncio.sleep(0.01)
+
+    def _log(self) -> str:
+        return (self._folder / "subscriber.log").read_text()
 
 
 async def _saved(url: str) -> int:

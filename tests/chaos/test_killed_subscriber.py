@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
-from tests.chaos.killed_subscriber import killed_while_they_write
+from tests.chaos.killed_subscriber import Subscriber, killed_while_they_write, write
+from tests.events.postgres_cluster import Cluster
 
 
 def store_in(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
@@ -28,3 +32,26 @@ async def test_a_subscriber_is_killed_two_hundred_times_while_eight_write_ten_th
 ) -> None:
     again = await killed_while_they_write(store_in(kind, request, tmp_path), tmp_path, 10_000, 200, tell, seed=2)
     assert again, "no kill came between an effect and its position"
+
+
+async def test_a_subscriber_goes_on_when_its_store_was_killed(tmp_path: Path, cluster: Cluster) -> None:
+    name = f"notes_{uuid4().hex[:8]}"
+    with psycopg.connect(cluster.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
+    url = f"{cluster.url.rpartition('/')[0]}/{name}"
+    allowed = asyncio.Semaphore(40)
+    await write(url, 0, 40, allowed)
+    subscriber = Subscriber(tmp_path, url)
+    try:
+        await subscriber.start()
+        await subscriber.beyond(40)
+        await asyncio.to_thread(cluster.kill)
+        await subscriber.says("interrupted")
+        await asyncio.to_thread(cluster.start)
+        for _ in range(40):
+            allowed.release()
+        await write(url, 1, 40, allowed)
+        await subscriber.beyond(80)
+        assert [position for position, *_ in subscriber.effects()] == list(range(1, 81))
+    finally:
+        await subscriber.stop()

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.threads import in_thread
 from redraft.app.feed import Feed
+from redraft.app.settings import redacted
 from redraft.app.standing import Standing, wanted_text
 from redraft.app.together import together
 from redraft.events.envelope import Recorded
@@ -22,6 +23,7 @@ from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.subscription_book import NameLease
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions
 
+T = TypeVar("T")
 Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
 """What takes an event. A plain function runs in a thread. It is called again with an event that it has taken when its
 process ended before that was noted: it has to bear that."""
@@ -164,7 +166,7 @@ class Delivery:
             except TimeoutError as error:
                 return DeliveryError(str(error) or f"it took longer than {self._retry.timeout:g} s")
             except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
-                return DeliveryError(f"{type(error).__name__}: {error}")
+                return DeliveryError(redacted(f"{type(error).__name__}: {error}"))
             if standing is not None:
                 standing.passed(event.position)
             return None
@@ -174,7 +176,7 @@ class Delivery:
         if _is_async(handler):
             given = handler(event)
         else:
-            given = await in_thread(lambda: handler(event), f"redraft-{self._name}")
+            given = await _to_its_end(in_thread(lambda: handler(event), f"redraft-{self._name}"))
         if inspect.isawaitable(given):
             async with asyncio.timeout(self._retry.timeout or None):
                 await given
@@ -212,6 +214,16 @@ class Delivery:
             async for batch in batches:
                 return batch.events[0] if batch.events and batch.events[0].position == position else None
         return None
+
+
+async def _to_its_end(call: Coroutine[None, None, T]) -> T:
+    """What a call in a thread gives. It cannot be ended: when the wait is cancelled, it is waited for all the same."""
+    calling = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(calling)
+    finally:
+        if not calling.done():
+            await asyncio.wait({calling})
 
 
 def _is_async(handler: Handler) -> bool:
