@@ -62,6 +62,21 @@ def test_a_log_holds_what_was_signed_and_what_came_since(tampering: Tampering):
     assert faults() == []
 
 
+def test_a_file_whose_unused_space_differs_is_told_and_no_fault(signed: dict[str, Any]):
+    assert json.loads(call(*COMPARE, "--json").out)["same_file"] is True
+    with Path("store.db").open("r+b") as file:
+        file.seek(96)
+        number = file.read(1)[0]
+        file.seek(96)
+        file.write(bytes([number ^ 1]))
+    said = call(*COMPARE)
+    assert said.code == 0
+    assert "unused space differs" in one_line(said)
+    run("Two")
+    said = call(*COMPARE, "--json")
+    assert (said.code, json.loads(said.out)["same_file"]) == (0, None)
+
+
 def test_an_end_that_was_cut_off_is_noticed(tampering: Tampering):
     tampering.take_out(head())
     assert call("audit", "--all", "--verify").code == 0, "the log itself cannot show it"

@@ -35,6 +35,8 @@ def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     other, erased = run("Something else"), run(SAID)
     assert SAID in call("show", erased, "--text").out
     assert not [path for path in place.glob("store.db*") if SAID.encode() in path.read_bytes()]
+    for name in ("issues", "publications", "critiques"):
+        assert call("projections", "show", name).code == 0
     said = call("erase", erased, "--by", "grace", "--reason", "Ada asked for it")
     assert said.code == 0, said.err
     assert said.out.startswith(f"run {erased}: its texts can no longer be read; erased by grace at ")
@@ -52,8 +54,36 @@ def test_an_erased_run_is_told_without_its_texts_and_verified(place: Path):
     listed = {each["run"]: each["brief"] for each in json.loads(call("list", "--json").out)}
     assert listed == {other: "Something else.", erased: "[erased]"}
     assert "they are equal to the rows" in call("rebuild").out
+    shown = "".join(call("projections", "show", name).out for name in ("runs", "steps", "issues", "publications"))
+    assert SAID not in shown
     assert not [path for path in place.iterdir() if SAID.encode() in path.read_bytes()]
     assert "Something else" in call("show", other, "--text").out
+
+
+MINE = """
+from redraft.projections import Projection, Put, Table
+
+def words(event):
+    draft = getattr(event.data, "draft", None)
+    if hasattr(draft, "text"):
+        yield Put("words", {"position": event.position, "text": draft.text})
+
+mine = Projection("words", 1, (Table("words", {"position": "INTEGER NOT NULL", "text": "TEXT NOT NULL"}),), words)
+"""
+
+
+def test_a_projection_of_ones_own_that_may_hold_texts_is_named(place: Path):
+    erased = run(SAID)
+    Path("mine.py").write_text(MINE)
+    assert SAID in call("projections", "show", "mine.py:mine").out
+    said = call("erase", erased)
+    assert said.code == 0
+    assert "the projection 'words' may still hold parts of its texts" in one_line(said)
+    assert call("rebuild", "mine.py:mine").code == 0
+    assert SAID not in call("projections", "show", "mine.py:mine").out
+    again = call("erase", erased)
+    assert (again.code, again.err) == (0, "")
+    assert not [path for path in place.glob("store*") if SAID.encode() in path.read_bytes()]
 
 
 def test_without_the_key_nothing_is_read_and_the_remedy_is_told(place: Path, monkeypatch: pytest.MonkeyPatch):

@@ -112,13 +112,20 @@ def changes(whole: bytes, chance: random.Random) -> Iterator[tuple[int, int]]:
     [(30, 80, 1), pytest.param(60, 1_000, 2, marks=[pytest.mark.chaos, pytest.mark.timeout(1_200)])],
 )
 def test_a_random_change_of_a_byte_is_reported(tmp_path: Path, runs: int, count: int, seed: int):
-    """Anywhere in the file. What is not reported lies where nothing is held, and nothing that is read is another."""
+    """Anywhere in the file. What is not reported lies where nothing is held, and nothing that is read is another.
+
+    With a checkpoint of the file that is reported too.
+    """
     original, copy = tmp_path / "log.db", tmp_path / "copy.db"
     asyncio.run(written(original, runs))
     whole, known = original.read_bytes(), rows_of(original)
     used = Map(whole).used
     assert not list(tmp_path.glob("log.db-*")), "the write-ahead log is still there"
     assert _reported(original) == 0
+    keys, signed = tmp_path / "key", tmp_path / "signed.json"
+    assert call("key", "signing", str(keys)).code == 0
+    assert call("audit", "--all", "--checkpoint", str(signed), "--key", str(keys), "--store", url(original)).code == 0
+    assert original.read_bytes() == whole
     silent: list[int] = []
     for (place, byte), _ in zip(changes(whole, random.Random(seed)), range(count), strict=False):
         copy.write_bytes(whole[:place] + bytes([byte]) + whole[place + 1 :])
@@ -126,6 +133,9 @@ def test_a_random_change_of_a_byte_is_reported(tmp_path: Path, runs: int, count:
             left.unlink()
         if _reported(copy) == 0:
             silent.append(place)
+            against = ("--against", str(signed), "--public-key", f"{keys}.pub")
+            said = call("audit", "--all", *against, "--store", url(copy))
+            assert (said.code, "unused space differs" in said.err) == (0, True)
             assert rows_of(copy) == known, f"byte {place} was changed to {byte}, and other rows are read"
     lost = [place for place in silent if used[place] and place not in UNCHECKED]
     assert not lost, f"{len(lost)} changes were not reported, at {lost[:10]}"
@@ -134,4 +144,8 @@ def test_a_random_change_of_a_byte_is_reported(tmp_path: Path, runs: int, count:
 
 
 def _reported(path: Path) -> int:
-    return call("audit", "--all", "--verify", "--store", f"sqlite:///{path}").code
+    return call("audit", "--all", "--verify", "--store", url(path)).code
+
+
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"

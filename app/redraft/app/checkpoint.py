@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +31,18 @@ _SIGNED: Final = b"redraft checkpoint\n"
 _FORMAT: Final = 1
 
 
+class FileDigest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A SQLite file, byte for byte: its size and SHA-256."""
+
+    size: int
+    sha256: str
+
+
 class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The log up to `position`, at a time (UTC): how many events and runs it has, and its digest.
 
-    `marks` are positions before it, each with the digest there.
+    `marks` are positions before it, each with the digest there. `file` is the file that held it, when nobody else had
+    it open.
     """
 
     format: int
@@ -44,6 +52,7 @@ class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: int
     digest: str
     marks: tuple[tuple[int, str], ...]
+    file: FileDigest | None = None
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -58,16 +67,30 @@ def marks_for(head: int) -> tuple[int, ...]:
     return tuple(range(stride, head, stride))
 
 
-def write_checkpoint(report: Report, key: Ed25519PrivateKey) -> bytes:
+def digest_of(path: Path | None) -> FileDigest | None:
+    """The digest of a closed SQLite file; None for what is none, or has a write-ahead log beside it."""
+    if path is None:
+        return None
+    ahead = path.with_name(f"{path.name}-wal")
+    try:
+        if ahead.exists() and ahead.stat().st_size:
+            return None
+        with path.open("rb") as file:
+            return FileDigest(path.stat().st_size, file_digest(file, "sha256").hexdigest())
+    except OSError:
+        return None
+
+
+def write_checkpoint(report: Report, key: Ed25519PrivateKey, file: FileDigest | None = None) -> bytes:
     """The file of a checkpoint of a log that was verified without a fault."""
     if report.count:
         raise ValueError("a log with faults is not signed")
     marks = tuple(sorted((at, digest) for at, digest in report.marks.items() if at < report.position))
     now = datetime.now(UTC).replace(microsecond=0)
-    held = Checkpoint(_FORMAT, now, report.position, report.events, report.runs, report.digest, marks)
+    held = Checkpoint(_FORMAT, now, report.position, report.events, report.runs, report.digest, marks, file)
     raw = msgspec.json.encode(held)
-    file = _File(msgspec.Raw(raw), _name(key.public_key()), signed(key, _SIGNED + raw))
-    return msgspec.json.encode(file) + b"\n"
+    written = _File(msgspec.Raw(raw), _name(key.public_key()), signed(key, _SIGNED + raw))
+    return msgspec.json.encode(written) + b"\n"
 
 
 def read_checkpoint(path: Path, key: Ed25519PublicKey) -> Checkpoint:

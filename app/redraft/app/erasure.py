@@ -16,7 +16,6 @@ from redraft.app.settings import Settings, views_path
 from redraft.events.domain_events import RunEnded, RunErased
 from redraft.events.errors import InputError, StoreError
 from redraft.events.sqlite_file import explain
-from redraft.projections.projection import Projection
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import find_run
 from redraft.projections.shipped import SHIPPED
@@ -28,13 +27,13 @@ _SEALED: Final = b'"sealed":"'
 
 
 class Erased(msgspec.Struct, frozen=True):
-    """A run whose texts cannot be read, who had it erased, when (UTC), and what is left to do, if anything."""
+    """A run whose texts cannot be read, who had it erased, when (UTC), and what is left to do, a line each."""
 
     run: str
     by: str
     reason: str
     time: datetime
-    leftover: str = ""
+    leftover: tuple[str, ...] = ()
 
 
 async def erase_run(house: House, settings: Settings, text: str, *, by: str, reason: str) -> Erased:
@@ -47,17 +46,25 @@ async def erase_run(house: House, settings: Settings, text: str, *, by: str, rea
     await _refuse(house, run)
     await house.store.destroy_key(run)
     time, told = await _record(house, run, by, reason)
+    behind = await _caught_up(house)
+    file = await asyncio.to_thread(_compacted, settings)
+    return Erased(run, told.by, told.reason, time, (*behind, *file))
+
+
+async def _caught_up(house: House) -> list[str]:
+    """Brings the read models that have rows past the erasure; tells of those that only their owners can bring."""
     await catch_up(house.views, house.store)
-    for projection in await _kept(house):
-        await house.models.of(projection)
-    leftover = await asyncio.to_thread(_compacted, settings)
-    return Erased(run, told.by, told.reason, time, leftover)
-
-
-async def _kept(house: House) -> list[Projection]:
-    """The shipped read models that have rows but are not followed."""
-    there = {state.name for state in await house.views.states()}
-    return [each for each in SHIPPED if each.name in there and each.name not in house.views.names]
+    shipped = {each.name: each for each in SHIPPED}
+    head, left = await house.store.head(), []
+    for state in await house.views.states():
+        if state.name in shipped and not state.failed:
+            if state.name not in house.views.names:
+                await house.models.of(shipped[state.name])
+        elif state.position < head:
+            left.append(
+                f"the projection {state.name!r} may still hold parts of its texts: bring it up to date, or drop it"
+            )
+    return left
 
 
 async def _refuse(house: House, run: str) -> None:
@@ -92,15 +99,17 @@ async def _record(house: House, run: str, by: str, reason: str) -> tuple[datetim
     )
 
 
-def _compacted(settings: Settings) -> str:
-    """Rewrites a file of read models, in which deleted texts may still lie; gives a line when that cannot be done."""
+def _compacted(settings: Settings) -> list[str]:
+    """Rewrites a file of read models, in which deleted texts may still lie; tells when that cannot be done."""
     path = views_path(settings.store)
     if not isinstance(path, Path):
-        return ""
+        return []
     try:
         with closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except sqlite3.Error as error:
-        return f"parts of its texts may still lie in {path} ({explain(error)}); stop what uses it and delete that file"
-    return ""
+        return [
+            f"parts of its texts may still lie in {path} ({explain(error)}); stop what uses it and delete that file"
+        ]
+    return []

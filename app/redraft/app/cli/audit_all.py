@@ -42,18 +42,22 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
     report, faults = asyncio.run(_verified(settings, held, signs=signer is not None))
     written = ""
     if signer is not None and not faults:
-        from redraft.app.checkpoint import write_checkpoint
+        from redraft.app.checkpoint import digest_of, write_checkpoint
         from redraft.app.files import write_whole
 
-        write_whole(Path(asked.checkpoint), write_checkpoint(report, signer), "--checkpoint")
+        file = digest_of(_file_of(settings))
+        write_whole(Path(asked.checkpoint), write_checkpoint(report, signer, file), "--checkpoint")
         written = asked.checkpoint
+    same = _is_same_file(settings, report, held)
     count = report.count + len(faults) - len(report.faults)
     for fault in faults:
         say(fault.told)
+    if same is False and not faults:
+        say("the file is not byte for byte the one that was signed, though all that it holds is: unused space differs")
     if count > len(faults):
         say(f"and {count - len(faults):,} faults more")
     if json:
-        print_json(_document(report, faults, count, written, held))
+        print_json(_document(report, faults, count, written, held, same))
     else:
         _told(report, count, written, held)
     return FAILED if count else 0
@@ -112,8 +116,27 @@ async def _verified(settings: Settings, held: Checkpoint | None, *, signs: bool)
         return report, [*report.faults, *(differences(held, report) if held else ())]
 
 
+def _file_of(settings: Settings) -> Path | None:
+    """The SQLite file of a store; None for any other."""
+    scheme, _, path = settings.store.partition(":///")
+    return Path(path) if scheme == "sqlite" and path else None
+
+
+def _is_same_file(settings: Settings, report: Report, held: Checkpoint | None) -> bool | None:
+    """Whether the store's file has the very bytes that were signed; None where that says nothing.
+
+    It says nothing when events came since, when there is no file, or while somebody else has it open.
+    """
+    if held is None or held.file is None or held.position != report.position:
+        return None
+    from redraft.app.checkpoint import digest_of
+
+    now = digest_of(_file_of(settings))
+    return None if now is None else now == held.file
+
+
 def _document(
-    report: Report, faults: list[Fault], count: int, written: str, held: Checkpoint | None
+    report: Report, faults: list[Fault], count: int, written: str, held: Checkpoint | None, same: bool | None
 ) -> dict[str, object]:
     return {
         "runs": report.runs,
@@ -123,6 +146,7 @@ def _document(
         "faults": faults,
         "fault_count": count,
         "against": {"time": held.time, "position": held.position, "events": held.events} if held else None,
+        "same_file": same,
         "checkpoint": written or None,
     }
 

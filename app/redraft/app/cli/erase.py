@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from redraft.app.cli.faults import say
 from redraft.app.cli.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import refuse_missing
@@ -41,8 +42,8 @@ def erase(
     print_line(
         f"run {done.run}: its texts can no longer be read; erased by {done.by} at {done.time:%Y-%m-%d %H:%M:%S} UTC"
     )
-    if done.leftover:
-        print_line(done.leftover)
+    for line in done.leftover:
+        say(line)
 
 
 async def _erased(settings: Settings, run: str, by: str, reason: str) -> Erased:
