@@ -9,6 +9,7 @@ import aio_pika
 import msgspec
 from aio_pika.abc import HeadersType
 from tests.chaos.scene import Scene
+from tests.events.test_codec import DEEP
 
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.codec import encode_message
@@ -53,6 +54,7 @@ def unreadable() -> list[Stranger]:
         found.append(Stranger(queue, name, body[:-1] + b" and {torn", f"{name} cannot be read"))
         found.append(Stranger(queue, "somebody.elses.v7", body, "no message is named 'somebody.elses.v7'"))
         found.append(Stranger(queue, name, b'{"text":"%b"}' % (b"x" * LARGE), "that a message may have"))
+    found.append(Stranger(INBOX, "run.start.v1", DEEP, "run.start.v1 cannot be read"))
     return found
 
 

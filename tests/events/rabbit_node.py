@@ -26,12 +26,12 @@ _HEADER: Final = b"AMQP\0\0\x09\x01"
 
 
 class RabbitNode:
-    """One node. Its data outlives `kill` and `stop`; `wipe` takes it away."""
+    """One node. Its data outlives `kill` and `stop`; `wipe` takes it away. `settings` count from the next start on."""
 
     def __init__(self, folder: Path, script: str, settings: str = "") -> None:
         self._folder = folder
         self._script = script
-        self._settings = settings
+        self.settings = settings
         self.port, self._dist, self._epmd_port = free_port(), free_port(), free_port()
         self._epmd: subprocess.Popen[bytes] | None = None
         self._node: subprocess.Popen[bytes] | None = None
@@ -95,7 +95,7 @@ class RabbitNode:
 
     def _environment(self) -> Mapping[str, str]:
         (self._folder / "rabbitmq.conf").write_text(
-            f"listeners.tcp.default = 127.0.0.1:{self.port}\nlog.console = true\nlog.file = false\n{self._settings}"
+            f"listeners.tcp.default = 127.0.0.1:{self.port}\nlog.console = true\nlog.file = false\n{self.settings}"
         )
         (self._folder / "env.conf").touch()
         (self._folder / "plugins").write_text("[].\n")

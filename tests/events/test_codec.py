@@ -76,7 +76,7 @@ def register() -> None:
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in (plan.Plan, plan.Repeat):
                 st.register_type_strategy(kind, built)
-    counts, amounts = st.integers(0, 2**63 - 1), st.floats(0, allow_nan=False, allow_infinity=False)
+    counts, amounts = st.integers(0, usage.MOST), st.floats(0, usage.MOST)
     used = [counts, amounts, counts, counts, counts, counts, amounts, TEXTS, TEXTS, TEXTS]
     st.register_type_strategy(usage.Usage, st.builds(usage.Usage, *used))
     steps = st.lists(nodes_of(1), max_size=2).map(tuple)
@@ -262,3 +262,20 @@ def test_the_data_of_an_event_may_be_as_small_as_can_be() -> None:
     kept = stored(IterationStarted("Loop", 1))
     assert kept.state.endswith(b'"trace":"trace-1"}')
     assert b'"data":{"path":"Loop","iteration":1}' in kept.state
+
+
+LOOP = b'{"node":"repeat","name":"a","until":{"kind":"approved"},"max_iterations":1,"body":['
+DEEP = b'{"run":"r","plan":{"name":"p","steps":[%b%b]},"brief":{"text":"b"}}' % (LOOP * 5000, b"]}" * 5000)
+
+
+def test_what_nests_deeper_than_can_be_followed_cannot_be_read() -> None:
+    with pytest.raises(CodecError, match=r"run.start.v1 cannot be read: maximum recursion depth"):
+        decode_message("run.start.v1", DEEP)
+
+
+@pytest.mark.parametrize(
+    "usage", [b'{"tokens":1000000000000001}', b'{"tokens":-1}', b'{"cost":1e16}', b'{"calls":1e99}']
+)
+def test_a_usage_that_no_sum_could_hold_cannot_be_read(usage: bytes) -> None:
+    with pytest.raises(CodecError, match=r"outcome.generated.v1 cannot be read"):
+        decode_message("outcome.generated.v1", b'{"run":"r","path":"p","attempt":1,"text":"x","usage":%b}' % usage)

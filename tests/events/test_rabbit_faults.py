@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Final
 
+import aio_pika
 import pytest
 from tests.events.rabbit_node import RabbitNode, free_port, server_script
 from tests.events.rabbit_server import new_prefix
@@ -46,7 +47,7 @@ class Place:
             ],
         }
         (folder / "definitions.json").write_text(json.dumps(definitions))
-        settings = {
+        settings: dict[str, object] = {
             "load_definitions": folder / "definitions.json",
             "max_message_size": 1_000_000 + 16 * 1024 * 1024,
             "listeners.ssl.default": f"127.0.0.1:{self.tls_port}",
@@ -56,8 +57,23 @@ class Place:
             "ssl_options.verify": "verify_peer",
             "ssl_options.fail_if_no_peer_cert": "true",
         }
-        lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
-        self.node = RabbitNode(folder, server_script(), lines)
+        self._settings = settings
+        self.node = RabbitNode(folder, server_script(), self._lines())
+
+    @contextmanager
+    def taking(self, size: int) -> Iterator[None]:
+        """The node, once it is started again, takes messages of up to so many bytes."""
+        before = self._settings["max_message_size"]
+        self._settings["max_message_size"] = size
+        self.node.settings = self._lines()
+        try:
+            yield
+        finally:
+            self._settings["max_message_size"] = before
+            self.node.settings = self._lines()
+
+    def _lines(self) -> str:
+        return "".join(f"{name} = {value}\n" for name, value in self._settings.items())
 
     def bus(self, **options: float) -> RabbitBus:
         return open_rabbit_bus(self.node.url, prefix=new_prefix(), **options)  # type: ignore[arg-type]
@@ -313,3 +329,36 @@ async def test_nothing_confirmed_is_lost_over_many_kills(place: Place) -> None:
             await place.node.restart()
             await flow.flows()
         assert flow.published
+
+
+async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place) -> None:
+    """It was put there while the server took larger messages: refusing it must not end its reader."""
+    prefix, large = new_prefix(), bytes(16 * 1024 * 1024 + 500_000)
+    async with asyncio.timeout(120):
+        async with open_rabbit_bus(place.node.url, prefix=prefix) as bus, bus.consume(QUEUE, 10):
+            await bus.publish(QUEUE, [letter(1)])
+        async with await aio_pika.connect(place.node.url) as connection, connection.channel() as channel:
+            await channel.default_exchange.publish(aio_pika.Message(large), f"{prefix}.critic.judge", mandatory=True)
+        with place.taking(16 * 1024 * 1024):
+            await asyncio.to_thread(place.node.stop)
+            await place.node.restart()
+            async with open_rabbit_bus(place.node.url, prefix=prefix) as bus, bus.consume(QUEUE, 10) as consumer:
+                await bus.publish(QUEUE, [letter(2)])
+                for delivery in await take_some(consumer, 3):
+                    if len(delivery.letter.body) == len(large):
+                        await consumer.reject(delivery, requeue=False, reason="too large")
+                    else:
+                        await consumer.ack([delivery])
+                while not (parked := await bus.parked()):  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0.05)
+        await asyncio.to_thread(place.node.stop)
+        await place.node.restart()
+    assert [(each.queue, len(each.letter.body)) for each in parked] == [(QUEUE, len(large))]
+    assert "set aside by RabbitMQ: rejected" in parked[0].reason
+
+
+async def take_some(consumer: Consumer, number: int) -> list[Delivery]:
+    taken: list[Delivery] = []
+    while len(taken) < number:
+        taken += await consumer.take(number)
+    return taken

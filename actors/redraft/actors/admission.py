@@ -72,7 +72,10 @@ class Admission:
             raise CodecError(f"{letter.name}: {size:,} bytes, more than the {self._largest:,} that a message may have")
 
     def _require_plan(self, plan: Plan) -> None:
-        raw = _ENCODER.encode(plan)
+        try:
+            raw = _ENCODER.encode(plan)
+        except RecursionError:
+            raise CodecError("the plan nests deeper than can be followed") from None
         if raw in self._fit:
             return
         check_plan(plan)

@@ -21,7 +21,7 @@ from redraft.actors.versions import VERSION_FORM, is_version, source_version
 from redraft.events.content import Draft
 from redraft.events.errors import ActorError
 from redraft.events.plan import Option, Role
-from redraft.events.usage import Usage
+from redraft.events.usage import MOST, Usage
 
 Scale: TypeAlias = tuple[float, float]
 Function: TypeAlias = Callable[..., Any]
@@ -72,12 +72,12 @@ class Context:
     def used(self, usage: Usage) -> None:
         """Adds all that is known of what this step has used: model, tokens in and out, cost and currency, calls.
 
-        Raises ValueError when a number is below 0 or not finite.
+        Raises ValueError when a number is below 0 or above 10**15.
         """
         for name in usage.__struct_fields__:
             value = getattr(usage, name)
-            if not (isinstance(value, str) or 0 <= value < math.inf):
-                raise ValueError(f"{name}={value}: what was spent is a number of at least 0")
+            if not (isinstance(value, str) or 0 <= value <= MOST):
+                raise ValueError(f"{name}={value}: what was spent is a number from 0 to 10**15")
         self.usage += usage
 
 

@@ -72,6 +72,9 @@ class Link(msgspec.Struct, frozen=True):
 UPCASTS: dict[str, tuple[str, Upcast]] = {}
 """For each name that is no longer written: the name that follows it, and how its data becomes that of the next."""
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What is raised for bytes that are not what they should be; JSON may nest deeper than can be followed."""
+
 _ENCODER = msgspec.json.Encoder()
 _EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
 _EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
@@ -121,7 +124,7 @@ def decode_event(
         stored = decoder.decode(state) if decoder else _upcast(name, state)
         if stored.sealed and opener is not None and (seal := opener(run)) is not None:
             stored = _upcast(name, state, seal.open(version, name, stored.sealed))
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CodecError(f"event {version} of run {run} ({name}) cannot be read: {error}") from error
     return Recorded(
         stored.id,
@@ -155,7 +158,7 @@ def link_of(run: str, version: int, name: str, state: bytes) -> Link:
     """What ties a stored event to its run; raises Tampered for what is no stored event."""
     try:
         return _LINKS.decode(state)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise Tampered(f"{_where(run, version, name)} is not what was recorded: it cannot be read") from error
 
 
@@ -195,7 +198,7 @@ def _decode(decoders: Mapping[str, msgspec.json.Decoder[T]], name: str, body: by
         raise UnknownName(f"no message is named {name!r}")
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise CodecError(f"{name} cannot be read: {error}") from error
 
 

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 from aiormq.abc import DeliveredMessage
 
-from redraft.events.bus import Letter
+from redraft.events.bus import LARGEST_LETTER, Letter
+from redraft.events.codec import UNREADABLE
 from redraft.events.envelope import Origin
 from redraft.events.rabbit_letters import actor_of, source_of
 
@@ -62,11 +63,11 @@ def write_bundle(letters: Sequence[Letter]) -> bytes:
 
 def read_bundle(message: DeliveredMessage) -> Sequence[Letter]:
     """The letters in a message of several; none when it is any other message, or cannot be read."""
-    if message.header.properties.content_type != BATCH:
+    if message.header.properties.content_type != BATCH or len(message.body) > LARGEST_LETTER:
         return ()
     try:
         return [_letter(event) for event in _DECODER.decode(message.body)]
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return ()
 
 
@@ -93,6 +94,6 @@ def _letter(event: _Event) -> Letter:
 def _is_json(body: bytes) -> bool:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return False
     return True

@@ -13,7 +13,7 @@ import msgspec
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus import Delivery
-from redraft.events.errors import BusError, InputError
+from redraft.events.errors import BusError, InputError, TooLarge
 from redraft.events.rabbit_bundle import read_bundle
 from redraft.events.rabbit_letters import SENT, Headers, headers_of, letter_headers, number, read_letter, sendable
 from redraft.events.rabbit_link import LOST, Link, let_go
@@ -170,8 +170,14 @@ class RabbitConsumer:
         self._changed.set()
 
     async def _set_aside(self, held: Held, reason: str) -> None:
-        await self._park(held, reason)
-        self._dismiss(held)
+        try:
+            await self._park(held, reason)
+        except TooLarge:  # the server has it, and takes no longer what is so large: it can move it all the same
+            self._held.pop(held.delivery.tag, None)
+            with suppress(*LOST):
+                await held.session.dead_letter(held.message)
+        else:
+            self._dismiss(held)
 
     def _dismiss(self, held: Held) -> None:
         """Settles a letter that is safe elsewhere."""

@@ -80,6 +80,11 @@ class Session:
         await tell(self._channel.basic_reject(tag_of(message), requeue=True, wait=False))
         self._open.pop(tag_of(message), None)
 
+    async def dead_letter(self, message: DeliveredMessage) -> None:
+        """Has the server set it aside by itself."""
+        await tell(self._channel.basic_reject(tag_of(message), requeue=False, wait=False))
+        self._open.pop(tag_of(message), None)
+
     async def leave(self, held: set[int]) -> None:
         """Sends what is settled and gives back the rest in its order. What was not `held` is not counted, by 4.3."""
         try:

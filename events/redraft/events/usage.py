@@ -6,8 +6,11 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
-_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+MOST = 10**15
+"""The largest number in a usage: sums of thousands of them still fit into a database's integers."""
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
+_Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
 
 MIXED = "mixed"
 """Stands for the currency of a sum of amounts in different ones."""
