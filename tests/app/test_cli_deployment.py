@@ -339,3 +339,40 @@ def test_two_coordinators_share_the_runs_of_one_store(there: Deployment) -> None
     for run in runs:
         whole(there, run)
     assert sorted(there.worked()) == sorted(STEPS * 3)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_fork_is_worked_on_by_the_deployment_and_its_parents_work_is_not_done_again(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
+    with deployment(tmp_path, store) as there:
+        coordinator, _ = begin(there)
+        parent = there.submit()
+        there.ended(parent)
+        asked = next(e.version for e in there.history(parent) if getattr(e.data, "path", "") == "Loop[2]/improve")
+        told = there.json("fork", parent, "--at", str(asked), "--set", "max_iterations=9", "--tag", "fork")
+        assert told["parent"] == {"run": parent, "version": asked}
+        there.ended(told["run"])
+        whole_fork = there.history(told["run"])
+        assert [bool(event.repeats) for event in whole_fork[1:]] == [True] * (asked - 1) + [False] * (
+            len(whole_fork) - asked
+        )
+        assert there.worked() == [*STEPS, *STEPS[4:]]
+        coordinator.kill()
+        coordinator.wait()
+        again = there.json("fork", told["run"], "--at", str(len(whole_fork) - 4), "--key", "k")
+        assert there.json("fork", told["run"], "--at", str(len(whole_fork) - 4), "--key", "k") == again
+        there.start("another", "coordinator")
+        there.ended(again["run"])
+        assert there.history(again["run"])[-1].name == "run.ended.v1"
+        assert len(there.json("list", "--tag", "fork")) == 2
+        waited = there.call("fork", parent, "--at", str(asked), "--wait", "--json")
+        assert (waited.code, json.loads(waited.out)["outcome"]) == (0, "accepted")
+        for arguments, said in (
+            (("--out", "x.md"), "--out is for a fork in this process"),
+            (("--set", "x=1"), "no step"),
+        ):
+            refused = there.call("fork", parent, "--at", "3", *arguments)
+            assert refused.code == 2
+            assert said in refused.err

@@ -83,7 +83,7 @@ def told(events: Iterable[Recorded]) -> Iterator[Line]:
             actor,
             event.name,
             plain(path),
-            sentence(event.data, asked.get(path, actor)),
+            f"{sentence(event.data, asked.get(path, actor))}{', before the fork' if event.repeats else ''}",
             plain(event.causation),
         )
 

@@ -6,6 +6,7 @@ import asyncio
 import io
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,16 +42,31 @@ class Interrupted:
 
 def conduct(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
     """Does what was asked and tells what came of it; returns the exit code. Raises RedraftError."""
+
+    def order(outlets: Outlets, settings: Settings) -> Order:
+        if given.resume:
+            return resumed_order(given, outlets, settings)
+        return new_order(given, outlets, settings.draft_limit)
+
+    return carry_out(order, store, json=json, quiet=quiet, watch=given.watch)
+
+
+def carry_out(
+    ordered: Callable[[Outlets, Settings], Order],
+    store: str | None,
+    *,
+    json: bool,
+    quiet: bool,
+    watch: bool = False,
+) -> int:
+    """The same for any order. `watch` shows what models write, as it comes."""
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
-    models = Models(settings.model, settings.model_url, screen.write if given.watch else None)
+    models = Models(settings.model, settings.model_url, screen.write if watch else None)
     outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
-        if given.resume:
-            order = resumed_order(given, outlets, settings)
-        else:
-            order = new_order(given, outlets, settings.draft_limit)
+        order = ordered(outlets, settings)
         end = result_of(order.past) if order.has_ended else None
         if end is None:
             end = run(_conducted(settings, order, screen))
@@ -70,11 +86,7 @@ async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result
         resume = [order.run] if order.run else []
         async with open_house(settings, order.actors, resume=resume, differs=differs) as house:
             after = order.past[-1].position if order.past else await house.store.head()
-            run = order.run
-            if order.brief is not None:
-                run = await house.client.submit(
-                    order.plan, order.brief, key=order.key, tags=order.tags, by="redraft run"
-                )
+            run = await _begun(house, order)
             known = await house.store.read(run)
             if (ended := result_of(known)) is not None:
                 return ended
@@ -86,6 +98,23 @@ async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result
                 return await _watched(house, run, after, progress, screen, signals)
             finally:
                 screen.pause()
+
+
+async def _begun(house: House, order: Order) -> str:
+    """The run that the order is about, begun if it is a new one."""
+    if order.brief is None:
+        return order.run
+    if order.parent is None:
+        return await house.client.submit(order.plan, order.brief, key=order.key, tags=order.tags, by="redraft run")
+    return await house.client.fork(
+        order.parent.run,
+        order.parent.version,
+        plan=order.plan,
+        brief=order.brief,
+        key=order.key,
+        tags=order.tags,
+        by="redraft fork",
+    )
 
 
 async def _watched(
@@ -113,7 +142,8 @@ async def _watched(
 
 async def _watch(house: House, run: str, after: int, progress: Progress, screen: Screen, moved: asyncio.Event) -> None:
     async for event in house.client.subscribe(after, run=run):
-        screen.show(progress.note(event), progress.status)
+        line = progress.note(event)
+        screen.show("" if event.repeats else line, progress.status)
         moved.set()
         if isinstance(event.data, RunEnded):
             return

@@ -21,7 +21,7 @@ from redraft.app.settings import Settings
 from redraft.app.sources import Outlet, Source, override, own_actors, read_source
 from redraft.app.staff import staff
 from redraft.events.content import Brief
-from redraft.events.domain_events import RunEnded, RunStarted
+from redraft.events.domain_events import Parent, RunEnded, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
 from redraft.events.plan import Plan
@@ -50,7 +50,10 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is to be done. `brief` is None for a `run` of which the `past` is recorded; `files` name its functions."""
+    """What is to be done. `brief` is None for a `run` of which the `past` is recorded; `files` name its functions.
+
+    A fork has a `parent`: its run, and the version at which it is forked.
+    """
 
     plan: Plan
     actors: tuple[Actor, ...]
@@ -60,6 +63,7 @@ class Order:
     past: tuple[Recorded, ...] = ()
     files: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    parent: Parent | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -100,7 +104,7 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     mine = [*own, *own_actors(given.actors)]
     actors = staff(begun.plan, mine, outlets)
     check_models(begun.plan, outlets.models, frozenset((actor.role, actor.name) for actor in mine))
-    return Order(begun.plan, actors, None, run=order.run, past=past, files=_functions(given, given.workflow))
+    return Order(begun.plan, actors, None, run=order.run, past=past, files=functions(given.workflow, given.actors))
 
 
 async def _past(settings: Settings, text: str) -> tuple[Recorded, ...]:
@@ -139,10 +143,10 @@ def _refuse_changes(given: Given) -> None:
 
 
 def _files(given: Given, chosen: str, found: Source) -> tuple[str, ...]:
-    return _functions(given, "" if found.shipped or not found.actors else chosen)
+    return functions("" if found.shipped or not found.actors else chosen, given.actors)
 
 
-def _functions(given: Given, workflow: str) -> tuple[str, ...]:
+def functions(workflow: str, actors: str) -> tuple[str, ...]:
     """The options that name the files of the plan's own functions, fit to be typed again."""
-    options = {"--workflow": workflow, "--actors": given.actors}
+    options = {"--workflow": workflow, "--actors": actors}
     return tuple(f"{option} {shlex.quote(value)}" for option, value in options.items() if value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from redraft.app.client import Client
-    from redraft.app.progress import Screen
-    from redraft.app.result import Result
     from redraft.app.settings import Settings
     from redraft.events.content import Brief
     from redraft.events.plan import Plan
@@ -60,6 +57,7 @@ def submit(
     from redraft.app.briefs import read_brief
     from redraft.app.cli.ending import tell_end
     from redraft.app.cli.output import print_json, print_line
+    from redraft.app.cli.waiting import waited
     from redraft.app.deployment import require_broker
     from redraft.app.logs import libraries
     from redraft.app.loop import run
@@ -82,7 +80,11 @@ def submit(
     plan = pinned(plan, own)
     with libraries():
         if wait:
-            end = run(_waited(settings, plan, brief, key, tags, Screen(sys.stderr, quiet=quiet)))
+
+            async def begin(client: Client) -> str:
+                return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
+
+            end = run(waited(settings, begin, Screen(sys.stderr, quiet=quiet)))
             return end if isinstance(end, int) else tell_end(end, text=True, json=json, quiet=quiet)
         submitted = run(_submitted(settings, plan, brief, key, tags))
     if json:
@@ -97,44 +99,3 @@ async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tag
 
     async with open_client(settings, reads=False) as client:
         return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
-
-
-async def _waited(
-    settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str], screen: Screen
-) -> Result | int:
-    """The result of the run, or the exit code of the signal that came before it."""
-    from redraft.app.cli.faults import say
-    from redraft.app.cli.interrupts import interrupts
-    from redraft.app.deployment import open_client, open_log_of
-
-    with interrupts() as signals:
-        async with open_log_of(settings) as store:
-            after = await store.head()
-        async with open_client(settings) as client:
-            run = await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
-            screen.show(f"run {run} is submitted", "waiting")
-            if (ended := await client.result(run)) is not None:
-                return ended
-            watching = asyncio.create_task(_watched(client, run, after, screen))
-            try:
-                await asyncio.wait({watching, signals.first}, return_when=asyncio.FIRST_COMPLETED)
-                if watching.done():
-                    await watching
-                    return await client.wait(run)
-            finally:
-                watching.cancel()
-                screen.pause()
-    say(f"interrupted; the run goes on: redraft show {run}")
-    return 128 + signals.number
-
-
-async def _watched(client: Client, run: str, after: int, screen: Screen) -> None:
-    """Shows what happens until the run has ended."""
-    from redraft.app.progress import Progress
-    from redraft.events.domain_events import RunEnded
-
-    progress = Progress()
-    async for event in client.subscribe(after, run=run):
-        screen.show(progress.note(event), progress.status)
-        if isinstance(event.data, RunEnded):
-            return

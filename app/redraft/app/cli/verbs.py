@@ -16,6 +16,7 @@ from redraft.app.cli import (
     diff,
     doctor,
     erase,
+    fork,
     key,
     log,
     parked,
@@ -62,6 +63,7 @@ APP.add_typer(stats.APP, name="stats")
 APP.add_typer(projections.APP, name="projections")
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("whatif", epilog=whatif.EXAMPLE)(whatif.whatif)
+APP.command("fork", epilog=fork.EXAMPLE)(fork.fork)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
 APP.command("guide", epilog=steer.GUIDE)(steer.guide)

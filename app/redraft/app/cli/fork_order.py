@@ -1,0 +1,89 @@
+"""What `redraft fork` was asked to do: the history to begin with, and what is to be different."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from redraft.actors.pinning import pinned, unpinned
+from redraft.actors.roles import Actor
+from redraft.app.briefs import read_brief
+from redraft.app.changes import changed, refuse_vain
+from redraft.app.cli.order import Order, functions
+from redraft.app.cli.reading import events_at, events_of, refuse_missing
+from redraft.app.compose import open_log
+from redraft.app.forks import Change, fork_of, stand
+from redraft.app.models import check_models
+from redraft.app.outlets import Outlets, check_out, publish_to
+from redraft.app.settings import Settings
+from redraft.app.sources import own_actors, read_source
+from redraft.app.staff import staff
+from redraft.events.commands import StartRun
+from redraft.events.content import Brief
+from redraft.events.envelope import Recorded
+from redraft.events.errors import InputError
+from redraft.events.tags import checked_tags
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """The words and options of `redraft fork`, as they were typed."""
+
+    run: str
+    at: str
+    settings: Sequence[str] = ()
+    brief: str = ""
+    workflow: str = ""
+    actors: str = ""
+    out: str = ""
+    key: str = ""
+    tags: Sequence[str] = ()
+
+
+def fork_order(given: Forked, outlets: Outlets, settings: Settings) -> Order:
+    """A fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
+    start = start_of(given, settings)
+    plan = start.plan
+    if given.out:
+        plan = publish_to(plan, check_out(Path(given.out)))
+    mine = _own(given)
+    actors = staff(plan, mine, outlets)
+    check_models(plan, outlets.models, frozenset((actor.role, actor.name) for actor in mine))
+    files = functions(given.workflow, given.actors)
+    return Order(
+        pinned(plan, actors), actors, start.brief, given.key, files=files, tags=start.tags, parent=start.parent
+    )
+
+
+def start_of(given: Forked, settings: Settings) -> StartRun:
+    """What begins the fork; its run is not yet named. Nothing is recorded."""
+    tags = checked_tags(given.tags) if given.tags else None
+    brief = _brief(given, settings)
+    refuse_missing(settings.store)
+    past, at = asyncio.run(_past(settings, given))
+    state = stand(past, at)
+    change = changed(unpinned(state.plan), given.settings)
+    refuse_vain(state, change)
+    return fork_of(past, at, "", given.key, Change(change.plan, brief, tags))
+
+
+def _brief(given: Forked, settings: Settings) -> Brief | None:
+    if not given.brief:
+        return None
+    return read_brief(given.brief, sys.stdin.buffer, as_text=False, limit=settings.draft_limit)
+
+
+def _own(given: Forked) -> Sequence[Actor]:
+    own = read_source(given.workflow).actors if given.workflow else ()
+    return [*own, *own_actors(given.actors)]
+
+
+async def _past(settings: Settings, given: Forked) -> tuple[Sequence[Recorded], int]:
+    if not given.at.strip():
+        raise InputError("--at is empty; give the number of an event, or a time")
+    async with open_log(settings) as log:
+        upto = await events_at(log, given.run, given.at)
+        return await events_of(log, given.run), len(upto)
