@@ -217,11 +217,11 @@ async def index(names: Subscriptions) -> None:
 def test_names_are_listed(url: str) -> None:
     arranged(url, index)
     lines = call("subscriptions", "list", "--store", url).out.splitlines()
-    assert lines[0] == "index  at 5, 4 behind  2 parked  index.py:index"
+    assert lines[0] == "index  at 5, 4 behind since 2026-03-01 12:00:00 UTC  2 parked  index.py:index"
     assert lines[1].startswith("    event 6 failed 2 times, again at ")
     assert lines[1].endswith(" UTC: ConnectionError: refused")
     (found,) = said_as_json("subscriptions", "list", "--store", url)
-    assert found["failing"]["position"] == 6
+    assert (found["failing"]["position"], found["lag"], found["since"]) == (6, 4, "2026-03-01T12:00:00.125000Z")
 
 
 def test_a_name_is_reset_and_skipped(url: str) -> None:

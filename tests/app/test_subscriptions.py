@@ -14,7 +14,7 @@ from tests.app.subscribing import DEADLINE, World, beginning, new_events, taken,
 from redraft.app import Client, DeliveryError, Retry
 from redraft.app.delivery import WATCH_SECONDS
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, LeaseLost, StoreError
+from redraft.events.errors import InputError, LeaseLost, StoreError, StoreUnusable
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions, open_subscriptions
 
 QUICK = Retry(attempts=3, first=0.001, most=0.01)
@@ -358,6 +358,19 @@ def test_the_waits_grow_and_are_bounded() -> None:
     assert [policy.wait(failures) for failures in range(1, 7)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
     assert policy.wait(10_000) == 10.0
     assert [policy.wait(1, asked) for asked in (0.5, 7.0, 1e9)] == [1.0, 7.0, 3600.0]
+
+
+async def test_a_position_beyond_the_log_is_told(there: World, names: Subscriptions) -> None:
+    """As when another log lies where the old one was: nothing would come for a long time."""
+    await write_run(there.store, "a", 5)
+    await names.take("index", "{}", "me", 7)
+    async with there.open() as client:
+        with pytest.raises(StoreUnusable, match=r"is at 7, but the log of .* ends at 5: .* subscriptions reset index"):
+            await client.deliver("index", Handler())
+        with pytest.raises(StoreUnusable, match="is at 7"):
+            await taken(client, 1, name="index")
+        await names.put("index", 4)
+        assert [each.position for each in await taken(client, 1, name="index")] == [5]
 
 
 def test_a_store_that_keeps_nothing_has_no_names() -> None:

@@ -94,6 +94,7 @@ class Delivery:
             while await self._acquired(lease):
                 wants = wanted_text(self._wanted)
                 taken = await self._subscriptions.take(self._name, wants, self._target, self._start)
+                await self._feed.require(taken.position, self._name)
                 ready()
                 self._log.info("delivering", after=taken.position)
                 try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, StoreUnusable
 from redraft.events.filters import EVERYTHING, About, EventFilter, Sieve, about
 from redraft.events.store import EventStore
 
@@ -34,12 +34,25 @@ class Feed(Protocol):
         """What is wanted of the log after a position; `follow` waits for more. Close it (`contextlib.aclosing`)."""
         ...
 
+    async def require(self, position: int, name: str) -> None:
+        """Makes sure that there can be a subscription of this name at this position."""
+        ...
+
 
 class StoreFeed:
     """Events from a store. Reading one run's goes by its own index, not through the whole log."""
 
     def __init__(self, store: EventStore) -> None:
         self._store = store
+
+    async def require(self, position: int, name: str) -> None:
+        """Raises StoreUnusable when the log is shorter than a subscription of this name has seen it."""
+        head = await self._store.head()
+        if position > head:
+            raise StoreUnusable(
+                f"subscription {name!r} is at {position}, but the log of {self._store.where} ends at {head}: it is "
+                f"another log, or a part of one; go on in it with `redraft subscriptions reset {name}`"
+            )
 
     async def read(self, after: int, wanted: EventFilter, *, follow: bool = True) -> AsyncGenerator[Batch, None]:
         sieve = Sieve(wanted, self.about)
@@ -86,6 +99,10 @@ class BrokerFeed:
         async with aclosing(self._bus.subscribe_stream(after, wanted)) as events:
             async for event in events:
                 yield Batch((event,), event.position)
+
+    async def require(self, position: int, name: str) -> None:
+        """Raises InputError: a broker keeps no positions."""
+        raise InputError(f"subscription {name!r}: the broker alone keeps no positions; open a client with the store")
 
 
 async def _passed(sieve: Sieve, events: Sequence[Recorded]) -> Sequence[Recorded]:

@@ -55,7 +55,9 @@ async def stand(
     """The events that a name has not had yet, and those to come. One is done with when the next is asked for."""
     async with subscriptions.lease(name) as lease:
         await lease.acquire()
-        standing = Standing(subscriptions, await subscriptions.take(name, wanted_text(wanted), "a program", start))
+        taken = await subscriptions.take(name, wanted_text(wanted), "a program", start)
+        await feed.require(taken.position, name)
+        standing = Standing(subscriptions, taken)
         try:
             async with aclosing(feed.read(standing.taken.position, wanted)) as batches:
                 async for batch in batches:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+class Lagging(NamedTuple):
+    """A subscription, how many events of the log it has not passed yet, and when the first of them was recorded."""
+
+    found: Subscription
+    lag: int
+    since: datetime | None
+
+
 NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="As `list` shows it.")]
 
 APP: Final = typer.Typer(
@@ -29,25 +39,32 @@ APP: Final = typer.Typer(
 
 @APP.command("list", epilog="Example: redraft subscriptions list --json")
 def list_(store: StoreOption = None, json: JsonOption = False) -> None:
-    """List the names: position, how many events of the log it lags behind, how many are parked, and where they go."""
-    from redraft.projections.plain import plain
+    """List the names: position, lag in events and since when, how many events are parked, and where they go."""
 
-    async def asked(log: EventStore, names: Subscriptions) -> tuple[int, Sequence[Subscription]]:
-        return await log.head(), await names.all()
+    async def asked(log: EventStore, names: Subscriptions) -> list[Lagging]:
+        return [await _lagging(log, each) for each in await names.all()]
 
-    head, found = _ask(store, asked)
+    found = _ask(store, asked)
     if json:
-        print_json([_facts(each, head) for each in found])
+        print_json([_facts(each) for each in found])
         return
     for each in found:
-        parked = f"  {each.parked} parked" if each.parked else ""
-        print_line(f"{each.name}  at {each.position}, {_lag(each, head)} behind{parked}  {plain(each.target, 200)}")
-        if each.failing is not None:
-            again = f"{each.failing.retry_at:%Y-%m-%d %H:%M:%S}"
-            told = f"failed {each.failing.attempts} times, again at {again} UTC: {plain(each.failing.error, 300)}"
-            print_line(f"    event {each.failing.position} {told}")
+        _print(each)
     if not found:
         print_line("there are no subscriptions with a name")
+
+
+def _print(lagging: Lagging) -> None:
+    from redraft.projections.plain import plain
+
+    each = lagging.found
+    parked = f"  {each.parked} parked" if each.parked else ""
+    since = f" since {lagging.since:%Y-%m-%d %H:%M:%S} UTC" if lagging.since else ""
+    print_line(f"{each.name}  at {each.position}, {lagging.lag} behind{since}{parked}  {plain(each.target, 200)}")
+    if each.failing is not None:
+        again = f"{each.failing.retry_at:%Y-%m-%d %H:%M:%S}"
+        told = f"failed {each.failing.attempts} times, again at {again} UTC: {plain(each.failing.error, 300)}"
+        print_line(f"    event {each.failing.position} {told}")
 
 
 @APP.command("reset", epilog="Example: redraft subscriptions reset search-index --to 1200")
@@ -59,13 +76,13 @@ def reset(
 ) -> None:
     """Begin again after a position. Whoever serves the name goes there within a second."""
 
-    async def moved(log: EventStore, names: Subscriptions) -> tuple[int, Subscription]:
+    async def moved(log: EventStore, names: Subscriptions) -> Lagging:
         head = await log.head()
         if not 0 <= to <= head:
             raise InputError(f"--to {to}: the log ends at {head}; give a position from 0 to {head}")
-        return head, await names.put(name, to)
+        return await _lagging(log, await names.put(name, to))
 
-    _tell(*_ask(store, moved), json=json)
+    _tell(_ask(store, moved), json=json)
 
 
 @APP.command("skip", epilog="Example: redraft subscriptions skip search-index")
@@ -77,11 +94,12 @@ def skip(
 ) -> None:
     """Pass over the event that it is at: the one that fails, or the next that it wants. Nothing is parked."""
 
-    async def moved(log: EventStore, names: Subscriptions) -> tuple[int, Subscription]:
+    async def moved(log: EventStore, names: Subscriptions) -> Lagging:
         head, found = await log.head(), await names.get(name)
-        return head, await names.put(name, head if to_end else await _next(log, found, head))
+        position = head if to_end else await _next(log, found, head)
+        return await _lagging(log, await names.put(name, position))
 
-    _tell(*_ask(store, moved), json=json)
+    _tell(_ask(store, moved), json=json)
 
 
 @APP.command("parked", epilog="Example: redraft subscriptions parked search-index --retry 1201")
@@ -175,17 +193,25 @@ def _chosen(found: Sequence[ParkedEvent], text: str, name: str) -> Sequence[Park
     return exact
 
 
-def _lag(found: Subscription, head: int) -> int:
-    return max(0, head - found.position)
+async def _lagging(log: EventStore, found: Subscription) -> Lagging:
+    from contextlib import aclosing
+
+    lag = max(0, await log.head() - found.position)
+    async with aclosing(log.tail(found.position, follow=False, limit=1)) as batches:
+        async for batch in batches:
+            return Lagging(found, lag, batch[0].time)
+    return Lagging(found, lag, None)
 
 
-def _facts(found: Subscription, head: int) -> dict[str, object]:
+def _facts(lagging: Lagging) -> dict[str, object]:
     import msgspec
 
+    found = lagging.found
     return {
         "name": found.name,
         "position": found.position,
-        "lag": _lag(found, head),
+        "lag": lagging.lag,
+        "since": lagging.since,
         "parked": found.parked,
         "wants": msgspec.json.decode(found.wants),
         "target": found.target,
@@ -195,11 +221,12 @@ def _facts(found: Subscription, head: int) -> dict[str, object]:
     }
 
 
-def _tell(head: int, found: Subscription, *, json: bool) -> None:
+def _tell(lagging: Lagging, *, json: bool) -> None:
     if json:
-        print_json(_facts(found, head))
-    else:
-        print_line(f"{found.name} goes on after position {found.position}; {_lag(found, head)} events follow it")
+        print_json(_facts(lagging))
+        return
+    found = lagging.found
+    print_line(f"{found.name} goes on after position {found.position}; {lagging.lag} events follow it")
 
 
 def _tell_done(done: str, found: Sequence[ParkedEvent], *, json: bool) -> None:
