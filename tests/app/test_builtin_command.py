@@ -353,7 +353,7 @@ async def test_the_suffix_is_the_sources(tmp_path: Path) -> None:
 
 def test_the_plan_in_the_documentation_can_be_run() -> None:
     page = (Path(__file__).parents[2] / "docs" / "actors.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    text, *_ = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
 
     plan = read_plan(text)
 
