@@ -15,6 +15,7 @@ from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition
 from redraft.events.errors import ConditionError
 from redraft.events.plan import (
     Approve,
+    Budget,
     Combine,
     Keep,
     Node,
@@ -152,6 +153,16 @@ def approvals(draw: st.DrawFn, name: str) -> Approve:
 
 
 @st.composite
+def budgets(draw: st.DrawFn, *, a_day: bool = False) -> Budget | None:
+    """Now and then a budget."""
+    if draw(st.integers(0, 3)) < 3:
+        return None
+    counts, amounts = st.none() | st.integers(1, 10**12), st.none() | st.floats(1e-6, 1e6)
+    made = Budget(draw(counts), draw(amounts), draw(counts), None if a_day else draw(st.none() | seconds))
+    return None if made == Budget() else made
+
+
+@st.composite
 def loops(draw: st.DrawFn, name: str, depth: int) -> Repeat:
     """A loop with up to `depth` levels of loops in it."""
     body = draw(bodies(depth, first=False))
@@ -175,4 +186,6 @@ def plans(draw: st.DrawFn, depth: int = 2) -> Plan:
     if draw(st.booleans()) and check_flow(body) == "judged":
         taken = {node.name for node in body}
         body = (*body, draw(approvals(draw(names.filter(lambda name: name not in taken)))))
-    return Plan(draw(names), body, draw(st.sampled_from(get_args(OnFailure))))
+    return Plan(
+        draw(names), body, draw(st.sampled_from(get_args(OnFailure))), draw(budgets()), draw(budgets(a_day=True))
+    )

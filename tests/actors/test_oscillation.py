@@ -60,6 +60,14 @@ def test_a_change_that_is_undone_is_found_though_the_drafts_differ() -> None:
     assert command(run).history.oscillation == ("draft 4 undid a change of draft 3, back to draft 2",)
 
 
+def test_a_draft_that_is_written_anew_repeats_nothing() -> None:
+    inner = Repeat("Inner", NEVER, 1, (JUDGE, step("refiner", "improve")))
+    run = Run(Plan("p", (WRITE, Repeat("L", NEVER, 2, (step("generator", "again"), inner), on_oscillation="stop"))))
+    run.answer("write", value=0, text="a")
+    run.answer("L[1]/again", value=0, text="a")
+    assert list(run.state.open) == ["L[1]/Inner[1]/judge"], "nobody has judged it yet"
+
+
 def test_what_is_unchanged_or_changed_further_is_no_oscillation() -> None:
     run = begun("tell")
     refined(run, "a\nB\nc", "a\nB\nc", "a\nBB\nc", "a\nBBB\nc")

@@ -27,6 +27,7 @@ from redraft.events.domain_events import (
     EVENT_NAMES,
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -51,7 +52,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Origin
-from redraft.events.plan import Approve, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Budget, Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
@@ -85,7 +86,9 @@ def events() -> Iterator[DomainEvent]:
     outs = (first.ref, second.ref)
     asked = StepRequested("Refinement[1]/improve", "refiner", "improve", 2, START, first.ref, (3, 4), 0.5, outs)
     asked = msgspec.structs.replace(asked, beside=outs)
-    yield msgspec.structs.replace(asked, advice=(7,), oscillation=("draft 2 has the text of draft 1 again",), heat=1)
+    yield msgspec.structs.replace(
+        asked, advice=(7,), oscillation=("draft 2 has the text of draft 1 again",), heat=1, reserved=Usage(1)
+    )
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
     yield DraftRefined(
@@ -110,6 +113,7 @@ def events() -> Iterator[DomainEvent]:
     yield DraftRejected("editor", second.ref, "ben", "too short", "key-8")
     yield ApprovalExpired("editor", second.ref, "reject")
     yield DraftEdited(new_draft(3, "Greetings"), second.ref, "ann", "shorter", "key-9")
+    yield BudgetReached("cost", 2.0, 1.75, 0.5, True)
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
     yield RunErased("ada")
@@ -157,7 +161,13 @@ def _plan() -> Plan:
     inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2, "tell")
     people = Approve("editor", ("ann", "ben"), 2, 3600.0, "fail")
     loop = Repeat("Refinement", until, 5, (critics, people, inner))
-    return Plan("article", (drafts, loop, Step("publisher", "save", "publish")), "publish_best")
+    return Plan(
+        "article",
+        (drafts, loop, Step("publisher", "save", "publish")),
+        "publish_best",
+        Budget(10, 2.0, 3, 60.0),
+        Budget(cost=9.0),
+    )
 
 
 def _critique() -> Critique:

@@ -16,6 +16,7 @@ from redraft.actors.decider import Decision, handle, is_open, unwelcome
 from redraft.actors.evolve import fold
 from redraft.actors.forking import forked, unfit
 from redraft.actors.run_state import RunState
+from redraft.actors.spending import NOTHING
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
 from redraft.events.commands import ConfirmStep, Message, StartRun
 from redraft.events.content import MAX_DRAFT_BYTES
@@ -23,6 +24,7 @@ from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, InputError
 from redraft.events.store import Append, NewEvent
+from redraft.events.usage import Usage
 
 BATCH: Final = 32
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
@@ -54,6 +56,12 @@ class Resend(Protocol):
     async def __call__(self, run: str, path: str, sent: int) -> None: ...
 
 
+class Spent(Protocol):
+    """What the runs of a workflow used together that began on the day (UTC) of this time, but for one run."""
+
+    async def __call__(self, workflow: str, day: datetime, but: str) -> Usage: ...
+
+
 class Incoming(msgspec.Struct, frozen=True):
     """A message; for the start of a fork with the `past` that it repeats."""
 
@@ -80,11 +88,18 @@ class Coordinator:
     """Decides for every run. Messages of one run are taken in order; different runs share a transaction.
 
     `resend` sends one open request again, confirmed, to a worker that was not sure of it. `ignored` counts messages
-    that changed nothing: late, foreign or duplicate ones. What is for no run at all is set aside.
+    that changed nothing: late, foreign or duplicate ones. What is for no run at all is set aside. `spent` is asked for
+    plans with a daily budget.
     """
 
     def __init__(
-        self, log: Log, bus: Bus, clock: Callable[[], datetime], resend: Resend, limit: int = MAX_DRAFT_BYTES
+        self,
+        log: Log,
+        bus: Bus,
+        clock: Callable[[], datetime],
+        resend: Resend,
+        limit: int = MAX_DRAFT_BYTES,
+        spent: Spent | None = None,
     ) -> None:
         self.ignored = 0
         self._log = log
@@ -92,6 +107,7 @@ class Coordinator:
         self._clock = clock
         self._resend = resend
         self._limit = limit
+        self._spent = spent
         self._admission = Admission(limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
@@ -155,9 +171,10 @@ class Coordinator:
             run = each.message.run
             state = await self._state(each)
             turn.epochs[run] = self._epochs.get(run, 0)
-            decision = self._handled(state, each, now)
+            others = await self._others(state, each.message, now)
+            decision = self._handled(state, each, now, others)
             if not decision.events and (newer := await self._newer(run, state)) is not None:
-                state, decision = newer, self._handled(newer, each, now)
+                state, decision = newer, self._handled(newer, each, now, others)
             if decision.events:
                 came = each.delivery.letter.origin
                 turn.appends.append(Append(run, state.version, new_events(came, run, decision.events, now, each.past)))
@@ -170,11 +187,11 @@ class Coordinator:
                 self.ignored += 1
         return turn
 
-    def _handled(self, state: RunState, incoming: Incoming, now: datetime) -> Decision:
+    def _handled(self, state: RunState, incoming: Incoming, now: datetime, others: Usage) -> Decision:
         message = incoming.message
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
             return forked(message, incoming.past, now)
-        return handle(state, message, now, self._limit)
+        return handle(state, message, now, self._limit, others)
 
     async def _settled(
         self, inbox: Consumer, turn: Turn, written: Written | None, before: asyncio.Task[None] | None
@@ -214,6 +231,13 @@ class Coordinator:
         if isinstance(incoming.message, StartRun) and incoming.delivery.count == 1:
             return RunState()
         return fold(event.data for event in await self._log.read(run))
+
+    async def _others(self, state: RunState, message: Message, now: datetime) -> Usage:
+        """What the other runs of the workflow used that began on the same day, if the plan asks for it."""
+        plan = message.plan if isinstance(message, StartRun) else state.plan
+        if plan.daily is None or self._spent is None:
+            return NOTHING
+        return await self._spent(plan.name, state.started or now, message.run)
 
     async def _newer(self, run: str, state: RunState) -> RunState | None:
         """The state as the log has it, if another coordinator went on with the run: then it may know of the message."""

@@ -14,6 +14,7 @@ import msgspec
 from redraft.actors.evolve import evolve
 from redraft.actors.interpreter import GRACE, next_event
 from redraft.actors.run_state import OpenStep, RunState
+from redraft.actors.spending import NOTHING, afforded, time_is_up
 from redraft.actors.steering import steered
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
@@ -42,6 +43,7 @@ from redraft.events.commands import (
 from redraft.events.content import MAX_DRAFT_BYTES, new_draft
 from redraft.events.domain_events import (
     ApprovalExpired,
+    BudgetReached,
     DomainEvent,
     DraftCritiqued,
     DraftGenerated,
@@ -65,33 +67,38 @@ class Decision(msgspec.Struct, frozen=True):
     state: RunState
 
 
-def decide(state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES) -> tuple[DomainEvent, ...]:
+def decide(
+    state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES, others: Usage = NOTHING
+) -> tuple[DomainEvent, ...]:
     """The events that a message brings about at this time (UTC); none when it is late, foreign or a duplicate.
 
-    `limit` is the largest draft, in bytes, that is accepted.
+    `limit` is the largest draft, in bytes, that is accepted. `others` is what the other runs of the workflow used that
+    began on the same day; only a plan with a daily budget asks for it.
     """
-    return handle(state, message, now, limit).events
+    return handle(state, message, now, limit, others).events
 
 
-def handle(state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES) -> Decision:
+def handle(
+    state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES, others: Usage = NOTHING
+) -> Decision:
     """As `decide`, with the state that the events make, so that nobody need fold them again."""
-    first = _first(state, message, now, limit)
+    first = _first(state, message, now, limit, others)
     events: list[DomainEvent] = []
     while first is not None:
         events.append(first)
         state = evolve(state, first)
-        first = next_event(state, now)
+        first = next_event(state, now, others)
     return Decision(tuple(events), state)
 
 
-def _first(state: RunState, message: Message, now: datetime, limit: int) -> DomainEvent | None:
+def _first(state: RunState, message: Message, now: datetime, limit: int, others: Usage) -> DomainEvent | None:
     match message:
         case StartRun(_, plan, brief, key, tags, parent):  # how a fork begins, `forking` decides
             return RunStarted(plan, brief, now, key, tags) if state.status == "new" and parent is None else None
         case EraseRun(_, by, reason):
             return RunErased(by, reason) if state.status == "ended" and not state.erased else None
         case RetryStep():
-            return _retried(state, message, now)
+            return _retried(state, message, now, others)
         case ExpireStep():
             return _expired(state, message, now)
         case ConfirmStep():
@@ -161,17 +168,24 @@ def _failure(
     return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None, usage)
 
 
-def _retried(state: RunState, message: RetryStep, now: datetime) -> StepRequested | None:
+def _retried(state: RunState, message: RetryStep, now: datetime, others: Usage) -> StepRequested | BudgetReached | None:
     asked = state.open.get(message.path)
     if state.paused or asked is None or asked.attempt != message.attempt:
         return None
     if asked.retry_at is None or now < asked.retry_at:
         return None
     due = now + timedelta(seconds=asked.step.timeout) + GRACE
-    return msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)
+    again = msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)
+    if state.plan.budget is None and state.plan.daily is None:
+        return again
+    return afforded(state, again, now, others)
 
 
-def _expired(state: RunState, message: ExpireStep, now: datetime) -> StepFailed | ApprovalExpired | None:
+def _expired(
+    state: RunState, message: ExpireStep, now: datetime
+) -> StepFailed | ApprovalExpired | BudgetReached | None:
+    if (over := time_is_up(state, now)) and state.status == "running" and state.failure is None:
+        return over
     waiting = state.approval
     if waiting is not None and waiting.request.path == message.path and now >= waiting.request.due:
         return ApprovalExpired(message.path, waiting.request.draft, waiting.node.on_deadline)

@@ -22,11 +22,13 @@ from redraft.actors.run_state import (
     gates_of,
     is_critic,
 )
+from redraft.actors.spending import largest, told
 from redraft.actors.steering import steer
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -83,6 +85,9 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return _closing(state, event)
         case LoopEnded():
             return _loop_ended(state, event)
+        case BudgetReached():
+            failure = Failure(told(event), outcome="over_budget")
+            return _with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], fan=None))
         case RunEnded():
             return replace(state, status="ended", open={}, frames=(), approval=None)
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
@@ -284,7 +289,8 @@ def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
     number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
     chosen = _judged(state, fan.candidates[number], judgement)
     if watched(top):
-        top = noted(top, chosen.ref, state.current.ref.version if state.current else 0)
+        refines = fan.node.steps[0].role == "refiner" and state.current is not None
+        top = noted(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
     state = replace(state, current=chosen, best=_better(state.best, chosen))
     top = replace(_remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
     return _with_top(_all_closed(state), top)
@@ -322,7 +328,8 @@ def _failed(state: RunState, event: StepFailed) -> RunState:
     fan = state.frames[-1].fan
     if fan and not fan.judging and len(fan.node.steps) - fan.failed - 1 >= wanted(fan.node):
         return _with_top(state, replace(state.frames[-1], fan=replace(fan, failed=fan.failed + 1)))
-    failure = Failure(event.path, event.message, publishing=known.step.role == "publisher")
+    reason = f"{event.path} failed for good: {event.message}"
+    failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
     return _with_top(state, replace(state.frames[-1], fan=None))
 
@@ -357,7 +364,14 @@ def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
 
 
 def _spent(state: RunState, event: Answer) -> RunState:
-    return state if event.usage.is_nothing else replace(state, usage=state.usage + event.usage)
+    if event.usage.is_nothing:
+        return state
+    state = replace(state, usage=state.usage + event.usage)
+    asked = state.open.get(event.path)
+    if asked is None or (state.plan.budget is None and state.plan.daily is None):
+        return state
+    who = f"{asked.step.role} {asked.step.actor}"
+    return replace(state, used={**state.used, who: largest(state.used.get(who), event.usage)})
 
 
 def _closed(state: RunState, path: str) -> RunState:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from redraft.actors.judgement import Facts, Verdict, verdict
 from redraft.actors.run_state import Candidate, Fan, Frame, RunState, asks_people, closing_body, gates_of, prefix
+from redraft.actors.spending import NOTHING, afforded, ends_at
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalRequested,
@@ -16,10 +17,12 @@ from redraft.events.domain_events import (
     IterationStarted,
     LoopClosing,
     LoopEnded,
+    Outcome,
     RunEnded,
     StepRequested,
 )
 from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
+from redraft.events.usage import Usage
 
 GRACE: Final = timedelta(hours=1)
 """How long after its timeout an answer is awaited: a request may wait in its queue before a worker takes it."""
@@ -27,8 +30,18 @@ GRACE: Final = timedelta(hours=1)
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
 
 
-def next_event(state: RunState, now: datetime) -> DomainEvent | None:
-    """What happens next, or None when nothing does until an answer comes."""
+def next_event(state: RunState, now: datetime, others: Usage = NOTHING) -> DomainEvent | None:
+    """What happens next, or None when nothing does until an answer comes.
+
+    `others` is what the other runs of the workflow used that began on the same day, for a plan with a daily budget.
+    """
+    following = _following(state, now)
+    if not isinstance(following, StepRequested) or (state.plan.budget is None and state.plan.daily is None):
+        return following
+    return afforded(state, following, now, others)
+
+
+def _following(state: RunState, now: datetime) -> DomainEvent | None:
     if state.status != "running":
         return None
     if state.cancelled is not None:
@@ -65,7 +78,7 @@ def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEven
         case Repeat():
             return IterationStarted(path, 1)
         case Approve():
-            due = now + timedelta(seconds=node.deadline)
+            due = ends_at(state, now + timedelta(seconds=node.deadline))
             draft = state.current.ref if state.current else DraftRef(0, "")
             return ApprovalRequested(path, draft, due, node.approvers, node.quorum)
         case _:
@@ -231,18 +244,19 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     failure, best = state.failure, state.best
     if failure is None or state.open:
         return None
-    reason = f"{failure.path} failed for good: {failure.message}"
+    reason = failure.reason
     if failure.publishing or state.plan.on_failure == "fail" or best is None or _waits_for_people(state):
-        return _ended(state, Verdict("failed", reason), best or state.current)
+        return _ended(state, Verdict(failure.outcome, reason), best or state.current)
     if top.node is not None:
         score = best.judgement.score if best.judgement else None
-        return LoopEnded(top.path, "failed", reason, top.iteration, best.ref, score)
+        return LoopEnded(top.path, failure.outcome, reason, top.iteration, best.ref, score)
     if top.fan:
         return _next_of_fan(state, top, top.fan, now)
     for node in top.body[top.index :]:
         if isinstance(node, Step | Parallel) and _publishes(node):
             return _enter(state, top, node, now)
-    return _ended(state, Verdict("exhausted", f"{reason}; the best draft so far was published"), best)
+    outcome: Outcome = "exhausted" if failure.outcome == "failed" else failure.outcome
+    return _ended(state, Verdict(outcome, f"{reason}; the best draft so far was published"), best)
 
 
 def _waits_for_people(state: RunState) -> bool:

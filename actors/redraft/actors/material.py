@@ -8,11 +8,13 @@ from typing import Final, assert_never
 import msgspec
 
 from redraft.actors.judgement import merge
+from redraft.actors.plan_paths import step_key
 from redraft.events.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
 from redraft.events.content import Brief, Critique, Draft, History, Round
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -111,6 +113,7 @@ class Material:
                 | ApprovalRequested()
                 | DraftApproved()
                 | ApprovalExpired()
+                | BudgetReached()
                 | RunEnded()
                 | RunErased()
             ):
@@ -227,8 +230,3 @@ def _keyed(node: Node, inside: str) -> Iterable[tuple[str, Step]]:
             pass
         case _:
             assert_never(node)
-
-
-def step_key(path: str) -> str:
-    """A path without its iterations: `Refinement[2]/judge` is the step `Refinement/judge`."""
-    return "/".join(part.partition("[")[0] for part in path.split("/"))

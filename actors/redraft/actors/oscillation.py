@@ -25,9 +25,12 @@ def watched(frame: Frame) -> bool:
 
 
 def noted(frame: Frame, draft: Draft | DraftRef, before: int) -> Frame:
-    """The frame after a draft was made from the version `before`, and what it repeats or undoes, if anything."""
+    """The frame after a draft was made from the version `before`, and what it repeats or undoes, if anything.
+
+    One that was written anew (0) repeats nothing, even if it has the text of another.
+    """
     made = Made(draft.version, before, draft.sha256, _lines(draft))
-    swing = _swing(frame.made, made)
+    swing = _swing(frame.made, made) if before else ""
     swings = (*frame.swings, swing)[-TOLD:] if swing else frame.swings
     known = (*frame.made, made)[-REMEMBERED:]
     return replace(frame, made=known, swung=swing, swings=swings, heat=frame.heat + bool(swing))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from redraft.actors.material import step_key
+from redraft.actors.plan_paths import step_key
 from redraft.actors.run_state import OpenStep
 from redraft.events.commands import Critiqued, Failed, Generated, OutcomeMessage, Published, Refined
 from redraft.events.content import Critique, Receipt

@@ -14,6 +14,7 @@ import msgspec
 from redraft.actors.condition_check import terms
 from redraft.actors.condition_text import check_printable
 from redraft.actors.plan_approve import check_approve
+from redraft.actors.plan_budget import check_budget
 from redraft.actors.plan_flow import check_approvals, check_flow
 from redraft.actors.plan_parallel import check_parallel, members
 from redraft.actors.plan_paths import check_name, path_of
@@ -52,6 +53,8 @@ def check_plan(plan: Plan) -> Plan:
     if not plan.steps:
         raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
     check_nodes(plan.steps, "")
+    check_budget("budget", plan.budget)
+    check_budget("daily_budget", plan.daily, a_day=True)
     check_flow(plan.steps)
     check_approvals(plan.steps)
     _check_storable(plan)

@@ -58,6 +58,11 @@ def _mapped(node: Node, change: Callable[[Step], Step]) -> Node:
             assert_never(node)
 
 
+def step_key(path: str) -> str:
+    """A path without its iterations: `Refinement[2]/judge` is the step `Refinement/judge`."""
+    return "/".join(part.partition("[")[0] for part in path.split("/"))
+
+
 def is_name(name: object) -> bool:
     """Whether this is 1 to 100 letters, digits, `_` and `-`, letters of any script included."""
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:

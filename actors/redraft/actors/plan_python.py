@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 from redraft.actors.condition_text import print_number
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
-from redraft.events.plan import Approve, Node, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Budget, Node, Option, Parallel, Plan, Repeat, Retry, Step
 
 _WIDTH: Final = 100
 _SOURCES: Final[dict[str, frozenset[str]]] = {
@@ -39,8 +39,17 @@ def print_python(plan: Plan) -> str:
     calls = [f"Workflow({_text(plan.name)})", *(_added(plan, index) for index in range(len(plan.steps)))]
     if plan.on_failure != "fail":
         calls.append(f".on_failure({_text(plan.on_failure)})")
+    for verb, budget in (("budget", plan.budget), ("daily_budget", plan.daily)):
+        if budget is not None:
+            calls.append(_budget(verb, budget))
     built = "\n".join(calls)
     return f"{_imports(built)}\n\n{_variable(plan.name)} = (\n{_indented(built)}\n)\n"
+
+
+def _budget(verb: str, budget: Budget) -> str:
+    limits = {name: getattr(budget, name) for name in budget.__struct_fields__}
+    given = [f"{name}={print_number(value)}" for name, value in limits.items() if value is not None]
+    return f".{verb}({', '.join(given)})"
 
 
 def print_python_condition(condition: Condition) -> str:

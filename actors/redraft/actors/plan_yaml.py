@@ -38,6 +38,7 @@ from redraft.events.conditions import Condition
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.plan import (
     Approve,
+    Budget,
     Combine,
     Keep,
     Node,
@@ -56,6 +57,7 @@ from redraft.events.plan import (
 __all__ = ["print_plan", "read_plan"]
 
 T = TypeVar("T")
+D = TypeVar("D")
 Lines: TypeAlias = dict[str, dict[str, int]]
 """For each path of a plan, the lines of its settings; under the empty name, where the node begins."""
 
@@ -91,7 +93,23 @@ def _plan(root: Spot, lines: Lines) -> Plan:
     lines[""] = _lines(root, found)
     name = read_text(found["name"])
     steps = tuple(_node(item, "", lines) for item in sequence(found["steps"]))
-    return Plan(name, steps, cast("OnFailure", _given(found, "on_failure", read_text, "fail")))
+    return Plan(
+        name,
+        steps,
+        cast("OnFailure", _given(found, "on_failure", read_text, "fail")),
+        _given(found, "budget", _budget, None),
+        _given(found, "daily_budget", _budget, None),
+    )
+
+
+def _budget(spot: Spot) -> Budget | None:
+    found = mapping(spot, KEYS["budget"])
+    return Budget(
+        _given(found, "tokens", read_whole, None),
+        _given(found, "cost", read_number, None),
+        _given(found, "calls", read_whole, None),
+        _given(found, "seconds", read_seconds, None),
+    )
 
 
 def _node(item: Spot, parent: str, lines: Lines) -> Node:
@@ -219,7 +237,7 @@ def _option(spot: Spot) -> Option:
     return read_text(spot)
 
 
-def _given(found: dict[str, Spot], key: str, read: Callable[[Spot], T], default: T) -> T:
+def _given(found: dict[str, Spot], key: str, read: Callable[[Spot], T], default: D) -> T | D:
     return read(found[key]) if key in found else default
 
 

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from redraft.actors.condition_text import print_condition
-from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 VERBS: Final[dict[str, Role]] = {
     "generate": "generator",
@@ -19,7 +19,8 @@ VERBS: Final[dict[str, Role]] = {
 """What each role does, as the first word of a step."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "plan": ("name", "steps", "on_failure"),
+    "plan": ("name", "steps", "on_failure", "budget", "daily_budget"),
+    "budget": ("tokens", "cost", "calls", "seconds"),
     "step": ("actor", "name", "gate", "version", "timeout", "retry", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "on_oscillation", "body"),
@@ -39,10 +40,18 @@ def print_plan(plan: Plan) -> str:
     document: Document = {"name": plan.name, "steps": [_node(node) for node in plan.steps]}
     if plan.on_failure != "fail":
         document["on_failure"] = plan.on_failure
+    for name, budget in (("budget", plan.budget), ("daily_budget", plan.daily)):
+        if budget is not None:
+            document[name] = _budget(budget)
     written = yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_WIDTH
     )
     return str(written)
+
+
+def _budget(budget: Budget) -> Document:
+    document = _changed(budget)
+    return document | {"seconds": _time(budget.seconds)} if budget.seconds else document
 
 
 class _Dumper(yaml.SafeDumper):
@@ -114,7 +123,7 @@ def _approve(approve: Approve) -> Document:
     return document
 
 
-def _changed(struct: Repeat | Parallel | Approve | Retry) -> Document:
+def _changed(struct: Repeat | Parallel | Approve | Retry | Budget) -> Document:
     """The settings that are not their defaults."""
     fields = msgspec.structs.fields(struct)
     return {each.name: value for each in fields if (value := getattr(struct, each.name)) != each.default}

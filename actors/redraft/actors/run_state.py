@@ -110,11 +110,11 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A step that failed for good."""
+    """Why the run cannot go on: as a rule a step that failed for good. `reason` says it in a sentence."""
 
-    path: str
-    message: str
-    publishing: bool
+    reason: str
+    publishing: bool = False
+    outcome: Outcome = "failed"
 
 
 class RunState(msgspec.Struct, frozen=True):
@@ -123,7 +123,8 @@ class RunState(msgspec.Struct, frozen=True):
     `advice` are the versions of what people said that no refiner has heeded yet; `steered` the keys of what people said
     last; `cancelled` why a person ended the run. `approval` is what people are asked, `approved` the draft that they
     approved last, `rejected` the hashes of those that they did not, `refused` how that ends the run; `edits` counts the
-    drafts of people.
+    drafts of people. `used` is the most that one attempt of each actor used, by its role and name, where the plan has a
+    budget.
     """
 
     status: Status = "new"
@@ -151,6 +152,7 @@ class RunState(msgspec.Struct, frozen=True):
     rejected: tuple[str, ...] = ()
     refused: tuple[Outcome, str] | None = None
     edits: int = 0
+    used: dict[str, Usage] = {}
 
 
 def prefix(frame: Frame) -> str:

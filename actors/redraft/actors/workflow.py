@@ -30,13 +30,14 @@ from redraft.actors.parts import (
     repeat,
     step,
 )
+from redraft.actors.plan_budget import check_budget
 from redraft.actors.plan_check import check_nodes, check_plan
 from redraft.actors.plan_paths import check_name, steps_in
 from redraft.actors.plan_settings import check_choice
 from redraft.actors.roles import Actor
 from redraft.events.conditions import Condition
 from redraft.events.errors import PlanError
-from redraft.events.plan import Keep, OnFailure, OnOscillation, Plan
+from redraft.events.plan import Budget, Keep, OnFailure, OnOscillation, Plan
 
 __all__ = ["Member", "Part", "Workflow", "approve", "parallel", "repeat", "step"]
 
@@ -130,6 +131,27 @@ class Workflow:
         """The workflow that ends so when a step fails for good: "fail", or "publish_best" for the best draft so far."""
         check_choice("", "on_failure", action, get_args(OnFailure))
         return self._made(msgspec.structs.replace(self._plan, on_failure=action), self._actors)
+
+    def budget(
+        self,
+        *,
+        tokens: int | None = None,
+        cost: float | None = None,
+        calls: int | None = None,
+        seconds: float | None = None,
+    ) -> Workflow:
+        """The workflow of which one run may use so much at most; see `redraft.events.plan.Budget`. Raises PlanError."""
+        limits = Budget(tokens, cost, calls, seconds)
+        check_budget("budget", limits)
+        return self._made(msgspec.structs.replace(self._plan, budget=limits), self._actors)
+
+    def daily_budget(
+        self, *, tokens: int | None = None, cost: float | None = None, calls: int | None = None
+    ) -> Workflow:
+        """The workflow whose runs that begin on one day (UTC) may use so much together. Raises PlanError."""
+        limits = Budget(tokens, cost, calls)
+        check_budget("daily_budget", limits, a_day=True)
+        return self._made(msgspec.structs.replace(self._plan, daily=limits), self._actors)
 
     def __eq__(self, other: object) -> bool:
         return self._plan == other._plan if isinstance(other, Workflow) else NotImplemented

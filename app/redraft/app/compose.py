@@ -32,6 +32,7 @@ from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import catch_up, follow
 from redraft.projections.read_models import ReadModels
+from redraft.projections.run_list import spent_on
 from redraft.projections.shipped import FOLLOWED
 from redraft.projections.views import Views, open_views
 
@@ -133,7 +134,7 @@ async def open_house(
         agenda = StepsAgenda(views, owned)
         start = await store.head()
         parts = (
-            Coordinator(store, bus, clock, again, settings.draft_limit).run(),
+            Coordinator(store, bus, clock, again, settings.draft_limit, partial(spent_on, views)).run(),
             relay.run(start),
             worker.run(),
             Timekeeper(agenda, bus, clock, new_message_id).run(),

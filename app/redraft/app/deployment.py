@@ -40,6 +40,7 @@ from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import follow
+from redraft.projections.run_list import spent_on
 from redraft.projections.views import Views, open_views
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ async def coordinate(
                 await relay.resend(run, path, sent=sent, confirmed=True)
 
             relay = Relay(store, bus, _everyones)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, partial(spent_on, views))
             parts = _parts(settings, coordinator, store, views, bus, survey, log)
             async with _drained(coordinator, drain):
                 ready()

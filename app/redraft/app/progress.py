@@ -11,6 +11,7 @@ import msgspec
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -81,7 +82,7 @@ class Progress(msgspec.Struct):
                 return sentence if isinstance(event, LoopEnded) else ""
             case RunErased():
                 return ""
-            case LoopClosing() | RunCancelled() | DraftEdited():
+            case LoopClosing() | RunCancelled() | DraftEdited() | BudgetReached():
                 self.open.clear()
                 return sentence
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():

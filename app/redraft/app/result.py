@@ -11,6 +11,7 @@ from redraft.events.content import Critique, Draft, DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -138,7 +139,7 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                 drafts[draft.version] = draft
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
                 pass
-            case ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
+            case BudgetReached() | ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
                 pass
             case _:
                 assert_never(data)

@@ -65,8 +65,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
     versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
-    temperature is raised `heat` times. `beside` are the drafts among which a judge compares. The answer is due by `due`
-    (UTC).
+    temperature is raised `heat` times. `beside` are the drafts among which a judge compares, `reserved` is what is set
+    aside of the budget. The answer is due by `due` (UTC).
     """
 
     path: str
@@ -82,6 +82,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     oscillation: tuple[str, ...] = ()
     heat: int = 0
     beside: tuple[DraftRef, ...] = ()
+    reserved: Usage = Usage()
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -266,6 +267,19 @@ class DraftEdited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
     key: str = ""
 
 
+class BudgetReached(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The next call would pass a limit of the budget: `used` and what it and open calls need, `reserved`, are too much.
+
+    `daily`: that of all runs of the workflow that began on this day. Nothing more is asked for but to publish.
+    """
+
+    quantity: Literal["tokens", "cost", "calls", "seconds"]
+    limit: float
+    used: float
+    reserved: float = 0.0
+    daily: bool = False
+
+
 Steered: TypeAlias = (
     RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled | DraftApproved | DraftRejected | DraftEdited
 )
@@ -292,6 +306,7 @@ DomainEvent: TypeAlias = (
     | DraftRejected
     | ApprovalExpired
     | DraftEdited
+    | BudgetReached
     | RunEnded
     | RunErased
 )
@@ -317,6 +332,7 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     DraftRejected: "draft.rejected.v1",
     ApprovalExpired: "approval.expired.v1",
     DraftEdited: "draft.edited.v1",
+    BudgetReached: "budget.reached.v1",
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
 }

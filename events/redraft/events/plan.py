@@ -108,9 +108,26 @@ class Approve(
 Node: TypeAlias = Step | Parallel | Repeat | Approve
 
 
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What may be used at most; None is no limit. `cost` is in the unit that actors report, `calls` are to models.
+
+    `seconds` are those since the run began, waits included.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft."""
+    """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft.
+
+    `budget` is for one run, `daily` for all runs of this workflow that begin on one day (UTC) together.
+    """
 
     name: str
     steps: tuple[Node, ...]
     on_failure: OnFailure = "fail"
+    budget: Budget | None = None
+    daily: Budget | None = None

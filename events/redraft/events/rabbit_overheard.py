@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import count
 from typing import Final
@@ -16,23 +16,28 @@ from redraft.events.rabbit_stream import Reading
 from redraft.events.rabbit_topology import Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
-_CANCELLED: Final = "run.cancelled.#"
+_STOPPED: Final = ("run.cancelled.#", "budget.reached.#")
 
 
 class Overheard:
     """`names` are those of the queues that it reads, one after the other, and that are for it alone."""
 
     def __init__(
-        self, link: Link, prepare: Callable[[], Awaitable[object]], exchange: str, key: str, names: Iterator[str]
+        self,
+        link: Link,
+        prepare: Callable[[], Awaitable[object]],
+        exchange: str,
+        keys: Sequence[str],
+        names: Iterator[str],
     ) -> None:
         self._link = link
         self._prepare = prepare
         self._exchange = exchange
-        self._key = key
+        self._keys = keys
         self._names = names
 
     async def read(self) -> AsyncGenerator[DeliveredMessage, None]:
-        """The messages with this key. Raises BusError when the server cannot be used."""
+        """The messages with one of these keys. Raises BusError when the server cannot be used."""
         while True:
             reading = await self._link.persist(self._started)
             try:
@@ -50,7 +55,8 @@ class Overheard:
         try:
             queue = next(self._names)  # the one of a lost connection may linger, and is for that one alone
             await answer(channel.queue_declare(queue, exclusive=True, auto_delete=True))
-            await answer(channel.queue_bind(queue, self._exchange, self._key))
+            for key in self._keys:
+                await answer(channel.queue_bind(queue, self._exchange, key))
             await reading.start(queue)
         except BaseException:
             await let_go(channel)
@@ -59,11 +65,14 @@ class Overheard:
 
 
 class Cancellations:
-    """Which runs people cancel; those that are announced while the server is away are not heard of."""
+    """Which runs people cancel, or are over their budget.
+
+    What is announced while the server is away is not heard of.
+    """
 
     def __init__(self, link: Link, topology: Topology, names: Names, token: str) -> None:
         queues = (f"{names.events}.{token}-{number}" for number in count())
-        self._overheard = Overheard(link, topology.events, names.events, _CANCELLED, queues)
+        self._overheard = Overheard(link, topology.events, names.events, _STOPPED, queues)
 
     async def read(self) -> AsyncGenerator[str, None]:
         """The ids of these runs. Raises BusError when the server cannot be used."""
@@ -87,7 +96,7 @@ class Notes:
         there = self._names.there(queue)
         queues = (f"{there}.notes-{self._token}-{number}" for number in self._numbers)
         overheard = Overheard(
-            self._link, lambda: self._topology.queue(queue), self._names.commands, self._key(queue), queues
+            self._link, lambda: self._topology.queue(queue), self._names.commands, [self._key(queue)], queues
         )
         async with aclosing(overheard.read()) as messages:
             async for message in messages:

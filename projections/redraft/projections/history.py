@@ -15,6 +15,7 @@ from redraft.events.content import Brief, Critique, DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -93,7 +94,7 @@ def path_of(event: DomainEvent) -> str:
     match event:
         case RunStarted() | RunEnded() | RunErased() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
-        case DraftEdited():
+        case DraftEdited() | BudgetReached():
             return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
@@ -165,6 +166,11 @@ def sentence(event: DomainEvent, who: str) -> str:
             people = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers) or "anybody"
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"
             return f"draft {event.draft.version} waits for {event.quorum} of {people} to approve it by {due}"
+        case BudgetReached():
+            whose = "the day's budget of the workflow" if event.daily else "the budget of the run"
+            used = f"{event.used:g} of {event.limit:g} {event.quantity} used"
+            left = f", {event.reserved:g} more set aside" if event.reserved else ""
+            return f"{whose} is reached: {used}{left}"
         case ApprovalExpired(draft=draft, then=then):
             ends = {"approve": "it counts as approved", "reject": "it counts as rejected", "fail": "the run failed"}
             return f"nobody decided on draft {draft.version} in time: {ends[then]}"

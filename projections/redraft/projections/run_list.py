@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import Outcome, Parent
 from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.usage import Usage
 from redraft.projections.projection import Value, seconds, times
 from redraft.projections.runs import TABLE
 from redraft.projections.views import Cells, Views
@@ -88,6 +89,18 @@ async def list_runs(
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, position DESC LIMIT :limit"  # noqa: S608
     return await views.read(_line, sql, {**given, "limit": limit})
+
+
+async def spent_on(views: Views, workflow: str, day: datetime, but: str = "") -> Usage:
+    """What the runs of a workflow used together that began on the day (UTC) of this time, but for one run."""
+    begin = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    sql = (
+        "SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0), coalesce(sum(calls), 0) FROM runs "
+        "WHERE workflow = :workflow AND started >= :begin AND started < :end AND run <> :but"
+    )
+    times_of_day = {"begin": seconds(begin), "end": seconds(begin + timedelta(days=1))}
+    ((tokens, cost, calls),) = await views.query(sql, {"workflow": workflow, "but": but, **times_of_day})
+    return Usage(int(tokens or 0), float(cost or 0), int(calls or 0))
 
 
 async def first_position(views: Views, since: datetime) -> int | None:

@@ -9,6 +9,7 @@ from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -119,7 +120,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (Set("runs", (recorded.run,), values),)
         case RunGuided() | LimitsChanged() | RunCancelled():
             return (Set("runs", (recorded.run,), values),)
-        case ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
+        case BudgetReached() | ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
             return (Set("runs", (recorded.run,), values),)
         case _ as never:
             assert_never(never)

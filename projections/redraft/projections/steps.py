@@ -8,6 +8,7 @@ from typing import Final, assert_never
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -71,7 +72,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (_done(recorded, event.path, event.draft.version),)
         case StepFailed():
             return (_failed(recorded, event),)
-        case LoopEnded() | RunEnded():
+        case LoopEnded() | RunEnded() | BudgetReached():
             left: Row = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
             return (SetAll("steps", run, left, {"status": UNANSWERED}),)
         case RunErased():

@@ -21,6 +21,7 @@ from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -247,7 +248,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
                 _note_decision(facts, event.path, recorded.time, event.draft)
         case DraftRejected() | ApprovalExpired():
             _note_decision(facts, event.path, recorded.time, event.draft)
-        case DraftEdited():
+        case DraftEdited() | BudgetReached():
             facts.waiting = ""
             _go_on(facts, "")
         case _:

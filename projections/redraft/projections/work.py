@@ -11,6 +11,7 @@ import msgspec
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
+    BudgetReached,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -99,7 +100,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             return (_ended(recorded, event.path, event.attempt, "done", event.usage),)
         case StepFailed():
             return (_ended(recorded, event.path, event.attempt, event.kind, event.usage),)
-        case LoopEnded() | RunEnded() | DraftEdited():
+        case LoopEnded() | RunEnded() | DraftEdited() | BudgetReached():
             left: Row = {"result": "dropped", "finished": seconds(recorded.time)}
             return (SetAll("work", run, left, {"result": ("open",)}),)
         case RunStarted():

@@ -26,6 +26,10 @@ BusOption: TypeAlias = Annotated[
     ),
 ]
 JsonOption: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+BudgetOption: TypeAlias = Annotated[
+    str,
+    typer.Option(metavar="LIMITS", help="What the run may use at most: tokens=50000,cost=2,calls=40,seconds=600."),
+]
 RunArgument: TypeAlias = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run's id, or the start or end of it, or `last`."),

@@ -13,6 +13,7 @@ from redraft.actors.evolve import fold
 from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import read_brief
+from redraft.app.budgets import with_budget
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
 from redraft.app.models import check_models, with_model
@@ -40,6 +41,7 @@ class Given:
     out: str = ""
     until: str = ""
     max_iterations: int | None = None
+    budget: str = ""
     tests: Sequence[str] = ()
     key: str = ""
     tags: Sequence[str] = ()
@@ -80,7 +82,7 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     publish: Outlet = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
     refuse_folder(found.plan, found.actors)
-    plan = override(found.plan, given.until, given.max_iterations)
+    plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
     if out:
         plan = publish_to(plan, out)
     plan = with_model(plan, given.model)
@@ -132,6 +134,7 @@ def _refuse_changes(given: Given) -> None:
         "--out": bool(given.out),
         "--until": bool(given.until),
         "--max-iterations": given.max_iterations is not None,
+        "--budget": bool(given.budget),
         "--tests": bool(given.tests),
         "--key": bool(given.key),
         "--model": bool(given.model),

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import JsonOption, StoreOption, TagOption
+from redraft.app.cli.options import BudgetOption, JsonOption, StoreOption, TagOption
 
 EXAMPLE: Final = """\b
 Examples:
@@ -57,6 +57,7 @@ def run(
         ),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False,
+    budget: BudgetOption = "",
     store: StoreOption = None,
     json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
@@ -77,6 +78,7 @@ def run(
         out=out,
         until=until,
         max_iterations=max_iterations,
+        budget=budget,
         tests=tuple(tests or ()),
         key=key,
         model=model,

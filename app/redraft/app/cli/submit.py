@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BusOption, JsonOption, StoreOption, TagOption
+from redraft.app.cli.options import BudgetOption, BusOption, JsonOption, StoreOption, TagOption
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +41,7 @@ def submit(
             show_default=False,
         ),
     ] = "",
+    budget: BudgetOption = "",
     store: StoreOption = None,
     bus: BusOption = None,
     json: JsonOption = False,
@@ -55,6 +56,7 @@ def submit(
 
     from redraft.actors.pinning import pinned
     from redraft.app.briefs import read_brief
+    from redraft.app.budgets import with_budget
     from redraft.app.cli.ending import tell_end
     from redraft.app.cli.output import print_json, print_line
     from redraft.app.cli.waiting import waited
@@ -75,7 +77,7 @@ def submit(
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
     found = read_source(workflow, model=model)
     refuse_folder(found.plan, found.actors)
-    plan = with_model(override(found.plan, until, max_iterations), model)
+    plan = with_model(with_budget(override(found.plan, until, max_iterations), budget), model)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
     with libraries():

@@ -1,0 +1,38 @@
+"""What makes a budget no budget. Each fault is a PlanError of the whole plan."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from redraft.actors.values import is_number, is_whole, shown
+from redraft.events.errors import PlanError
+from redraft.events.plan import Budget
+
+MAX_COUNT: Final = 10**12
+"""The highest number of tokens and of calls."""
+
+MAX_COST: Final = 1e9
+"""The highest cost."""
+
+MAX_WALL: Final = 90 * 86_400.0
+"""The longest wall time: 90 days, in seconds."""
+
+
+def check_budget(name: str, budget: object, *, a_day: bool = False) -> None:
+    """Raises PlanError unless this is None, or a budget with at least one limit. One of `a_day` has no wall time."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise PlanError("", f"{name} is {shown(budget)}; write Budget(cost=2.0)")
+    for quantity in ("tokens", "calls"):
+        value = getattr(budget, quantity)
+        if value is not None and not is_whole(value, 1, MAX_COUNT):
+            raise PlanError("", f"{name}.{quantity} is {shown(value)}; write a whole number from 1")
+    for quantity, most in (("cost", MAX_COST), ("seconds", MAX_WALL)):
+        value = getattr(budget, quantity)
+        if value is not None and not (is_number(value) and 0 < value <= most):
+            raise PlanError("", f"{name}.{quantity} is {shown(value)}; write a number above 0, at most {most:,.0f}")
+    if a_day and budget.seconds is not None:
+        raise PlanError("", f"{name}.seconds is given; a wall time is for one run, put it into budget")
+    if budget == Budget():
+        raise PlanError("", f"{name} has no limit; give tokens, cost, calls{'' if a_day else ', seconds'}")

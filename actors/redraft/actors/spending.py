@@ -1,0 +1,102 @@
+"""What a run may still use: reserved before a call, settled after it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from redraft.actors.plan_paths import step_key, steps_in
+from redraft.actors.run_state import RunState
+from redraft.events.domain_events import BudgetReached, StepRequested
+from redraft.events.plan import Budget
+from redraft.events.usage import Usage
+
+NOTHING: Final = Usage()
+QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
+
+
+def reserve_for(state: RunState, asked: StepRequested) -> Usage:
+    """What is set aside for one attempt of a step: the most that one attempt of its actor used in this run so far.
+
+    Before the first one it is the step's option `max_tokens`, if it has one.
+    """
+    known = state.used.get(f"{asked.role} {asked.actor}")
+    if known is not None:
+        return known
+    key = step_key(asked.path)
+    step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
+    most = step.options.get("max_tokens", 0) if step else 0
+    return Usage(tokens=most) if isinstance(most, int) and most > 0 else NOTHING
+
+
+def largest(one: Usage | None, other: Usage) -> Usage:
+    """The most of each that either used."""
+    if one is None:
+        return Usage(other.tokens, other.cost, other.calls)
+    return Usage(max(one.tokens, other.tokens), max(one.cost, other.cost), max(one.calls, other.calls))
+
+
+def time_is_up(state: RunState, now: datetime) -> BudgetReached | None:
+    """The wall time of the run is over."""
+    budget = state.plan.budget
+    if budget is None or budget.seconds is None or state.started is None:
+        return None
+    elapsed = (now - state.started).total_seconds()
+    return BudgetReached("seconds", budget.seconds, elapsed) if elapsed >= budget.seconds else None
+
+
+def ends_at(state: RunState, due: datetime) -> datetime:
+    """The time, or that at which the run's wall time is over, if that comes first."""
+    budget = state.plan.budget
+    if budget is None or budget.seconds is None or state.started is None:
+        return due
+    return min(due, state.started + timedelta(seconds=budget.seconds))
+
+
+def afforded(
+    state: RunState, asked: StepRequested, now: datetime, others: Usage
+) -> StepRequested | BudgetReached | None:
+    """The request with what is set aside for it, if the budget allows it.
+
+    If not, calls under way are awaited first (None), which may use less than was set aside; then the budget is reached.
+    `others` is what the other runs of the workflow used that began on the same day. Publishing is always allowed.
+    """
+    due = ends_at(state, asked.due)
+    if asked.role == "publisher":
+        return asked
+    needed = reserve_for(state, asked)
+    over = time_is_up(state, now) or _first_over(state, needed, others)
+    if over is None:
+        return replace(asked, due=due, reserved=needed)
+    under_way = any(each.retry_at is None for each in state.open.values())
+    return None if under_way and over.quantity != "seconds" else over
+
+
+def _first_over(state: RunState, needed: Usage, others: Usage) -> BudgetReached | None:
+    """The first limit that would be passed, with what is used and what is set aside."""
+    for each in state.open.values():
+        if each.retry_at is None:
+            needed += each.request.reserved
+    found = _over(state.plan.budget, state.usage, needed, daily=False)
+    return found or _over(state.plan.daily, state.usage + others, needed, daily=True)
+
+
+def _over(budget: Budget | None, used: Usage, needed: Usage, *, daily: bool) -> BudgetReached | None:
+    if budget is None:
+        return None
+    for quantity in QUANTITIES:
+        limit, gone, more = getattr(budget, quantity), getattr(used, quantity), getattr(needed, quantity)
+        if limit is not None and (gone >= limit or gone + more > limit):
+            return BudgetReached(quantity, limit, gone, more, daily)
+    return None
+
+
+def told(event: BudgetReached) -> str:
+    """Why the run ends, in a sentence."""
+    whose = "of the workflow's runs that began today" if event.daily else "of the run"
+    if event.quantity == "seconds":
+        return f"the wall time {whose}, {event.limit:g} s, is over"
+    left = f", and {event.reserved:g} more would be needed" if event.reserved else ""
+    return f"the budget {whose} is {event.limit:g} {event.quantity}: {event.used:g} are used{left}"
