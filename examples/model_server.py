@@ -16,13 +16,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from redraft.app.settings import Settings
 
 Json: TypeAlias = dict[str, Any]
 
@@ -96,6 +100,18 @@ def message_of(body: Json) -> str:
     """What is asked by a question, in either protocol, as JSON text."""
     asked = [each for each in body.get("messages", ()) if each["role"] not in ("system", "developer")]
     return json.dumps(asked or body.get("input"), ensure_ascii=False)
+
+
+@contextmanager
+def scripted(name: str) -> Iterator[Settings]:
+    """Settings with the model of REDRAFT_MODEL; else with a server that answers from `answers/NAME.jsonl`."""
+    from redraft.app.settings import read_settings
+
+    if os.environ.get("REDRAFT_MODEL"):
+        yield read_settings()
+        return
+    with ModelServer(read_script(Path(__file__).parent / "answers" / f"{name}.jsonl")) as server:
+        yield read_settings(model="openai:scripted", model_url=server.url)
 
 
 class _Handler(BaseHTTPRequestHandler):

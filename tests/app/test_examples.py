@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, *command: str) -> str:
-    environment = {**os.environ, "REDRAFT_STORE": f"sqlite:///{folder / 'log.db'}"}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
+    environment = {**kept, "PYTHONWARNINGS": "error", "REDRAFT_STORE": f"sqlite:///{folder / 'log.db'}"}
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, cwd=folder, env=environment, timeout=60, check=False
     )
@@ -31,11 +32,30 @@ def run(folder: Path, *command: str) -> str:
         ("chapters.py", "a book of 3 chapters, the last of 11 words; 6 refinements; accepted: the condition holds: "),
         ("advice.py", "1 x write about: far"),
         ("exactly_once.py", "20 notes, from event 1 to event 20"),
+        ("loops.py", "-- tests-pass: accepted, 3 iterations: the condition holds: errors 0 == 0"),
+        ("flyte.py", "accepted after 3 iterations: the condition holds: score 0.7778 >= 0.777778"),
+        ("adk.py", "-- exit-tool: plateaued: the refiner had nothing more to change"),
         ("follow.py", "event 20: accepted: the condition holds: score 1 >= 0.9"),
     ],
 )
 def test_an_example_runs(tmp_path: Path, example: str, last: str):
-    assert run(tmp_path, str(ROOT / "examples" / example)).splitlines()[-1].startswith(last)
+    said = run(tmp_path, str(ROOT / "examples" / example)).strip()
+    assert said.splitlines()[-1].startswith(last)
+
+
+def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
+    said = run(tmp_path, str(ROOT / "examples" / "loops.py")).splitlines()
+    assert [line for line in said if line.startswith("-- ")] == [
+        "-- threshold: accepted, 2 iterations: the condition holds: score 0.8889 >= 0.8",
+        "-- no-better: plateaued, 4 iterations: the best score rose by less than 0.01 over 2 judged drafts",
+        "-- errors-fixed: accepted, 3 iterations: the condition holds: errors 0 == 0",
+        "-- tests-pass: accepted, 3 iterations: the condition holds: errors 0 == 0",
+    ]
+
+
+def test_a_critic_that_says_approved_ends_the_loop(tmp_path: Path):
+    said = run(tmp_path, str(ROOT / "examples" / "adk.py")).splitlines()
+    assert said[1] == "-- approved: accepted: the critic approved the draft (score 1)"
 
 
 def test_every_python_example_is_run_here():

@@ -354,8 +354,10 @@ async def test_a_score_far_from_the_border_is_not_asked_for_again():
 
 
 async def test_one_bad_sample_fails_the_judgement():
-    with ModelServer([reply(), reply(), {**reply(score=99), "always": True}]) as server:
-        assert isinstance(await judged(server, samples=3, asks=1), Failed)
+    with ModelServer([reply(), {**reply(score=99), "always": True}]) as server:
+        outcome = await judged(server, samples=3, asks=1)
+        assert isinstance(outcome, Failed)
+        assert outcome.usage.calls == len(server.asked) == 3
 
 
 async def test_the_verdict_is_the_models_only_where_the_plan_gives_it():

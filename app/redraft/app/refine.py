@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from redraft.actors.workflow import Workflow
 from redraft.app.compose import open_house
+from redraft.app.models import Models, check_models
+from redraft.app.outlets import Outlets
 from redraft.app.result import Result
 from redraft.app.settings import Settings, read_settings
+from redraft.app.staff import staff
 from redraft.events.content import Brief
 
 
@@ -22,10 +27,16 @@ async def refine(
     """Runs a workflow for a brief and gives the result; every step is recorded in the store of the settings.
 
     With the same `key` it is the same run: one that was interrupted goes on, one that has ended gives its result
-    again. `tags` are words to find it by. Raises PlanError for a faulty plan, ContentError for a brief that is empty or
-    too large, InputError for a tag that is none and for a key that was used for something else, StoreError.
+    again. `tags` are words to find it by. Actors that ship with Redraft are there for a plan that names them, such as
+    `step("llm", role="critic")`; where a step names no model, that of the settings is asked. Raises PlanError for a
+    faulty plan, ActorError for an actor that nobody provides, ContentError for a brief that is empty or too large,
+    InputError for a tag that is none, for a key that was used for something else and where a model is wanted and none
+    is configured, StoreError.
     """
     chosen = settings or read_settings()
-    async with open_house(chosen, workflow.actors.values()) as house:
+    models = Models(chosen.model, chosen.model_url)
+    actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
+    check_models(workflow.plan, models, frozenset((actor.role, actor.name) for actor in workflow.actors.values()))
+    async with open_house(chosen, actors) as house:
         run = await house.client.submit(workflow, brief, key=key, tags=tags)
         return await house.client.wait(run)

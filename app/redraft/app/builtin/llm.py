@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from statistics import median
 from typing import TypeVar
 
@@ -124,15 +124,13 @@ async def asked(
     return given
 
 
-async def all_of(asking: Sequence[Coroutine[None, None, T]]) -> list[T]:
-    """What these give, asked side by side. When one fails the others are stopped, and its error is raised."""
-    tasks = [asyncio.ensure_future(each) for each in asking]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+async def all_of(asking: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """What these give, asked side by side. When one fails the others are heard all the same, as they are paid for."""
+    heard = await asyncio.gather(*asking, return_exceptions=True)
+    for each in heard:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in heard if not isinstance(each, BaseException)]
 
 
 async def _judged(
@@ -148,7 +146,7 @@ async def _judged(
 def _share(reply: CritiqueReply, options: CriticOptions) -> float:
     """The score as a share (0 to 1) of the critic's scale."""
     low, high = options.scale
-    return round((reply.score - low) / (high - low), 9)
+    return (reply.score - low) / (high - low)
 
 
 def _is_borderline(score: float, options: CriticOptions) -> bool:
