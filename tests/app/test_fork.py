@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.actors import Critique, Workflow, critic, generator, publisher, refiner, score
+from redraft.actors import Critique, Retry, StepError, Workflow, critic, generator, publisher, refiner, score, step
 from redraft.actors.limits import with_limits
 from redraft.app.compose import House, open_house
 from redraft.app.result import Result
@@ -22,6 +22,7 @@ from redraft.events.domain_events import (
     Parent,
     RunEnded,
     RunStarted,
+    StepFailed,
     StepRequested,
 )
 from redraft.events.errors import InputError, NoSuchRun, PlanError
@@ -150,6 +151,31 @@ async def test_a_fork_that_was_cut_off_goes_on(settings: Settings):
     async with open_house(settings, LOUD.actors.values(), resume=[fork]) as house:
         assert (await ended(house, fork)).text == "Tides!!"
     assert DONE == {"judge": 2, "improve": 1, "save": 1}
+
+
+async def test_a_fork_at_a_failed_attempt_tries_again(settings: Settings):
+    broken = [StepError("busy"), StepError("busy")]
+
+    @refiner(name="improve")
+    def flaky(draft):
+        if broken:
+            raise broken.pop()
+        return draft.text + "!"
+
+    body = [judge, step(flaky, retry=Retry(attempts=3, initial=0.01))]
+    retrying = Workflow("loud").start_with(write).repeat_until(score >= 0.5, max_iterations=5, name="Loop", body=body)
+    async with open_house(settings, retrying.actors.values()) as house:
+        run = await house.client.submit(retrying, "Tides")
+        await ended(house, run)
+        failed = [event.version for event in await house.store.read(run) if isinstance(event.data, StepFailed)]
+        assert len(failed) == 2
+        for at, attempt in zip(failed, (2, 3), strict=True):
+            fork = await house.client.fork(run, at)
+            assert (await ended(house, fork)).text == "Tides!!"
+            asked = [event for event in await house.store.read(fork) if isinstance(event.data, StepRequested)]
+            own = next(event.data for event in asked if not event.repeats)
+            assert isinstance(own, StepRequested)
+            assert (own.path, own.attempt) == ("Loop[1]/improve", attempt)
 
 
 async def test_what_cannot_be_forked_is_told_and_leaves_nothing(settings: Settings):

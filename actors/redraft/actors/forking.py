@@ -57,7 +57,7 @@ def unfit(start: StartRun, past: Sequence[Recorded]) -> str:
     if past[0].data.brief.text == ERASED:
         return f"run {parent.run} was erased"
     if shape(start.plan) != shape(fold(event.data for event in past).plan):
-        return f"its plan has other steps than that of run {parent.run}"
+        return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
     return ""
 
 

@@ -40,7 +40,7 @@ def fork_of(past: Sequence[Recorded], at: int, run: str, key: str, change: Chang
     brief = before.brief if change.brief is None else as_brief(change.brief)
     start = StartRun(run, plan, brief, key, checked_tags(tags), Parent(past[0].run, at))
     if fault := unfit(start, past[:at]):
-        raise InputError(f"it cannot be forked: {fault}; change only when loops end and how steps are done")
+        raise InputError(f"it cannot be forked: {fault}")
     return start
 
 
