@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final, get_args
 import typer
 
 from redraft.app.cli.options import JsonOption, StoreOption
-from redraft.app.cli.output import out, print_json
 from redraft.app.cli.reading import ask
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
     from redraft.actors.policy import Policy
-    from redraft.actors.whatif import Course, Decision, Parting, WhatIf
+    from redraft.actors.whatif import WhatIf
     from redraft.app.compose import House
     from redraft.app.whatif_table import Row
     from redraft.events.conditions import Condition
-    from redraft.events.envelope import Recorded
 
 EXAMPLE: Final = """\b
 Examples:
@@ -56,16 +54,18 @@ def whatif(
     It says where the two part, how many steps would have been saved, or where the record ends. Over many runs it prints
     a table, in which means leave out the records that ended early.
     """
+    from redraft.app.cli.whatif_view import print_each, print_table
+
     policies = _policies(until or (), max_iterations, keep, rollback_margin)
     if bool(run) == bool(workflow):
         raise InputError("name one run, or many with --workflow" + (", not both" if run else ""))
     if run is None:
         table = ask(store, lambda log: _over(log, workflow, tag, _moment(since), limit, policies, loop))
-        _print_table(table, json=json)
+        print_table(table, json=json)
         return
     if tag or since:
         raise InputError(f"{'--tag' if tag else '--since'} chooses among the runs of a --workflow; leave it out")
-    _print_each(ask(store, lambda log: _of_one(log, run, policies, loop)), json=json)
+    print_each(ask(store, lambda log: _of_one(log, run, policies, loop)), json=json)
 
 
 def _moment(since: str) -> datetime | None:
@@ -95,16 +95,14 @@ def _policies(
     return found
 
 
-async def _of_one(
-    log: House, text: str, policies: Sequence[Policy], loop: str
-) -> list[tuple[Policy, WhatIf, Sequence[Recorded]]]:
+async def _of_one(log: House, text: str, policies: Sequence[Policy], loop: str) -> list[tuple[Policy, WhatIf]]:
     from redraft.actors.policy import under
     from redraft.actors.whatif import plan_of, what_if
     from redraft.app.cli.reading import events_of
 
     events = await events_of(log, text)
     plan = plan_of(events)
-    return [(policy, what_if(events, under(plan, policy, loop)), events) for policy in policies]
+    return [(policy, what_if(events, under(plan, policy, loop))) for policy in policies]
 
 
 async def _over(
@@ -137,111 +135,3 @@ async def _over(
     if not counted and fault is not None:
         raise fault
     return rows([recorded, *tallies])
-
-
-def _print_each(found: Sequence[tuple[Policy, WhatIf, Sequence[Recorded]]], *, json: bool) -> None:
-    if json:
-        told = [_document(policy, each) for policy, each, _ in found]
-        print_json(told if len(told) > 1 else told[0])
-        return
-    for number, (policy, each, _) in enumerate(found):
-        if number:
-            out().print()
-        for line in _lines(policy, each):
-            out().print(line, soft_wrap=True)
-
-
-def _document(policy: Policy, found: WhatIf) -> dict[str, object]:
-    import msgspec
-
-    told = msgspec.structs.asdict(found)
-    parting = found.parting
-    if parting is not None:
-        told["parting"] = {
-            "version": parting.version,
-            "path": _path(parting),
-            "recorded": _told(parting.recorded),
-            "instead": _told(parting.instead),
-        }
-    return {"policy": str(policy), **told, "saved": found.saved}
-
-
-def _lines(policy: Policy, found: WhatIf) -> list[str]:
-    """The story for people: the policy, both courses, where they part, and what it would have saved."""
-    from redraft.projections.plain import counted, outcome_text, plain, score_text
-
-    def ended(course: Course) -> str:
-        score = "no score" if course.score is None else f"score {score_text(course.score)}"
-        steps = counted(course.steps, "step")
-        return (
-            f"{outcome_text(course.outcome)}, {score}, {steps}"
-            if course.outcome
-            else f"no end; {score}, {steps} so far"
-        )
-
-    was, now = found.recorded, found.imagined
-    lines = [
-        f"run {found.run} ({plain(found.workflow)}), had it been: {policy}",
-        f"  recorded: {ended(was)}",
-        f"  instead:  {ended(now)}",
-    ]
-    if found.parting is None:
-        lines.append("  they do not part: every decision is the same")
-    else:
-        at = f"event {found.parting.version}" if found.parting.version else "the end of the record"
-        lines.append(f"  they part at {at}{_at_path(found.parting)}")
-        lines.append(f"    recorded: {_told(found.parting.recorded) or 'nothing more'}")
-        lines.append(f"    instead:  {_told(found.parting.instead) or 'nothing more is known'}")
-    if found.ends_at is not None:
-        lines.append(f"  the record ends at {plain(found.ends_at) or 'this point'}: nobody was asked for that then")
-    elif found.saved:
-        lines.append(f"  {counted(abs(found.saved), 'step')} {'fewer' if found.saved > 0 else 'more'}")
-    return lines
-
-
-def _at_path(parting: Parting) -> str:
-    path = _path(parting)
-    return f", {path}" if path else ""
-
-
-def _path(parting: Parting) -> str:
-    from redraft.projections.history import path_of
-    from redraft.projections.plain import plain
-
-    decision = parting.instead or parting.recorded
-    return plain(path_of(decision)) if decision else ""
-
-
-def _told(decision: Decision | None) -> str:
-    from redraft.events.domain_events import StepRequested
-    from redraft.projections.history import sentence
-    from redraft.projections.plain import plain
-
-    if decision is None:
-        return ""
-    who = f"{decision.role} {plain(decision.actor)}" if isinstance(decision, StepRequested) else "coordinator"
-    return sentence(decision, who)
-
-
-def _print_table(table: Sequence[Row], *, json: bool) -> None:
-    if json:
-        print_json({"rows": list(table)})
-        return
-    from rich.table import Table
-
-    from redraft.projections.plain import plain, score_text
-
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("policy")
-    for name in ("runs", "steps", "score", "accepted", "ended early"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for row in table:
-        shown.add_row(
-            plain(row.policy),
-            str(row.runs),
-            "" if row.mean_steps is None else f"{row.mean_steps:.1f}",
-            "" if row.mean_score is None else score_text(row.mean_score),
-            "" if row.accepted is None else f"{row.accepted:.0%}",
-            str(row.ended_early),
-        )
-    out().print(shown)
