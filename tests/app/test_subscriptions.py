@@ -236,6 +236,23 @@ async def test_a_handler_that_takes_too_long_has_failed(there: World, names: Sub
     assert (await names.parked("index"))[0].error == "it took longer than 0.01 s"
 
 
+async def test_a_handler_that_waits_for_what_is_cancelled_has_failed(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 2)
+
+    async def stumble(event: Recorded) -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", stumble, retry=Retry(2, first=0.001)))
+        assert (await until(names, "index", lambda found: found.position == 2)).parked == 2
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+    assert (await names.parked("index"))[0].error.startswith("CancelledError: ")
+
+
 async def test_a_thread_that_cannot_be_ended_is_waited_for(there: World, names: Subscriptions) -> None:
     """Whoever puts the name elsewhere meanwhile: there is one call at a time."""
     await write_run(there.store, "a", 3)

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.workflow import Workflow
 from redraft.app.delivery import Handler, Retry
@@ -42,6 +41,9 @@ from redraft.events.filters import About, EventFilter, about, event_filter
 from redraft.events.plan import Plan
 from redraft.events.store import EventStore
 from redraft.events.tags import checked_tags
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 
 @dataclass(slots=True)
@@ -341,6 +343,9 @@ class Client:
         A handler that raises is called again, after a second, then two, then four (`retry`); after the last attempt the
         event is parked for this name (`redraft subscriptions parked`), and the others go on. It may raise DeliveryError
         to say more. A new name begins `after` this position; the rest is as for `subscribe` with a name.
+
+        Raises StoreError when the store cannot be used: call it again, and it goes on (`redraft subscribe` does so);
+        InputError for an unknown type, a name that cannot be, or a client that has the broker alone.
         """
         wanted = _wanted(types, run, workflow, tags)
         await self._subscriber.deliver(name, handler, after, wanted, retry=retry, log=log)

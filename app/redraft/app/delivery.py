@@ -7,10 +7,9 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
-from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.threads import in_thread
 from redraft.app.feed import Feed
@@ -22,6 +21,9 @@ from redraft.events.errors import DeliveryError, InputError, LeaseLost, StoreErr
 from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.subscription_book import NameLease
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
@@ -164,6 +166,10 @@ class Delivery:
                 await self._called(event)
             except DeliveryError as error:
                 return error
+            except asyncio.CancelledError:
+                if _is_being_cancelled():
+                    raise
+                return DeliveryError("CancelledError: something that it waited for was cancelled")
             except TimeoutError as error:
                 return DeliveryError(str(error) or f"it took longer than {self._retry.timeout:g} s")
             except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
@@ -215,6 +221,11 @@ class Delivery:
             async for batch in batches:
                 return batch.events[0] if batch.events and batch.events[0].position == position else None
         return None
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def _to_its_end(call: Coroutine[None, None, T]) -> T:

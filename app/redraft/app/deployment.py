@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from structlog.typing import FilteringBoundLogger
-
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
@@ -44,6 +42,8 @@ from redraft.projections.run_list import spent_on
 from redraft.projections.views import Views, open_views
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from redraft.events.rabbit_bus import RabbitBus
     from redraft.events.rabbit_survey import Survey
 

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Final
 
 from redraft.events.errors import BusError, InputError, StoreError
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 EVERY: Final = 5.0
 """Seconds between two touches."""

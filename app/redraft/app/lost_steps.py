@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Final, Protocol
 
 from redraft.events.bus import INBOX, Bus, Letter, Parked
 from redraft.events.codec import decode_work, encode_message
@@ -19,6 +17,9 @@ from redraft.events.commands import WORK_NAMES, Failed
 from redraft.events.domain_events import StepRequested
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, StoreError
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 EVERY: Final = 5.0
 """Seconds between two looks at how much is parked."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import assert_never
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, assert_never
 
 from redraft.events.bus import Announcer
 from redraft.events.domain_events import RunEnded, RunStarted
@@ -14,6 +12,9 @@ from redraft.events.filters import About
 from redraft.projections.compare import Switched
 from redraft.projections.faults import Resumed, Stopped
 from redraft.projections.writer import Notice
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 
 class Narration:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING
 
 from redraft.app.delivery import Delivery, Handler, Retry
 from redraft.app.feed import Feed
-from redraft.app.logs import library_log
 from redraft.app.standing import stand
 from redraft.app.until import is_end, read_until
 from redraft.events.envelope import Recorded
@@ -17,6 +15,9 @@ from redraft.events.errors import InputError, NeverHappened
 from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.subscription_book import checked_name
 from redraft.events.subscriptions import Subscriptions
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 
 class Subscriber:
@@ -62,7 +63,7 @@ class Subscriber:
         log: FilteringBoundLogger | None = None,
     ) -> None:
         """See `Client.deliver`."""
-        told = log or library_log()
+        told = log or _library_log()
         async with self._open_names() as names:
             target = getattr(handler, "__qualname__", type(handler).__qualname__)
             await Delivery(
@@ -116,3 +117,9 @@ class Subscriber:
                 "the position yourself and give it as `after`"
             )
         return self._names()
+
+
+def _library_log() -> FilteringBoundLogger:
+    from redraft.app.logs import library_log  # only those who deliver need it
+
+    return library_log()

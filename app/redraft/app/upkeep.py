@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import Final, TypeAlias, TypeVar
-
-import stamina
-from structlog.typing import FilteringBoundLogger
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from redraft.app.together import together
 from redraft.events.errors import BusError, BusUnusable, StoreError, StoreUnusable, TooLarge
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
 T = TypeVar("T")
@@ -41,6 +41,8 @@ async def _entered(
     patience: float,
     log: FilteringBoundLogger,
 ) -> T:
+    import stamina  # it takes a while, and only those who serve need it
+
     attempts = stamina.retry_context(
         may_pass, attempts=None if patience else 1, timeout=patience or None, wait_max=LONGEST_WAIT
     )
@@ -62,6 +64,8 @@ async def all_kept_up(parts: dict[str, Part], log: FilteringBoundLogger) -> None
 
 async def kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
     """Runs a part; when its server is away, tries again, first soon and then less and less often."""
+    import stamina  # it takes a while, and only those who serve need it
+
     attempts = stamina.retry_context(may_pass, attempts=None, timeout=None, wait_max=LONGEST_WAIT)
     async for attempt in attempts:
         with attempt:
