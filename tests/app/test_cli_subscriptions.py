@@ -193,12 +193,13 @@ async def test_a_webhook_begins_with_what_is_new_and_goes_to_public_addresses_on
 def arranged(url: str, arrange: Callable[[Subscriptions], Any]) -> None:
     """A log of 9 events, and subscriptions as a test wants them."""
 
-    async def made() -> None:
-        await written(url, "a", 9)
-        async with open_subscriptions(url) as names:
-            await arrange(names)
+    asyncio.run(written(url, "a", 9))
+    asyncio.run(arranged_in(url, arrange))
 
-    asyncio.run(made())
+
+async def arranged_in(url: str, arrange: Callable[[Subscriptions], Any]) -> None:
+    async with open_subscriptions(url) as names:
+        await arrange(names)
 
 
 async def index(names: Subscriptions) -> None:
@@ -222,6 +223,24 @@ def test_names_are_listed(url: str) -> None:
     assert lines[1].endswith(" UTC: ConnectionError: refused")
     (found,) = said_as_json("subscriptions", "list", "--store", url)
     assert (found["failing"]["position"], found["lag"], found["since"]) == (6, 4, "2026-03-01T12:00:00.125000Z")
+
+
+def test_doctor_tells_of_them(url: str) -> None:
+    async def well(names: Subscriptions) -> None:
+        await names.save(await names.take("index", "{}", "index.py:index", 0), 7)
+
+    def checked() -> list[dict[str, Any]]:
+        found = json.loads(call("doctor", "--json", "--store", url).out)["checks"]
+        return [each for each in found if each["name"] == "subscriptions"]
+
+    asyncio.run(written(url, "a", 9))
+    assert checked() == []
+    asyncio.run(arranged_in(url, well))
+    assert checked() == [{"name": "subscriptions", "level": "ok", "told": "1 name, the last is 2 events behind"}]
+    asyncio.run(arranged_in(url, index))
+    (found,) = checked()
+    assert found["level"] == "warn"
+    assert found["told"].startswith("index fails at event 6; 2 events parked for index; see `redraft subscriptions")
 
 
 def test_a_name_is_reset_and_skipped(url: str) -> None:

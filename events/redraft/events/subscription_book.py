@@ -119,8 +119,7 @@ def open_book(url: str, *, retry: float = RETRY_SECONDS) -> Book:
         case "sqlite://", path if path.startswith("/") and path.strip("/"):
             from redraft.events.sqlite_subscriptions import SqliteBook
 
-            store = Path(path[1:])
-            return SqliteBook(store.with_name(f"{store.stem}.subscriptions{store.suffix or '.db'}"), retry)
+            return SqliteBook(_beside(path), retry)
         case "postgresql://" | "postgres://", _:
             with psycopg_needed():
                 from redraft.events.postgres_subscriptions import PostgresBook  # only those who use it need psycopg
@@ -129,6 +128,18 @@ def open_book(url: str, *, retry: float = RETRY_SECONDS) -> Book:
             raise InputError(
                 f"store {scheme}{colon}… keeps nothing, so no subscription can have a name there; give {FORMS}"
             )
+
+
+def are_there(url: str) -> bool:
+    """Whether there can be subscriptions in a store: without a file of them there are none, and looking makes none."""
+    scheme, _, path = url.partition("://")
+    return _beside(path).exists() if scheme == "sqlite" else scheme in ("postgresql", "postgres")
+
+
+def _beside(path: str) -> Path:
+    """The file of the subscriptions of the SQLite store at `/path`, as a URL has it."""
+    store = Path(path[1:])
+    return store.with_name(f"{store.stem}.subscriptions{store.suffix or '.db'}")
 
 
 def checked_name(name: str) -> str:

@@ -19,6 +19,8 @@ from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
 from redraft.events.store import EventStore
+from redraft.events.subscription_book import are_there
+from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.plain import counted, plain
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import list_runs
@@ -95,6 +97,29 @@ async def _store(
         yield Check("events", "fail", f"{error}; restore the store from a copy")
     except StoreError as error:
         yield Check("read models", "fail", str(error))
+    async for each in _subscriptions(settings, head):
+        yield each
+
+
+async def _subscriptions(settings: Settings, head: int) -> AsyncIterator[Check]:
+    """How the names are that subscribe; nothing when nobody ever did."""
+    if not are_there(settings.store):
+        return
+    try:
+        async with open_subscriptions(settings.store) as names:
+            found = await names.all()
+    except StoreError as error:
+        yield Check("subscriptions", "fail", str(error))
+        return
+    failing = [f"{each.name} fails at event {each.failing.position}" for each in found if each.failing]
+    parked = [f"{counted(each.parked, 'event')} parked for {each.name}" for each in found if each.parked]
+    beyond = [f"{each.name} is at {each.position}, beyond the log" for each in found if each.position > head]
+    if faults := [*beyond, *failing, *parked]:
+        yield Check("subscriptions", "warn", f"{'; '.join(faults)}; see `redraft subscriptions list`")
+    elif found:
+        behind = max(0, head - min(each.position for each in found))
+        told = f"the last is {counted(behind, 'event')} behind" if behind else "up to date"
+        yield Check("subscriptions", "ok", f"{counted(len(found), 'name')}, {told}")
 
 
 def _projections(states: Sequence[State]) -> Check | None:
