@@ -14,6 +14,7 @@ from redraft.events import codec, domain_events
 from redraft.events.codec import GENESIS, UPCASTS, decode_event, verify_hash
 from redraft.events.domain_events import EVENT_NAMES, DraftCritiqued, RunStarted
 from redraft.events.recorders import MemoryRecorder, Opened, StoredEvent
+from redraft.events.sealing import Cipher
 from redraft.events.store import EventStore
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -76,7 +77,7 @@ def test_a_changed_plan_is_noticed_and_a_changed_docstring_is_not(monkeypatch: p
     assert WRITE["changed"](recorded_shapes()) == ["run.started.v1"]
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_recorded_stream_can_be_read_and_verified(path: Path) -> None:
     previous = GENESIS
     for line in lines(path):
@@ -88,7 +89,7 @@ def test_a_recorded_stream_can_be_read_and_verified(path: Path) -> None:
         previous = line["hash"]
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", STREAMS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 async def test_a_store_reads_and_verifies_a_recorded_stream(path: Path) -> None:
     recorder = MemoryRecorder()
     rows = [StoredEvent(line["run"], line["version"], line["name"], line["state"].encode()) for line in lines(path)]
@@ -105,8 +106,19 @@ def test_the_streams_hold_every_event_there_ever_was() -> None:
 
 def test_todays_events_are_written_as_the_newest_stream_says() -> None:
     """Not only what can be read, but what is written, stays as it is: other programs read it too."""
-    newest = max(STREAMS, key=lambda path: int(path.parent.name[1:]))
-    assert list(WRITE["stream"]()) == lines(newest)
+    newest = max(GOLDEN.glob("v*"), key=lambda folder: int(folder.name[1:]))
+    for name, key in WRITE["STREAMS"].items():
+        assert list(WRITE["stream"](key)) == lines(newest / name)
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("v*/sealed.jsonl")), ids=lambda path: path.parent.name)
+def test_the_texts_of_a_sealed_stream_can_be_opened_for_ever(path: Path) -> None:
+    seal = Cipher(WRITE["RUN"], WRITE["STREAMS"]["sealed.jsonl"])
+    plain = lines(path.with_name("every-event.jsonl"))
+    for line, clear in zip(lines(path), plain, strict=True):
+        place = (line["run"], line["version"], line["name"])
+        opened = decode_event(*place, line["state"].encode(), 0, lambda _: seal)
+        assert opened.data == decode_event(*place, clear["state"].encode()).data
 
 
 def test_a_stream_that_was_recorded_is_never_written_over(capsys: pytest.CaptureFixture[str]) -> None:

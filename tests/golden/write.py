@@ -53,11 +53,14 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Origin
 from redraft.events.plan import Approve, Budget, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.sealing import Cipher
 from redraft.events.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
 SHAPES: Final = GOLDEN / "shapes.json"
 RUN: Final = "golden-run"
+STREAMS: Final = {"every-event.jsonl": b"", "sealed.jsonl": bytes(range(64))}
+"""The files of a folder, and the key that the run's texts are sealed with; the same texts give the same bytes."""
 START: Final = datetime(2026, 3, 1, 12, 0, 0, 125000, tzinfo=UTC)
 
 
@@ -120,14 +123,15 @@ def events() -> Iterator[DomainEvent]:
     yield RunErased("ada", "she asked for it")
 
 
-def stream() -> Iterator[dict[str, Any]]:
-    """The lines of a recorded stream, each an event as it lies in the store."""
+def stream(key: bytes = b"") -> Iterator[dict[str, Any]]:
+    """The lines of a recorded stream, each an event as it lies in the store; with a run's key, sealed."""
+    seal = Cipher(RUN, key) if key else None
     previous = GENESIS
     for version, event in enumerate(events(), 1):
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" if version % 2 else ""
         cause, repeats = (f"message-{version}", f"first-{version}" if version < 13 else "") if version > 1 else ("", "")
         origin = Origin(f"event-{version}", "coordinator", cause, "start", trace, repeats)
-        stored = encode_event(RUN, version, previous, START + timedelta(seconds=version), origin, event)
+        stored = encode_event(RUN, version, previous, START + timedelta(seconds=version), origin, event, seal)
         line = {"run": RUN, "version": version, "name": stored.name, "state": stored.state.decode()}
         yield {**line, "hash": stored.hash}
         previous = stored.hash
@@ -147,7 +151,8 @@ def main(arguments: Sequence[str]) -> str:
     _write(SHAPES, json.dumps(recorded | shapes(), indent=1, sort_keys=True) + "\n")
     folder = asked.stream or ("v1" if asked.before_release else None)
     if folder:
-        _write(GOLDEN / folder / "every-event.jsonl", "".join(f"{json.dumps(line)}\n" for line in stream()))
+        for name, key in STREAMS.items():
+            _write(GOLDEN / folder / name, "".join(f"{json.dumps(line)}\n" for line in stream(key)))
     return ""
 
 
