@@ -73,7 +73,9 @@ def test_a_run_that_ended_too_soon_goes_on_from_before_its_end(folder: Path):
     assert (folder / "worked.txt").read_text().split() == ["judge", "improve"] * 3 + ["judge"]
     fork, _ = document("list")
     assert (fork["parent"], fork["tags"]) == ({"run": parent["run"], "version": at}, ["again"])
-    assert document("audit", fork["run"], "--verify")
+    told = call("audit", fork["run"], "--verify").out.splitlines()
+    assert told[1] == f"it is a fork of run {parent['run']} at event {at}, whose events it repeats word for word"
+    assert len(call("audit", parent["run"], "--verify").out.splitlines()) == 1
     assert document("show", "last")["parent"] == fork["parent"]
     shown = call("show", "last").out
     assert f"a fork of {parent['run']} at event {at}, " in shown.splitlines()[0]

@@ -20,7 +20,7 @@ from redraft.actors.spending import NOTHING
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
 from redraft.events.commands import ConfirmStep, Message, StartRun
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.domain_events import DomainEvent
+from redraft.events.domain_events import DomainEvent, Parent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, InputError
 from redraft.events.store import Append, NewEvent
@@ -149,18 +149,17 @@ class Coordinator:
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
             message = self._admission.message(delivery.letter)
-            return Incoming(delivery, message, await self._past(message))
+            past = await self._past(message, message.parent) if isinstance(message, StartRun) and message.parent else ()
+            return Incoming(delivery, message, past)
         except (CodecError, InputError) as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
 
-    async def _past(self, message: Message) -> Sequence[Recorded]:
-        """What a fork is to repeat; nothing for any other message. Raises InputError when it cannot begin like this."""
-        if not isinstance(message, StartRun) or message.parent is None:
-            return ()
-        past = await self._log.read(message.parent.run, upto=message.parent.version)
-        if fault := unfit(message, past):
-            raise InputError(f"run {message.run} cannot begin as a fork: {fault}")
+    async def _past(self, start: StartRun, parent: Parent) -> Sequence[Recorded]:
+        """What a fork is to repeat. Raises InputError when it cannot begin like this."""
+        past = await self._log.read(parent.run, upto=parent.version)
+        if fault := unfit(start, past):
+            raise InputError(f"run {start.run} cannot begin as a fork: {fault}")
         return past
 
     async def _decided(self, incoming: Sequence[Incoming]) -> Turn:

@@ -77,13 +77,13 @@ def audit(
         return audit_all(store, asked, json=json)
     if asked != Asked():
         raise InputError("--checkpoint and --against are for the whole log; give --all in place of a run")
-    events, count, fault = ask(store, lambda log: _audited(log, run, path, verify=verify))
+    events, count, fault, fork = ask(store, lambda log: _audited(log, run, path, verify=verify))
     if json:
         print_json(_document(events, count, None if verify and fault else path, verify=verify))
     elif verify and fault:
         pass
     elif verify or path:
-        _told(events, count, path, verify=verify)
+        _told(events, count, path, fork, verify=verify)
     else:
         _story(events)
     if fault:
@@ -100,8 +100,14 @@ def _target(export: str) -> Path | None:
     return path
 
 
-async def _audited(log: House, text: str, path: Path | None, *, verify: bool) -> tuple[Sequence[Recorded], int, str]:
-    """The events of the run, how many were verified, and what is wrong. With `verify` nothing wrong is exported."""
+async def _audited(
+    log: House, text: str, path: Path | None, *, verify: bool
+) -> tuple[Sequence[Recorded], int, str, str]:
+    """The events of the run, how many were verified, what is wrong, and what its beginning is if it is a fork.
+
+    With `verify` nothing wrong is exported.
+    """
+    from redraft.app.lineage import lineage
     from redraft.projections.run_list import find_run
 
     run = (await find_run(log.views, text)).run
@@ -112,8 +118,12 @@ async def _audited(log: House, text: str, path: Path | None, *, verify: bool) ->
         except Tampered as error:
             fault = str(error)
     events = await _readable(log, run, fault)
+    fork = ""
+    if verify and not fault:
+        found = await lineage(events, log.store.read)
+        fork, fault, count = found.told, found.fault, 0 if found.fault else count
     if verify and fault:
-        return events, count, fault
+        return events, count, fault, fork
     if path and path.suffix == ".html":
         from redraft.app.audit_page import render
 
@@ -122,7 +132,7 @@ async def _audited(log: House, text: str, path: Path | None, *, verify: bool) ->
         from redraft.app.audit_lines import exported
 
         write_whole(path, "".join(await exported(log.store, run)).encode(), "--export")
-    return events, count, fault
+    return events, count, fault, fork
 
 
 async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
@@ -157,10 +167,12 @@ def _document(events: Sequence[Recorded], count: int, path: Path | None, *, veri
     }
 
 
-def _told(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> None:
+def _told(events: Sequence[Recorded], count: int, path: Path | None, fork: str, *, verify: bool) -> None:
     last = f"the last hash is {events[-1].hash}"
     if verify:
         print_line(f"run {events[0].run}: {count} events verified; {last}")
+        if fork:
+            print_line(f"it is {fork}")
     if path:
         state = "verified" if count else "NOT verified: the record was changed, see redraft audit --verify"
         print_line(f"{path}: {len(events)} events, {state}")
