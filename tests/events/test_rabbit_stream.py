@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import aio_pika
 import msgspec
 import pytest
+from aiormq.abc import DeliveredMessage
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.events.codec import GENESIS, decode_event, encode_event
@@ -129,9 +130,9 @@ async def test_a_late_subscriber_does_not_read_the_whole_history() -> None:
         stream = bus._stream
         started = stream._started
 
-        async def noting(offset: str | int) -> object:
+        async def noting(offset: str | int, wanted: Callable[[DeliveredMessage], bool] | None) -> object:
             reads.append(offset)
-            return await started(offset)
+            return await started(offset, wanted)
 
         stream._started = noting  # type: ignore[method-assign,assignment]
         async with aclosing(bus.subscribe_stream(2900)) as events:
@@ -204,3 +205,29 @@ async def test_two_who_announce_the_same_do_no_harm() -> None:
         await asyncio.gather(announce(bus, log), announce(standby, log))
         async with aclosing(bus.subscribe_stream()) as events:
             assert await first(events, 300) == log
+
+
+@pytest.mark.parametrize("few", [3, 600])
+async def test_what_somebody_else_put_into_the_stream_is_passed_over(few: int) -> None:
+    """Before, among and behind the events; more of it than is read ahead, too."""
+    prefix = new_prefix()
+    events = recorded(1, 600)
+
+    async def junk() -> None:
+        async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+            exchange = await channel.get_exchange(f"{prefix}.events", ensure=False)
+            for _ in range(few):
+                await exchange.publish(aio_pika.Message(b"{torn"), "somebody.else", mandatory=False)
+
+    async with in_time(prefix) as bus:
+        await announce(bus, events[:1])
+        await junk()
+        await announce(bus, events[1:500])
+        await junk()
+        for after in (0, 450):
+            async with aclosing(bus.subscribe_stream(after)) as stream:
+                got = [await anext(stream) for _ in range(500 - after)]
+                if after:
+                    await announce(bus, events[500:])
+                    got += [await anext(stream) for _ in range(100)]
+            assert got == events[after : after + len(got)]

@@ -98,7 +98,7 @@ class RabbitBus:
         self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(capacity))
         self._parking = Parking(self._in, self._queues, names, self._publisher, capacity)
         self._stream = Stream(self._in, self._queues, names.events)
-        self._cancellations = Cancellations(self._in, self._queues, names, token)
+        self._cancellations = Cancellations(self._in, names, token)
         self._notes = Notes(self._in, self._places, names, self._publisher, token)
         self._consumers: set[RabbitConsumer] = set()
         self._leaving: set[asyncio.Task[None]] = set()

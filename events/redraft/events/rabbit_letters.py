@@ -138,6 +138,11 @@ def read_wanted(message: DeliveredMessage, wanted: EventFilter) -> Recorded | No
     return event if fits(wanted, event, run) else None
 
 
+def is_event(message: DeliveredMessage) -> bool:
+    """Whether a message of the stream is a recorded event, by its headers."""
+    return number(headers_of(message), f"{_CE}position") > 0
+
+
 def position(message: DeliveredMessage) -> int:
     """The place in the log of the event in a message; raises CodecError when it has none."""
     place = number(headers_of(message), f"{_CE}position")

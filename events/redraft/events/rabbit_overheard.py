@@ -64,15 +64,19 @@ class Overheard:
         return reading
 
 
+async def _nothing() -> None:
+    """The exchange of events is made by who announces them; who listens may not, and waits until it is there."""
+
+
 class Cancellations:
     """Which runs people cancel, or are over their budget.
 
     What is announced while the server is away is not heard of.
     """
 
-    def __init__(self, link: Link, topology: Topology, names: Names, token: str) -> None:
+    def __init__(self, link: Link, names: Names, token: str) -> None:
         queues = (f"{names.events}.{token}-{number}" for number in count())
-        self._overheard = Overheard(link, topology.events, names.events, _STOPPED, queues)
+        self._overheard = Overheard(link, _nothing, names.events, _STOPPED, queues)
 
     async def read(self) -> AsyncGenerator[str, None]:
         """The ids of these runs. Raises BusError when the server cannot be used."""

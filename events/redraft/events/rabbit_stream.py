@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -21,6 +21,7 @@ from redraft.events.rabbit_letters import (
     event_key,
     follows,
     headers_of,
+    is_event,
     number,
     position,
     read_wanted,
@@ -53,10 +54,11 @@ async def announce(
 
 
 class Reading:
-    """One channel that reads the stream from an offset on."""
+    """One channel that reads a queue, or a stream from an offset on. It passes over what is not `wanted`."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, wanted: Callable[[DeliveredMessage], bool] | None = None) -> None:
         self._channel = channel
+        self._wanted = wanted
         self._waiting: deque[DeliveredMessage] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
@@ -72,6 +74,12 @@ class Reading:
 
     async def next(self) -> DeliveredMessage:
         """Waits for the next message; raises Lost when none comes any more on this channel."""
+        while True:
+            message = await self._next()
+            if self._wanted is None or self._wanted(message):
+                return message
+
+    async def _next(self) -> DeliveredMessage:
         while not self._waiting:
             if self._ended:
                 raise Lost("the stream is read no more")
@@ -134,11 +142,12 @@ class Stream:
             raise BusError(_gone(place))
         if last - place < AHEAD:
             return lowest
-        guess = min(lowest + last - place, _offset(await self._peek("last")))
+        newest = await self._peek("last", wanted=None)
+        guess = min(lowest + last - place, _offset(newest))
         for _ in range(_GUESSES):
-            if guess <= lowest:
+            if guess <= lowest or not is_event(found := await self._peek(guess, wanted=None)):
                 break
-            above = position(await self._peek(guess)) - last
+            above = position(found) - last
             if above <= 0:
                 return guess
             guess -= above
@@ -163,22 +172,27 @@ class Stream:
             if _offset(first) > offset:
                 raise BusError(_gone(position(first)))
 
-    async def _peek(self, offset: str | int) -> DeliveredMessage:
-        async with self._reading(offset) as reading:
+    async def _peek(
+        self, offset: str | int, wanted: Callable[[DeliveredMessage], bool] | None = is_event
+    ) -> DeliveredMessage:
+        async with self._reading(offset, wanted) as reading:
             return await reading.next()
 
     @asynccontextmanager
-    async def _reading(self, offset: str | int) -> AsyncIterator[Reading]:
-        reading = await self._link.persist(lambda: self._started(offset))
+    async def _reading(
+        self, offset: str | int, wanted: Callable[[DeliveredMessage], bool] | None = is_event
+    ) -> AsyncIterator[Reading]:
+        """What was put into the stream by somebody else is passed over: nobody can take it out."""
+        reading = await self._link.persist(lambda: self._started(offset, wanted))
         try:
             yield reading
         finally:
             await reading.close()
 
-    async def _started(self, offset: str | int) -> Reading:
+    async def _started(self, offset: str | int, wanted: Callable[[DeliveredMessage], bool] | None) -> Reading:
         await self._topology.events()
         channel = await self._link.channel()
-        reading = Reading(channel)
+        reading = Reading(channel, wanted)
         try:
             await reading.start(self._name, {"x-stream-offset": offset})
         except BaseException:
