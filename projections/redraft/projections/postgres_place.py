@@ -20,6 +20,8 @@ from redraft.projections.postgres_tracks import PostgresTracks
 
 _DAMAGE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.DuplicateTable, errors.InvalidTableDefinition)
 _OF_ROWS: Final = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError)
+_AT_EASE: Final = "SET synchronous_commit = off"
+"""A server that fails may lose what was written last, rows and position together: it is made again from the log."""
 _READ_ONLY: Final = "SET default_transaction_read_only = on"
 
 
@@ -35,7 +37,7 @@ class PostgresPlace:
         self.tracks = PostgresTracks()
 
     def open(self) -> PostgresSession:
-        return PostgresSession(Connections(self._database), prepare(self._database))
+        return PostgresSession(Connections(self._database, _AT_EASE), prepare(self._database))
 
     def open_reader(self) -> PostgresSession:
         return PostgresSession(Connections(self._database, _READ_ONLY), prepare(self._database))

@@ -87,10 +87,4 @@ def _storable(parameters: Parameters) -> object:
 
 
 def _without_nul(value: object) -> object:
-    match value:
-        case str() if "\0" in value:
-            return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
-        case list():
-            return [_without_nul(each) for each in value]
-        case _:
-            return value
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}") if isinstance(value, str) and "\0" in value else value

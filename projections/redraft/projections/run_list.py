@@ -87,7 +87,9 @@ async def list_runs(
         tests.append("replace(tags, :tag, '') <> tags")
         given["tag"] = f" {tag} "
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
-    sql = f"SELECT {_COLUMNS} FROM runs {where} ORDER BY started DESC, position DESC LIMIT :limit"  # noqa: S608
+    newest = "ORDER BY started DESC, position DESC"
+    found = f"SELECT run FROM runs {where} {newest} LIMIT :limit"  # noqa: S608 - answered by the index alone
+    sql = f"SELECT {_COLUMNS} FROM runs WHERE run IN ({found}) {newest}"  # noqa: S608
     return await views.read(_line, sql, {**given, "limit": limit})
 
 

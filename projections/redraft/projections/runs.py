@@ -72,10 +72,11 @@ TABLE: Final = Table(
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
-    indexes={"runs_started": "(started, position)"},
+    indexes={"runs_started": "(started, position, workflow, outcome, status, tags)"},
 )
 """`tags` have a blank before and after each. `parent` and `forked` are a fork's: which run, at which version. `began`
-is the position of its first event, `position` that of its last."""
+is the position of its first event, `position` that of its last. The index has all that a list can be filtered by, so
+that only the runs that are listed need to be looked up."""
 
 
 def project_run(recorded: Recorded) -> Sequence[Change]:
@@ -126,7 +127,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-RUNS: Final = Projection("runs", 4, (TABLE,), project_run)
+RUNS: Final = Projection("runs", 5, (TABLE,), project_run)
 """The projection that keeps the list."""
 
 

@@ -211,7 +211,9 @@ class Writer:
         self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Recorded], marks: dict[str, Mark]
     ) -> None:
         mark = marks[track]
-        news = [recorded for recorded in batch if recorded.position > mark.position]
+        news = batch
+        if batch and batch[0].position <= mark.position:
+            news = [recorded for recorded in batch if recorded.position > mark.position]
         if not news:
             return
         apply, rows = projection.apply, self._rows[track]

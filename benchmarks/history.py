@@ -1,0 +1,187 @@
+"""How fast a long history is: `python benchmarks/history.py [--events N] [--store URL] [--json]`.
+
+It fills a store with realistic runs through the store's own appends, and measures how fast the log is read (tail), how
+long all shipped projections take to be made, and to be rebuilt beside those rows and compared with them, and how long
+it takes to open a run (`show`) and to list runs with a filter. Peak memory is told after a tenth of the tail, at its
+end, and after the rebuild.
+
+`--store` is sqlite:///path or postgresql://... (an empty database); without it a file in a temporary folder. A store
+that has events already is filled up to N, so that a second run measures without making it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+from stories import fill
+
+from redraft.app.compose import House, open_log
+from redraft.app.loop import run
+from redraft.app.settings import Settings, read_settings, views_path
+from redraft.events.store import EventStore, open_store
+from redraft.projections import SHIPPED, catch_up, find_run, list_runs, open_views, rebuild, tree
+from redraft.projections.compare import Switched
+from redraft.projections.writer import Notice
+
+ASKED: Final = 400
+"""How many runs are opened, and how many lists are asked for."""
+
+
+class Figures(msgspec.Struct):
+    """Events a second, seconds, milliseconds, and MB of peak memory so far, in the order in which it is measured."""
+
+    store: str
+    events: int
+    runs: int
+    filled_per_s: float | None
+    tail_per_s: float
+    built_s: float
+    rebuilt_s: float
+    rebuilt_equal: bool
+    open_log_ms: float
+    show_p50_ms: float
+    show_p99_ms: float
+    list_p50_ms: float
+    list_p99_ms: float
+    tail_tenth_mb: float
+    tail_mb: float
+    rebuilt_mb: float
+
+
+async def measure(settings: Settings, events: int) -> Figures:
+    async with open_store(settings.store) as store:
+        there, begun = await store.head(), time.perf_counter()
+        await fill(store, events)
+        head, taken = await store.head(), time.perf_counter() - begun
+    async with open_store(settings.store) as store:
+        tail_per_s, tail_tenth_mb, tail_mb = await read(store, head)
+        built_s, rebuilt_s, equal = await project(settings, store)
+    rebuilt_mb = peak_mb()
+    begun = time.perf_counter()
+    async with open_log(settings) as house:
+        open_log_ms = (time.perf_counter() - begun) * 1000
+        runs = [str(run) for (run,) in await house.views.query("SELECT run FROM runs ORDER BY run")]
+        show = percentiles([await timed(partial(opened, house, Random(at).choice(runs))) for at in range(ASKED)])
+        lists = percentiles([await timed(partial(listed, house, at)) for at in range(ASKED)])
+    return Figures(
+        store=settings.store.partition(":")[0],
+        events=head,
+        runs=len(runs),
+        filled_per_s=(head - there) / taken if head > there else None,
+        tail_per_s=tail_per_s,
+        built_s=built_s,
+        rebuilt_s=rebuilt_s,
+        rebuilt_equal=equal,
+        open_log_ms=open_log_ms,
+        show_p50_ms=show[0],
+        show_p99_ms=show[1],
+        list_p50_ms=lists[0],
+        list_p99_ms=lists[1],
+        tail_tenth_mb=tail_tenth_mb,
+        tail_mb=tail_mb,
+        rebuilt_mb=rebuilt_mb,
+    )
+
+
+async def read(store: EventStore, head: int) -> tuple[float, float, float]:
+    """Events a second of the whole log, decoded, and peak memory after a tenth and at the end."""
+    begun, count, tenth_mb = time.perf_counter(), 0, 0.0
+    async for batch in store.tail(0, follow=False):
+        count += len(batch)
+        if not tenth_mb and count >= head // 10:
+            tenth_mb = peak_mb()
+    if count != head:
+        raise SystemExit(f"the log has {head} events, but {count} were read")
+    return count / (time.perf_counter() - begun), tenth_mb, peak_mb()
+
+
+async def project(settings: Settings, store: EventStore) -> tuple[float, float, bool]:
+    """Seconds to make all shipped projections, seconds to rebuild them, and whether all rows were equal."""
+    told: list[Notice] = []
+    async with await open_views(views_path(settings.store), SHIPPED, told.append) as views:
+        await views.begin_anew()
+        built = await timed(lambda: catch_up(views, store))
+        rebuilt = await timed(lambda: rebuild(views, store))
+    switched = [each for each in told if isinstance(each, Switched)]
+    return built, rebuilt, len(switched) == len(SHIPPED) and all(each.same for each in switched)
+
+
+async def opened(house: House, text: str) -> None:
+    """What `redraft show` does."""
+    events = await house.client.history((await find_run(house.views, text)).run)
+    if not tree(events).branches:
+        raise SystemExit(f"run {text} has no tree")
+
+
+async def listed(house: House, at: int) -> None:
+    """What `redraft list` does with a filter: by workflow and outcome, one that fits nothing, or by tag."""
+    match at % 3:
+        case 0:
+            await list_runs(house.views, limit=20, workflow="panel", outcome="accepted")
+        case 1:
+            await list_runs(house.views, limit=20, workflow="article", outcome="failed")
+        case _:
+            await list_runs(house.views, limit=20, tag=f"week-{at % 52 + 1}")
+
+
+def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    """The 50th and the 99th percentile, in milliseconds."""
+    cuts = statistics.quantiles(seconds, n=100)
+    return cuts[49] * 1000, cuts[98] * 1000
+
+
+async def timed(call: Callable[[], Awaitable[object]]) -> float:
+    begun = time.perf_counter()
+    await call()
+    return time.perf_counter() - begun
+
+
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+def report(figures: Figures) -> None:
+    filled = f", filled at {figures.filled_per_s:,.0f} events/s" if figures.filled_per_s else ""
+    print(f"{figures.store}: {figures.events:,} events of {figures.runs:,} runs{filled}")
+    print(f"tail              {figures.tail_per_s:>10,.0f} events/s")
+    print(f"all projections   {figures.built_s:>10.1f} s made, {figures.rebuilt_s:.1f} s rebuilt and compared")
+    print(f"open a run        {figures.show_p50_ms:>10.1f} ms p50, {figures.show_p99_ms:.1f} ms p99")
+    print(f"list, filtered    {figures.list_p50_ms:>10.1f} ms p50, {figures.list_p99_ms:.1f} ms p99")
+    print(f"open the log      {figures.open_log_ms:>10.1f} ms")
+    print(
+        f"peak memory       {figures.tail_tenth_mb:>10.0f} MB after a tenth of the tail, "
+        f"{figures.tail_mb:.0f} MB after it, {figures.rebuilt_mb:.0f} MB after the rebuild"
+    )
+    if not figures.rebuilt_equal:
+        print("THE REBUILT ROWS DIFFER")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    options.add_argument("--events", type=int, default=1_000_000, help="how many events (default 1000000)")
+    options.add_argument("--store", default="", help="sqlite:///path, or postgresql://...: an empty database")
+    options.add_argument("--json", action="store_true", help="print one JSON document")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = read_settings(store=given.store or f"sqlite:///{Path(folder) / 'history.db'}")
+        figures = run(measure(settings, given.events))
+    if given.json:
+        print(msgspec.json.encode(figures).decode())
+    else:
+        report(figures)
+    return 0 if figures.rebuilt_equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
