@@ -1,0 +1,26 @@
+"""The benchmark of a long history runs on both stores, and finds rebuilt rows equal. How fast it is is not tested."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_history_is_measured(tmp_path: Path, kind: str, request: pytest.FixtureRequest):
+    store = str(request.getfixturevalue("postgres_url")) if kind != "sqlite" else f"sqlite:///{tmp_path}/history.db"
+    command = [sys.executable, str(ROOT / "benchmarks/history.py"), "--events", "1500", "--store", store, "--json"]
+    for filled in (True, False):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+        assert (done.returncode, done.stderr) == (0, "")
+        figures = json.loads(done.stdout)
+        assert figures["events"] >= 1500
+        assert figures["rebuilt_equal"] is True
+        assert bool(figures["filled_per_s"]) is filled
+        assert figures["tail_per_s"] > 0
