@@ -111,7 +111,8 @@ def parallels(draw: st.DrawFn, role: Role, name: str) -> Parallel:
         return Parallel(name, members, wait, judge=judge)
     combine: Combine = draw(st.sampled_from(get_args(Combine)))
     weights = draw(st.tuples(*[st.floats(0.5, 9)] * len(members))) if combine == "weights" else ()
-    return Parallel(name, members, wait, combine, weights)
+    deadline = None if wait == "all" else draw(st.none() | seconds)
+    return Parallel(name, members, wait, combine, weights, deadline=deadline)
 
 
 def work(role: Role, name: str) -> st.SearchStrategy[Node]:

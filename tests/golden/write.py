@@ -40,6 +40,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     Parent,
     RunCancelled,
     RunEnded,
@@ -50,6 +51,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Origin
 from redraft.events.plan import Approve, Budget, Option, Parallel, Plan, Repeat, Retry, Step
@@ -116,6 +118,8 @@ def events() -> Iterator[DomainEvent]:
     yield DraftRejected("editor", second.ref, "ben", "too short", "key-8")
     yield ApprovalExpired("editor", second.ref, "reject")
     yield DraftEdited(new_draft(3, "Greetings"), second.ref, "ann", "shorter", "key-9")
+    yield PanelClosed("Refinement[1]/critics", 2, ("Refinement[1]/critics/other",))
+    yield VerdictLate("Refinement[1]/critics/other", 1, first.ref, _critique(), used)
     yield BudgetReached("cost", 2.0, 1.75, 0.5, True)
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
@@ -161,7 +165,7 @@ def _plan() -> Plan:
     options: dict[str, Option] = {"strict": True, "words": ["a", "b"]}
     judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), options, "3f2a9b01c4de", gate=True)
     other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
-    critics = Parallel("critics", (judge, other), "all", "weights", (0.25, 0.75))
+    critics = Parallel("critics", (judge, other), "all", "weights", (0.25, 0.75), None, 60.0)
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
     inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2, "tell")
     people = Approve("editor", ("ann", "ben"), 2, 3600.0, "fail")

@@ -12,8 +12,8 @@ from typing import assert_never
 import msgspec
 
 from redraft.actors.evolve import evolve
-from redraft.actors.interpreter import GRACE, next_event
-from redraft.actors.run_state import OpenStep, RunState
+from redraft.actors.interpreter import GRACE, closed_panel, next_event
+from redraft.actors.run_state import Fan, OpenStep, RunState
 from redraft.actors.spending import NOTHING, afforded, time_is_up
 from redraft.actors.steering import steered
 from redraft.events.bus import DELIVERY_LIMIT
@@ -50,10 +50,12 @@ from redraft.events.domain_events import (
     DraftPublished,
     DraftRefined,
     FailureKind,
+    PanelClosed,
     RunErased,
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.errors import ContentError
 from redraft.events.plan import Retry
@@ -115,12 +117,25 @@ def _first(state: RunState, message: Message, now: datetime, limit: int, others:
 
 def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:
     asked = state.open.get(message.path)
+    if asked is None and message.path in state.late:
+        return _late(state.late[message.path], message)
     if asked is None or asked.attempt != message.attempt or asked.retry_at is not None:
         return None
     try:
         return _accepted(state, asked, message, now, limit)
     except ContentError as error:
         return _failure(state, message, asked, "invalid", str(error), now)
+
+
+def _late(asked: OpenStep, message: OutcomeMessage) -> VerdictLate | None:
+    """A verdict that nobody waits for any more is recorded; what else is late is ignored."""
+    match message:
+        case Critiqued(path=path, attempt=attempt, draft=ref, critique=critique, usage=usage) if (
+            attempt == asked.attempt and ref == asked.draft and 0.0 <= critique.score <= 1.0
+        ):
+            return VerdictLate(path, attempt, ref, critique, usage)
+        case _:
+            return None
 
 
 def _accepted(
@@ -183,7 +198,7 @@ def _retried(state: RunState, message: RetryStep, now: datetime, others: Usage) 
 
 def _expired(
     state: RunState, message: ExpireStep, now: datetime
-) -> StepFailed | ApprovalExpired | BudgetReached | None:
+) -> StepFailed | ApprovalExpired | BudgetReached | PanelClosed | None:
     if (over := time_is_up(state, now)) and state.status == "running" and state.failure is None:
         return over
     waiting = state.approval
@@ -192,7 +207,18 @@ def _expired(
     asked = state.open.get(message.path)
     if asked is None or asked.attempt != message.attempt or asked.retry_at is not None or now < asked.due:
         return None
+    fan = state.frames[-1].fan
+    if fan is not None and fan.until is not None and asked.due == fan.until:
+        return closed_panel(state, message.path.rpartition("/")[0], now) or _overdue(state, message, asked, fan, now)
     return _failure(state, message, asked, "timeout", f"no answer by {asked.due:%Y-%m-%d %H:%M:%S} UTC", now)
+
+
+def _overdue(state: RunState, message: ExpireStep, asked: OpenStep, fan: Fan, now: datetime) -> StepFailed | None:
+    """A critic that a panel cannot go on without has the time of its own timeout."""
+    latest = asked.due - timedelta(seconds=fan.node.deadline or 0.0) + timedelta(seconds=asked.step.timeout) + GRACE
+    if now < latest:
+        return None
+    return _failure(state, message, asked, "timeout", f"no answer by {latest:%Y-%m-%d %H:%M:%S} UTC", now)
 
 
 def is_open(state: RunState, path: str, attempt: int) -> bool:

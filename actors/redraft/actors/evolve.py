@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from redraft.actors.run_state import (
     closing_body,
     gates_of,
     is_critic,
+    wanted,
 )
 from redraft.actors.spending import largest, told
 from redraft.actors.steering import steer
@@ -41,6 +42,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -50,10 +52,14 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.plan import Approve, Parallel, Repeat, Step
 
-Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed
+Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed | VerdictLate
+
+LATE: Final = 64
+"""How many late verdicts are awaited, the latest; those of others are ignored."""
 
 
 def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
@@ -85,11 +91,17 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return _closing(state, event)
         case LoopEnded():
             return _loop_ended(state, event)
+        case PanelClosed():
+            top = state.frames[-1]
+            return _panel_over(state, top, top.fan) if top.fan else state
+        case VerdictLate():
+            state = _spent(state, event)
+            return replace(state, late={path: each for path, each in state.late.items() if path != event.path})
         case BudgetReached():
             failure = Failure(told(event), outcome="over_budget")
             return _with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], fan=None))
         case RunEnded():
-            return replace(state, status="ended", open={}, frames=(), approval=None)
+            return replace(state, status="ended", open={}, frames=(), approval=None, late={})
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return steer(state, event)
         case RunErased():
@@ -136,7 +148,8 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
         case Parallel():
             fan = top.fan or Fan(node)
             step = node.judge if fan.judging and node.judge else node.steps[min(fan.requested, len(node.steps) - 1)]
-            top = replace(top, fan=replace(fan, requested=fan.requested + 1), due="nothing")
+            until = fan.until or (event.due if node.deadline else None)
+            top = replace(top, fan=replace(fan, requested=fan.requested + 1, until=until), due="nothing")
         case Step():
             step = node
             top = replace(top, due="nothing")
@@ -259,21 +272,29 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
     if fan is None:
         return state
     role = fan.node.steps[0].role
-    enough = wanted(fan.node)
+    enough = len(fan.node.steps) - fan.failed if fan.node.deadline else wanted(fan.node)
     if fan.judging:
         if len(fan.heard) < len(fan.candidates):
             return _with_top(state, top)
         return _fan_judged(state, top, fan)
     if role == "critic" and (len(fan.heard) >= enough or _stopped_by_gate(fan)):
-        joined = join([each for _, each in fan.heard], fan.node.combine, _weights(fan))
-        top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
-        return _settled(_with_top(_all_closed(state), top))
+        return _panel_over(state, top, fan)
     if role in ("generator", "refiner") and len(fan.candidates) >= enough:
         fan = replace(fan, judging=True, requested=0)
         return _with_top(_all_closed(state), replace(top, fan=fan))
     if role == "publisher" and len(fan.answered) >= enough:
         return _with_top(_all_closed(state), replace(top, fan=None, index=top.index + 1))
     return _with_top(state, top)
+
+
+def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
+    """What the critics said together; those that have not answered are late."""
+    joined = join([each for _, each in fan.heard], fan.node.combine, _weights(fan))
+    top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
+    if state.open:
+        late = {**state.late, **state.open}
+        state = replace(state, open={}, late=dict(list(late.items())[-LATE:]))
+    return _settled(_with_top(state, top))
 
 
 def _stopped_by_gate(fan: Fan) -> bool:
@@ -296,17 +317,6 @@ def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
     return _with_top(_all_closed(state), top)
 
 
-def wanted(node: Parallel) -> int:
-    """How many answers a Parallel node waits for."""
-    match node.wait:
-        case "all":
-            return len(node.steps)
-        case "first":
-            return 1
-        case count:
-            return count
-
-
 def _answered(state: RunState, path: str) -> RunState:
     state = _closed(state, path)
     top = state.frames[-1]
@@ -327,7 +337,8 @@ def _failed(state: RunState, event: StepFailed) -> RunState:
     state = _closed(state, event.path)
     fan = state.frames[-1].fan
     if fan and not fan.judging and len(fan.node.steps) - fan.failed - 1 >= wanted(fan.node):
-        return _with_top(state, replace(state.frames[-1], fan=replace(fan, failed=fan.failed + 1)))
+        top = replace(state.frames[-1], fan=replace(fan, failed=fan.failed + 1))
+        return _fan_answered(state, top) if fan.node.deadline else _with_top(state, top)
     reason = f"{event.path} failed for good: {event.message}"
     failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
@@ -367,7 +378,7 @@ def _spent(state: RunState, event: Answer) -> RunState:
     if event.usage.is_nothing:
         return state
     state = replace(state, usage=state.usage + event.usage)
-    asked = state.open.get(event.path)
+    asked = state.open.get(event.path) or state.late.get(event.path)
     if asked is None or (state.plan.budget is None and state.plan.daily is None):
         return state
     who = f"{asked.step.role} {asked.step.actor}"

@@ -8,7 +8,17 @@ from typing import Final, assert_never
 from msgspec.structs import replace
 
 from redraft.actors.judgement import Facts, Verdict, verdict
-from redraft.actors.run_state import Candidate, Fan, Frame, RunState, asks_people, closing_body, gates_of, prefix
+from redraft.actors.run_state import (
+    Candidate,
+    Fan,
+    Frame,
+    RunState,
+    asks_people,
+    closing_body,
+    gates_of,
+    prefix,
+    wanted,
+)
 from redraft.actors.spending import NOTHING, afforded, ends_at
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
@@ -18,6 +28,7 @@ from redraft.events.domain_events import (
     LoopClosing,
     LoopEnded,
     Outcome,
+    PanelClosed,
     RunEnded,
     StepRequested,
 )
@@ -74,7 +85,7 @@ def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEven
             return _request(state, node, path, now)
         case Parallel():
             step = node.steps[0]
-            return _request(state, step, f"{path}/{step.name}", now)
+            return _in_time(_request(state, step, f"{path}/{step.name}", now), node, now)
         case Repeat():
             return IterationStarted(path, 1)
         case Approve():
@@ -105,10 +116,27 @@ def _next_of_fan(state: RunState, top: Frame, fan: Fan, now: datetime) -> Domain
         path = f"{inside}{fan.node.judge.name}[{fan.requested + 1}]"
         asked = _request(state, fan.node.judge, path, now, fan.candidates[fan.requested])
         return replace(asked, beside=fan.candidates)
-    if fan.requested == len(fan.node.steps) or fan.requested == gates_of(fan.node) > len(fan.heard):
+    if fan.requested == len(fan.node.steps):
+        return closed_panel(state, inside[:-1], now)
+    if fan.requested == gates_of(fan.node) > len(fan.heard):
         return None
     step = fan.node.steps[fan.requested]
-    return _request(state, step, inside + step.name, now)
+    return _in_time(_request(state, step, inside + step.name, now), fan.node, now, fan.until)
+
+
+def _in_time(asked: StepRequested, node: Parallel, now: datetime, until: datetime | None = None) -> StepRequested:
+    """The request, due at the panel's deadline if it has one."""
+    if node.deadline is None:
+        return asked
+    return replace(asked, due=min(asked.due, until or now + timedelta(seconds=node.deadline)))
+
+
+def closed_panel(state: RunState, path: str, now: datetime) -> PanelClosed | None:
+    """The end of the wait for all critics of a panel, once its time is over and enough have answered."""
+    fan = state.frames[-1].fan
+    if fan is None or fan.until is None or now < fan.until or len(fan.heard) < wanted(fan.node):
+        return None
+    return PanelClosed(path, len(fan.heard), tuple(state.open))
 
 
 def _request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:

@@ -26,6 +26,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -35,6 +36,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError
@@ -114,6 +116,8 @@ class Material:
                 | DraftApproved()
                 | ApprovalExpired()
                 | BudgetReached()
+                | PanelClosed()
+                | VerdictLate()
                 | RunEnded()
                 | RunErased()
             ):

@@ -130,7 +130,8 @@ def _judges(node: Node) -> bool:
 def _parallel(chart: _Chart, parallel: Parallel) -> _Drawn:
     _open_frame(chart, parallel.name)
     wait = parallel.wait if isinstance(parallel.wait, str) else f"{parallel.wait} of {len(parallel.steps)}"
-    fork = _box(chart, f"at the same time, wait for {wait}")
+    others = f", for the others {parallel.deadline:g} s" if parallel.deadline else ""
+    fork = _box(chart, f"at the same time, wait for {wait}{others}")
     ways = tuple(way for step in parallel.steps for way in _node(chart, step).exits)
     for way in ways:
         _arrow(chart, _Way(fork), way.box)

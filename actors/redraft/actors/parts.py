@@ -85,13 +85,14 @@ def parallel(
     combine: Combine = "min",
     weights: Sequence[float] = (),
     judge: Member | None = None,
+    deadline: float | None = None,
 ) -> Part:
     """Steps of one role at the same time; see `redraft.events.plan.Parallel`. Raises PlanError."""
     parts = as_parts(steps)
     judging = as_parts([] if judge is None else [judge])
     nodes = tuple(_step_of(part.node, name) for part in parts)
     judges = [_step_of(part.node, name) for part in judging]
-    node = Parallel(name, nodes, wait, combine, tuple(weights), judges[0] if judges else None)
+    node = Parallel(name, nodes, wait, combine, tuple(weights), judges[0] if judges else None, deadline)
     return _part(node, join_actors(part.actors for part in [*parts, *judging]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from redraft.actors.plan_paths import path_of
-from redraft.actors.plan_settings import check_choice
+from redraft.actors.plan_settings import check_choice, check_seconds
 from redraft.actors.values import is_number, is_one_of, is_whole, shown
 from redraft.events.errors import PlanError
 from redraft.events.plan import Combine, Parallel, Role, Step
@@ -28,6 +28,7 @@ def check_parallel(parallel: Parallel, path: str) -> None:
             )
     _check_wait(parallel, path)
     _check_combine(parallel, role, path)
+    _check_deadline(parallel, role, path)
     _check_judge(parallel.judge, role, path)
 
 
@@ -52,6 +53,16 @@ def _check_combine(parallel: Parallel, role: Role, path: str) -> None:
         _check_weights(parallel.weights, len(parallel.steps), path)
     elif parallel.weights:
         raise PlanError(path, f"weights need combine: weights, and combine is {parallel.combine}; change one of them")
+
+
+def _check_deadline(parallel: Parallel, role: Role, path: str) -> None:
+    if parallel.deadline is None:
+        return
+    check_seconds(path, "deadline", parallel.deadline, zero=False)
+    if role != "critic":
+        raise PlanError(path, f"deadline is for critics, and these are {role}s; take it away")
+    if parallel.wait == "all":
+        raise PlanError(path, "deadline needs wait: how many critics must answer in any case; write a number or first")
 
 
 def _check_weights(weights: object, steps: int, path: str) -> None:

@@ -169,6 +169,7 @@ def _loop(loop: Repeat, *, named: bool) -> list[str]:
 def _parallel(parallel: Parallel) -> str:
     settings = [
         (parallel.wait != "all", f"wait={_value(parallel.wait)}"),
+        (parallel.deadline is not None, f"deadline={print_number(parallel.deadline or 0)}"),
         (parallel.combine != "min", f"combine={_text(parallel.combine)}"),
         (bool(parallel.weights), f"weights=[{', '.join(map(print_number, parallel.weights))}]"),
     ]

@@ -192,6 +192,7 @@ def _parallel(spot: Spot, item: Spot, parent: str, lines: Lines) -> Parallel:
         cast("Combine", _given(found, "combine", read_text, "min")),
         tuple(map(read_number, sequence(found["weights"]))) if "weights" in found else (),
         None if judge is None else _step(judge, "critic", judge, path, lines),
+        _given(found, "deadline", read_seconds, None),
     )
 
 

@@ -25,7 +25,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "on_oscillation", "body"),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
-    "parallel": ("name", "wait", "combine", "weights", "judge", "steps"),
+    "parallel": ("name", "wait", "deadline", "combine", "weights", "judge", "steps"),
 }
 """The keys of each mapping, in the order in which they are written."""
 
@@ -107,6 +107,8 @@ def _repeat(repeat: Repeat) -> Document:
 
 def _parallel(parallel: Parallel) -> Document:
     document: Document = {"name": parallel.name, "steps": [_node(step) for step in parallel.steps]}
+    if parallel.deadline:
+        document["deadline"] = _time(parallel.deadline)
     if parallel.weights:
         document["weights"] = list(parallel.weights)
     if parallel.judge is not None:

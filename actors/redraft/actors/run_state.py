@@ -49,6 +49,7 @@ class Fan(msgspec.Struct, frozen=True):
 
     `requested` counts the steps asked for; `failed` those that will not answer; `candidates` are new drafts, and
     `heard` the judgements so far: by the number of the critic, or, once `judging`, of the candidate (both from 0).
+    `until` is how long all critics of a panel with a deadline are awaited.
     """
 
     node: Parallel
@@ -58,6 +59,7 @@ class Fan(msgspec.Struct, frozen=True):
     candidates: tuple[DraftRef, ...] = ()
     judging: bool = False
     heard: tuple[tuple[int, Judgement], ...] = ()
+    until: datetime | None = None
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ class RunState(msgspec.Struct, frozen=True):
     last; `cancelled` why a person ended the run. `approval` is what people are asked, `approved` the draft that they
     approved last, `rejected` the hashes of those that they did not, `refused` how that ends the run; `edits` counts the
     drafts of people. `used` is the most that one attempt of each actor used, by its role and name, where the plan has a
-    budget.
+    budget. `late` are requests that a panel went on without.
     """
 
     status: Status = "new"
@@ -153,6 +155,7 @@ class RunState(msgspec.Struct, frozen=True):
     refused: tuple[Outcome, str] | None = None
     edits: int = 0
     used: dict[str, Usage] = {}
+    late: dict[str, OpenStep] = {}
 
 
 def prefix(frame: Frame) -> str:
@@ -196,6 +199,17 @@ def _is_gate(node: Node) -> bool:
 def asks_people(loop: Repeat | None) -> bool:
     """Whether people decide on what leaves this loop."""
     return loop is not None and any(isinstance(node, Approve) for node in loop.body)
+
+
+def wanted(node: Parallel) -> int:
+    """How many answers a Parallel node waits for."""
+    match node.wait:
+        case "all":
+            return len(node.steps)
+        case "first":
+            return 1
+        case count:
+            return count
 
 
 def closing_body(loop: Repeat) -> tuple[Node, ...]:

@@ -23,6 +23,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -32,6 +33,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
@@ -87,6 +89,8 @@ class Progress(msgspec.Struct):
                 return sentence
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():
                 return sentence
+            case PanelClosed() | VerdictLate():
+                return f"{plain(event.path)}: {sentence}"
             case ApprovalRequested():
                 self.doing = f"waiting for people: redraft approve {recorded.run}"
                 return f"{plain(event.path)}: {sentence}; redraft approve {plain(recorded.run)}, or reject"

@@ -24,6 +24,7 @@ from redraft.events.domain_events import (
     LoopClosing,
     LoopEnded,
     Outcome,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -33,6 +34,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.usage import Usage
@@ -100,7 +102,7 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
     usage = Usage()
     for event in events:
         data = event.data
-        if isinstance(data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed):
+        if isinstance(data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate):
             usage += data.usage
         match data:
             case DraftGenerated(draft=draft):
@@ -139,7 +141,15 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
                 drafts[draft.version] = draft
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
                 pass
-            case BudgetReached() | ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
+            case (
+                PanelClosed()
+                | VerdictLate()
+                | BudgetReached()
+                | ApprovalRequested()
+                | DraftApproved()
+                | DraftRejected()
+                | ApprovalExpired()
+            ):
                 pass
             case _:
                 assert_never(data)

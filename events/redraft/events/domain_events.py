@@ -280,6 +280,24 @@ class BudgetReached(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     daily: bool = False
 
 
+class PanelClosed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """Enough critics had answered when the time for the others was over; `path` is that of the panel."""
+
+    path: str
+    answered: int
+    missing: tuple[str, ...] = ()
+
+
+class VerdictLate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A critic's verdict that came when the panel had gone on without it: recorded, and not counted."""
+
+    path: str
+    attempt: int
+    draft: DraftRef
+    critique: Critique
+    usage: Usage = Usage()
+
+
 Steered: TypeAlias = (
     RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled | DraftApproved | DraftRejected | DraftEdited
 )
@@ -307,6 +325,8 @@ DomainEvent: TypeAlias = (
     | ApprovalExpired
     | DraftEdited
     | BudgetReached
+    | PanelClosed
+    | VerdictLate
     | RunEnded
     | RunErased
 )
@@ -333,6 +353,8 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     ApprovalExpired: "approval.expired.v1",
     DraftEdited: "draft.edited.v1",
     BudgetReached: "budget.reached.v1",
+    PanelClosed: "panel.closed.v1",
+    VerdictLate: "verdict.late.v1",
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
 }

@@ -58,7 +58,7 @@ class Parallel(
 
     Critics' scores are joined by `combine` (`weights` are in the order of the steps; `veto`: one `approved=False` makes
     the score 0, otherwise the mean). Generators and refiners need a `judge`, a critic that scores each draft; the best
-    goes on.
+    goes on. With a `deadline`, in seconds, all critics are awaited so long, and after that as few as `wait` says.
     """
 
     name: str
@@ -67,6 +67,7 @@ class Parallel(
     combine: Combine = "min"
     weights: tuple[float, ...] = ()
     judge: Step | None = None
+    deadline: float | None = None
 
 
 class Repeat(

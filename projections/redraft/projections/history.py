@@ -28,6 +28,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -38,6 +39,7 @@ from redraft.events.domain_events import (
     Steered,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.texts import ERASED
@@ -104,6 +106,8 @@ def path_of(event: DomainEvent) -> str:
             StepRequested(path=path)
             | DraftGenerated(path=path)
             | DraftCritiqued(path=path)
+            | VerdictLate(path=path)
+            | PanelClosed(path=path)
             | DraftRefined(path=path)
             | DraftPublished(path=path)
             | StepFailed(path=path)
@@ -166,6 +170,10 @@ def sentence(event: DomainEvent, who: str) -> str:
             people = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers) or "anybody"
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"
             return f"draft {event.draft.version} waits for {event.quorum} of {people} to approve it by {due}"
+        case PanelClosed(answered=answered, missing=missing):
+            return f"the panel went on with {counted(answered, 'verdict')}, without {counted(len(missing), 'other')}"
+        case VerdictLate():
+            return f"{_critiqued(event.critique, event.draft, who)}, too late to count"
         case BudgetReached():
             whose = "the day's budget of the workflow" if event.daily else "the budget of the run"
             used = f"{event.used:g} of {event.limit:g} {event.quantity} used"

@@ -21,6 +21,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -30,6 +31,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.texts import ERASED
@@ -93,7 +95,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case DraftGenerated() | DraftRefined():
             values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
             return (_answered(recorded, event.usage, values),)
-        case DraftPublished():
+        case DraftPublished() | VerdictLate():
             return (_answered(recorded, event.usage, values),)
         case StepFailed():
             return (_answered(recorded, event.usage, values, "failures"),)
@@ -121,7 +123,14 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (Set("runs", (recorded.run,), values),)
         case RunGuided() | LimitsChanged() | RunCancelled():
             return (Set("runs", (recorded.run,), values),)
-        case BudgetReached() | ApprovalRequested() | DraftApproved() | DraftRejected() | ApprovalExpired():
+        case (
+            PanelClosed()
+            | BudgetReached()
+            | ApprovalRequested()
+            | DraftApproved()
+            | DraftRejected()
+            | ApprovalExpired()
+        ):
             return (Set("runs", (recorded.run,), values),)
         case _ as never:
             assert_never(never)

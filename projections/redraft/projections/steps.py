@@ -20,6 +20,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -29,6 +30,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
@@ -66,6 +68,10 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
     match event:
         case StepRequested():
             return (Put("steps", _requested(recorded, event)),)
+        case VerdictLate():
+            return (_done(recorded, event.path, event.draft.version, event.critique.score),)
+        case PanelClosed():
+            return ()
         case DraftCritiqued():
             return (_done(recorded, event.path, event.draft.version, event.critique.score),)
         case DraftGenerated() | DraftRefined() | DraftPublished():

@@ -34,6 +34,7 @@ from redraft.events.domain_events import (
     LoopClosing,
     LoopEnded,
     Outcome,
+    PanelClosed,
     Parent,
     RunCancelled,
     RunEnded,
@@ -44,6 +45,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
@@ -112,7 +114,7 @@ class Loop(msgspec.Struct, frozen=True, tag="loop"):
     score: float | None = None
 
 
-Answer: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed
+Answer: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate
 Branch: TypeAlias = Leaf | Group | Loop
 
 
@@ -215,7 +217,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case DraftGenerated() | DraftRefined():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
             _note_usage(facts, recorded, event)
-        case DraftCritiqued():
+        case DraftCritiqued() | VerdictLate():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version, score=event.critique.score)
             _note_usage(facts, recorded, event)
         case DraftPublished():
@@ -239,7 +241,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
         case RunResumed():
             facts.paused = ""
-        case RunGuided() | LimitsChanged() | RunCancelled() | RunErased():
+        case RunGuided() | LimitsChanged() | RunCancelled() | RunErased() | PanelClosed():
             pass
         case ApprovalRequested():
             _note_question(facts, event, recorded.time)

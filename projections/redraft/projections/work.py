@@ -23,6 +23,7 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopClosing,
     LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunErased,
@@ -32,6 +33,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
@@ -96,7 +98,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             return (Put("work", _asked(recorded, event)),)
         case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StepFailed() if recorded.repeats:
             return (Delete("work", (run, event.path, event.attempt)),)  # it was done in the parent of this fork
-        case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished():
+        case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | VerdictLate():
             return (_ended(recorded, event.path, event.attempt, "done", event.usage),)
         case StepFailed():
             return (_ended(recorded, event.path, event.attempt, event.kind, event.usage),)
@@ -105,7 +107,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             return (SetAll("work", run, left, {"result": ("open",)}),)
         case RunStarted():
             return (Delete("work", (run,)),)  # there is none: said, it need not be looked up
-        case IterationStarted() | LoopClosing() | RunErased():
+        case IterationStarted() | LoopClosing() | RunErased() | PanelClosed():
             return ()
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return ()
