@@ -83,7 +83,7 @@ class FileLease:
         """The checkpoint, once it is at least at this position."""
         if self._held is None or not self._is_there(self._held[1]):
             self._let_go()
-            raise LeaseLost(f"{self._what} {self._path}: another relay has it now; this one stands by")
+            raise LeaseLost(f"{self._what} {self._path}: another one has it now; this one stands by")
         move = "UPDATE checkpoint SET position = max(position, ?) RETURNING position"
         ((found,),) = self._held[0].execute(move, (position,)).fetchall()
         return int(found)

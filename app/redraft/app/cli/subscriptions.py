@@ -55,7 +55,7 @@ def list_(store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 def _print(lagging: Lagging) -> None:
-    from redraft.projections.plain import plain
+    from redraft.projections.plain import counted, plain
 
     each = lagging.found
     parked = f"  {each.parked} parked" if each.parked else ""
@@ -63,7 +63,8 @@ def _print(lagging: Lagging) -> None:
     print_line(f"{each.name}  at {each.position}, {lagging.lag} behind{since}{parked}  {plain(each.target, 200)}")
     if each.failing is not None:
         again = f"{each.failing.retry_at:%Y-%m-%d %H:%M:%S}"
-        told = f"failed {each.failing.attempts} times, again at {again} UTC: {plain(each.failing.error, 300)}"
+        times = counted(each.failing.attempts, "time")
+        told = f"failed {times}, again at {again} UTC: {plain(each.failing.error, 300)}"
         print_line(f"    event {each.failing.position} {told}")
 
 
@@ -240,14 +241,15 @@ def _tell_done(done: str, found: Sequence[ParkedEvent], *, json: bool) -> None:
 
 
 def _list_parked(found: Sequence[ParkedEvent], *, json: bool) -> None:
-    from redraft.projections.plain import plain
+    from redraft.projections.plain import counted, plain
 
     if json:
         print_json(found)
         return
     for each in found:
         again = "  (is to be tried again)" if each.retry else ""
-        told = f"{each.position}  {each.id}  {each.run}  {each.event}  failed {each.attempts} times{again}"
+        failed = f"failed {counted(each.attempts, 'time')}{again}"
+        told = f"{each.position}  {each.id}  {each.run}  {each.event}  {failed}"
         print_line(f"{told}  {plain(each.error, 300)}")
     if not found:
         print_line("nothing is parked")
