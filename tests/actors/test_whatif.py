@@ -16,7 +16,7 @@ from tests.streams import recorded
 from redraft.actors.decider import handle
 from redraft.actors.limits import loops_of
 from redraft.actors.policy import Policy, loop_named, under
-from redraft.actors.whatif import WhatIf, plan_of, what_if
+from redraft.actors.whatif import WhatIf, decide_again, plan_of, what_if
 from redraft.events.commands import ApproveDraft, CancelRun, GuideRun
 from redraft.events.conditions import elapsed, plateau, score
 from redraft.events.content import Brief
@@ -71,15 +71,14 @@ def ran(plan: Plan, scores: Sequence[float], *, failures: Sequence[str] = ()) ->
 
 
 def asked_again(run: Run, policy: Policy, loop: str = "") -> WhatIf:
-    events = record_of(run)
-    return what_if(events, under(plan_of(events), policy, loop))
+    return what_if(record_of(run), policy, loop)
 
 
 @examples
 @given(plans(), st.data())
 def test_a_record_decided_on_by_its_own_plan_is_itself(plan: Plan, data: st.DataObject):
     events = record_of(driven(plan, data))
-    found = what_if(events, plan_of(events))
+    found = decide_again(events, plan_of(events))
     assert found.parting is None
     assert found.ends_at is None
     assert found.imagined == found.recorded
@@ -90,7 +89,7 @@ def test_a_record_decided_on_by_its_own_plan_is_itself(plan: Plan, data: st.Data
 def test_a_record_that_was_cut_ends_where_it_was_cut(plan: Plan, data: st.DataObject):
     run = driven(plan, data)
     events = record_of(run)[: data.draw(st.integers(1, len(run.events) - 1))]
-    found = what_if(events, plan_of(events))
+    found = decide_again(events, plan_of(events))
     assert found.recorded.outcome is None
     assert found.recorded.steps <= found.imagined.steps
     if found.imagined.outcome is None:
@@ -110,7 +109,7 @@ def test_another_policy_ends_or_names_where_the_record_does(plan: Plan, data: st
         data.draw(st.sampled_from([None, "best", "last"])),
         data.draw(st.sampled_from([None, 0.0, 1.0])),
     )
-    found = what_if(events, under(plan, policy, path))
+    found = decide_again(events, under(plan, policy, path))
     assert (found.imagined.outcome is None) == (found.ends_at is not None)
     if found.parting is None:
         assert replace(found.imagined, reason="") == replace(found.recorded, reason="")

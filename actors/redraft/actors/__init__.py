@@ -5,7 +5,9 @@ from redraft.actors.mermaid import print_mermaid
 from redraft.actors.plan_check import check_plan
 from redraft.actors.plan_python import print_python
 from redraft.actors.plan_yaml import print_plan, read_plan
+from redraft.actors.policy import Policy
 from redraft.actors.roles import Actor, Context, critic, generator, publisher, refiner
+from redraft.actors.whatif import WhatIf, what_if
 from redraft.actors.workflow import Workflow, approve, parallel, repeat, step
 from redraft.events.conditions import (
     approved,
@@ -31,11 +33,13 @@ __all__ = [
     "Draft",
     "History",
     "PermanentError",
+    "Policy",
     "Receipt",
     "Retry",
     "Revision",
     "StepError",
     "Usage",
+    "WhatIf",
     "Workflow",
     "approve",
     "approved",
@@ -61,4 +65,5 @@ __all__ = [
     "score",
     "step",
     "tokens",
+    "what_if",
 ]

@@ -16,6 +16,7 @@ import msgspec
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.outcomes import Answer, Outcomes, as_message
+from redraft.actors.policy import Policy, under
 from redraft.actors.run_state import OpenStep, RunState
 from redraft.events.commands import ApproveDraft, Message, RejectDraft, RetryStep, StartRun
 from redraft.events.content import Critique
@@ -105,7 +106,16 @@ def plan_of(events: Sequence[Recorded]) -> Plan:
     return fold(event.data for event in events).plan
 
 
-def what_if(events: Sequence[Recorded], plan: Plan) -> WhatIf:
+def what_if(events: Sequence[Recorded], policy: Policy, loop: str = "") -> WhatIf:
+    """The run of these events, all that there are of it, decided on again with another policy for one of its loops.
+
+    `loop` is its name or path; there need not be one where the plan has a single loop. Raises InputError (PlanError)
+    when there is no such loop, the plan were wrong then, or the run was erased.
+    """
+    return decide_again(events, under(plan_of(events), policy, loop))
+
+
+def decide_again(events: Sequence[Recorded], plan: Plan) -> WhatIf:
     """The run of these events, all that there are of it, decided on again by this plan."""
     happened = [event.data for event in events]
     again = _Again(events, plan)

@@ -96,21 +96,18 @@ def _policies(
 
 
 async def _of_one(log: House, text: str, policies: Sequence[Policy], loop: str) -> list[tuple[Policy, WhatIf]]:
-    from redraft.actors.policy import under
-    from redraft.actors.whatif import plan_of, what_if
+    from redraft.actors.whatif import what_if
     from redraft.app.cli.reading import events_of
 
     events = await events_of(log, text)
-    plan = plan_of(events)
-    return [(policy, what_if(events, under(plan, policy, loop))) for policy in policies]
+    return [(policy, what_if(events, policy, loop)) for policy in policies]
 
 
 async def _over(
     log: House, workflow: str, tag: str, since: datetime | None, limit: int, policies: Sequence[Policy], loop: str
 ) -> tuple[Row, ...]:
     """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over."""
-    from redraft.actors.policy import under
-    from redraft.actors.whatif import plan_of, what_if
+    from redraft.actors.whatif import what_if
     from redraft.app.whatif_table import AS_RECORDED, Tally, rows
     from redraft.projections.run_list import list_runs
 
@@ -123,8 +120,7 @@ async def _over(
     for line in lines:
         events = await log.store.read(line.run)
         try:
-            plan = plan_of(events)
-            found = [what_if(events, under(plan, policy, loop)) for policy in policies]
+            found = [what_if(events, policy, loop) for policy in policies]
         except InputError as error:
             fault = error
             continue
