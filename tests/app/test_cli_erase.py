@@ -86,6 +86,21 @@ def test_a_projection_of_ones_own_that_may_hold_texts_is_named(place: Path):
     assert not [path for path in place.glob("store*") if SAID.encode() in path.read_bytes()]
 
 
+def test_forks_that_hold_the_same_texts_are_named(place: Path):
+    parent = run(SAID)
+    said = call("fork", parent, "--at", "9", "--workflow", "loud.py:loud", "--json", "--quiet")
+    assert said.code == 0, said.err
+    fork = json.loads(said.out)["run"]
+    assert not [path for path in place.glob("store.db*") if SAID.encode() in path.read_bytes()]
+    told = call("erase", parent)
+    assert (told.code, one_line(told).endswith(f"redraft erase {fork}")) == (0, True)
+    assert SAID in call("show", fork, "--text").out
+    assert call("erase", fork).err == ""
+    assert call("erase", parent).err == ""
+    assert call("show", fork, "--text").out == "[erased]"
+    assert call("audit", "--all", "--verify").code == 0
+
+
 def test_without_the_key_nothing_is_read_and_the_remedy_is_told(place: Path, monkeypatch: pytest.MonkeyPatch):
     sealed = run(SAID)
     monkeypatch.delenv("REDRAFT_ENCRYPT")

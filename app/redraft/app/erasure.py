@@ -16,12 +16,16 @@ from redraft.app.settings import Settings, views_path
 from redraft.events.domain_events import RunEnded, RunErased
 from redraft.events.errors import InputError, StoreError
 from redraft.events.sqlite_file import explain
+from redraft.events.texts import ERASED
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import find_run
 from redraft.projections.shipped import SHIPPED
 
 RECORDED_SECONDS: Final = 30.0
 """How long the record of an erasure is waited for."""
+
+MOST_FORKS: Final = 20
+"""Forks of an erased run that are named."""
 
 _SEALED: Final = b'"sealed":"'
 
@@ -48,7 +52,14 @@ async def erase_run(house: House, settings: Settings, text: str, *, by: str, rea
     time, told = await _record(house, run, by, reason)
     behind = await _caught_up(house)
     file = await asyncio.to_thread(_compacted, settings)
-    return Erased(run, told.by, told.reason, time, (*behind, *file))
+    return Erased(run, told.by, told.reason, time, (*await _forks(house, run), *behind, *file))
+
+
+async def _forks(house: House, run: str) -> list[str]:
+    """Tells of the forks of a run, which hold its texts up to where they parted under keys of their own."""
+    sql = "SELECT run FROM runs WHERE parent = ? AND brief <> ? ORDER BY started LIMIT ?"
+    found = [str(name) for (name,) in await house.views.query(sql, (run, ERASED, MOST_FORKS))]
+    return [f"its fork {name} holds its texts too, as far as it repeats them: redraft erase {name}" for name in found]
 
 
 async def _caught_up(house: House) -> list[str]:
