@@ -48,6 +48,8 @@ class Given:
     resume: str = ""
     model: str = ""
     watch: bool = False
+    batch: str = ""
+    concurrency: int = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +83,29 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     chosen = name or ("code" if brief.media_type == "text/x-python" else "prose")
     publish: Outlet = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
+    plan, actors, _ = _staffed(given, found, outlets)
+    return Order(plan, actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
+
+
+def prepared(given: Given, name: str, outlets: Outlets) -> tuple[Plan, tuple[Actor, ...], Plan]:
+    """The plan of a workflow with the versions of its actors, the actors, and the plan as it is written."""
+    publish: Outlet = "stdout"
+    if given.out:
+        check_out(Path(given.out))
+        publish = "file"
+    found = read_source(name, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
+    return _staffed(given, found, outlets)
+
+
+def _staffed(given: Given, found: Source, outlets: Outlets) -> tuple[Plan, tuple[Actor, ...], Plan]:
     refuse_folder(found.plan, found.actors)
     plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
-    if out:
-        plan = publish_to(plan, out)
+    if given.out:
+        plan = publish_to(plan, Path(given.out))
     plan = with_model(plan, given.model)
     actors = staff(plan, found.actors, outlets)
     check_models(plan, outlets.models, frozenset((actor.role, actor.name) for actor in found.actors))
-    return Order(pinned(plan, actors), actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
+    return pinned(plan, actors), actors, plan
 
 
 def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:

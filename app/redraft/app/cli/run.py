@@ -15,6 +15,7 @@ Examples:
   redraft run article.py:article "Why tides exist"
   redraft run essay.md --tag spring --tag draft-3
   redraft run --resume last
+  redraft run --batch briefs.jsonl article.py:article --concurrency 64
 """
 
 
@@ -57,6 +58,10 @@ def run(
         ),
     ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False,
+    batch: Annotated[
+        str, typer.Option(metavar="FILE.jsonl", help="Many briefs, one on each line: a text in quotes, or an object.")
+    ] = "",
+    concurrency: Annotated[int, typer.Option(help="How many runs of a batch go on at once.")] = 16,
     budget: BudgetOption = "",
     store: StoreOption = None,
     json: JsonOption = False,
@@ -85,5 +90,11 @@ def run(
         watch=watch,
         tags=tuple(tag or ()),
         resume=resume,
+        batch=batch,
+        concurrency=concurrency,
     )
+    if batch:
+        from redraft.app.cli.batch import conduct_batch
+
+        return conduct_batch(given, store, json=json, quiet=quiet)
     return conduct(given, store, json=json, quiet=quiet)
