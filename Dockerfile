@@ -1,5 +1,7 @@
 # One image for every role: coordinator, generator, critic, refiner, publisher.
 #   docker build --tag redraft:0.1.0 .
+# With the actors that ask language models:
+#   docker build --build-arg EXTRAS='[llm]' --tag redraft:0.1.0 .
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
@@ -11,8 +13,9 @@ COPY projections projections
 COPY app app
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheel .
 COPY constraints.txt ./
+ARG EXTRAS=
 RUN python -m venv --without-pip /opt/redraft \
-    && pip --python /opt/redraft/bin/python install --no-cache-dir --constraint constraints.txt /wheel/*.whl
+    && pip --python /opt/redraft/bin/python install --no-cache-dir --constraint constraints.txt "$(ls /wheel/*.whl)${EXTRAS}"
 
 FROM python:${PYTHON}-slim
 RUN useradd --uid 10001 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin redraft

@@ -381,6 +381,7 @@ async def test_a_prompt_of_ones_own_takes_the_place_of_ours():
     ("options", "told"),
     [
         ({"prompt": "/etc/hostname.md"}, "is absolute"),
+        ({"prompt": ".env"}, "ends with .md or .txt"),
         ({"prompt": "../secret.md"}, "leads up"),
         ({"prompt": "away.md"}, "leads elsewhere"),
         ({"prompt": "none.md"}, "cannot be read"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +12,13 @@ import msgspec
 import pytest
 from model_server import Json, ModelServer, message_of, read_script
 from tests.app.cli_calls import Said, call
-from tests.app.deployments import Deployment
-from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
+from tests.app.model_deployments import MODEL, deployed
 
-from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunEnded
 from redraft.events.envelope import Recorded
 from redraft.events.store import open_store
 
 KEY = "sk-scripted-0123456789abcdef"
-MODEL = "openai:gpt-4o"
 ANSWERS = Path(__file__).parents[2] / "examples" / "answers"
 SHIPPED = {
     "article": ("tides", "Why tides exist"),
@@ -32,14 +27,6 @@ SHIPPED = {
     "self-consistency": ("consistency", "60 marbles, 42 are not red. How many in a hundred are red?"),
 }
 SIDE_BY_SIDE = {"self-consistency"}
-SEATS = (
-    ("generator", "llm"),
-    ("critic", "llm"),
-    ("critic", "verify"),
-    ("critic", "agreement"),
-    ("refiner", "llm"),
-    ("publisher", "stdout"),
-)
 
 
 @pytest.fixture(autouse=True)
@@ -126,27 +113,6 @@ def test_of_several_answers_the_one_that_most_agree_on_is_published(monkeypatch:
     assert "30" in end["draft"]["text"].splitlines()[-1]
     scores = sorted(each["critique"]["score"] for each in end["critiques"])
     assert scores == [0, 0.2, 0.6, 0.6, 0.6]
-
-
-class ModelDeployment(Deployment):
-    """One whose workers know a model, and where it is; nobody else does."""
-
-    model_url = ""
-
-    def environment(self) -> dict[str, str]:
-        there = {"REDRAFT_MODEL_URL": self.model_url, "REDRAFT_MODEL": MODEL} if self.model_url else {}
-        return super().environment() | there
-
-
-@contextmanager
-def deployed(folder: Path, store: str) -> Iterator[ModelDeployment]:
-    require_rabbitmq()
-    made = ModelDeployment(folder, new_prefix(), store)
-    try:
-        yield made
-    finally:
-        made.stop()
-        asyncio.run(clear(URL, made.prefix, (INBOX, *(work_queue(*seat) for seat in SEATS))))
 
 
 def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str):

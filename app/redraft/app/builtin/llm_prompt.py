@@ -21,6 +21,9 @@ FOLDER: Final = Path(__file__).parent / "prompts"
 LARGEST: Final = 256 * 1024
 """Bytes that a prompt file may have."""
 
+SUFFIXES: Final = (".md", ".txt")
+"""What a prompt's file may end with: so that no plan has another file, such as one with settings, sent to a model."""
+
 _KEY: Final = secrets.token_bytes(32)
 
 RULE: Final = """
@@ -50,10 +53,12 @@ class Question:
 def read_prompt(name: str, more: str = "", values: Mapping[str, str] | None = None) -> Prompt:
     """A shipped prompt by its name, or a file's below the folder in which the worker was started, by its path.
 
-    A word with a dot or a slash is a path. `{name}` of `values` is filled in, and `more` is added at the end. Raises
-    PermanentError when there is no such prompt, or it lies elsewhere.
+    A word with a dot or a slash is a path, which ends with .md or .txt. `{name}` of `values` is filled in, and `more`
+    is added at the end. Raises PermanentError when there is no such prompt, or it lies elsewhere.
     """
     if "." in name or "/" in name:
+        if not name.endswith(SUFFIXES):
+            raise PermanentError(f"llm: option prompt: {name!r} is no prompt; name a file that ends with .md or .txt")
         text = read_own_file(name, "llm: option prompt", LARGEST)
     elif (path := FOLDER / f"{name}.md").is_file():
         text = path.read_text(encoding="utf-8")

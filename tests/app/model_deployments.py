@@ -1,0 +1,44 @@
+"""A deployment whose workers ask a model, in processes of its own on the shared RabbitMQ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.app.deployments import Deployment
+from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
+
+from redraft.events.bus import INBOX, work_queue
+
+MODEL = "openai:gpt-4o"
+SEATS = (
+    ("generator", "llm"),
+    ("critic", "llm"),
+    ("critic", "verify"),
+    ("critic", "agreement"),
+    ("refiner", "llm"),
+    ("publisher", "stdout"),
+)
+
+
+class ModelDeployment(Deployment):
+    """One whose workers know a model, and where it is; nobody else does."""
+
+    model_url = ""
+
+    def environment(self) -> dict[str, str]:
+        there = {"REDRAFT_MODEL_URL": self.model_url, "REDRAFT_MODEL": MODEL} if self.model_url else {}
+        return super().environment() | there
+
+
+@contextmanager
+def deployed(folder: Path, store: str) -> Iterator[ModelDeployment]:
+    require_rabbitmq()
+    made = ModelDeployment(folder, new_prefix(), store)
+    try:
+        yield made
+    finally:
+        made.stop()
+        asyncio.run(clear(URL, made.prefix, (INBOX, *(work_queue(*seat) for seat in SEATS))))
