@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
 import msgspec
 
-from redraft.events.content import Critique, Draft, DraftRef
+from redraft.events.content import Critique, DraftRef
 from redraft.events.domain_events import (
-    ApprovalExpired,
-    ApprovalRequested,
-    BudgetReached,
-    DraftApproved,
+    DomainEvent,
     DraftCritiqued,
     DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
-    DraftRejected,
-    IterationStarted,
-    LimitsChanged,
-    LoopClosing,
-    LoopEnded,
     Outcome,
-    PanelClosed,
-    RunCancelled,
     RunEnded,
-    RunErased,
-    RunGuided,
-    RunPaused,
-    RunResumed,
-    RunStarted,
     StepFailed,
-    StepRequested,
     VerdictLate,
 )
 from redraft.events.envelope import Recorded
@@ -93,72 +76,47 @@ class Result(msgspec.Struct, frozen=True):
         return self.draft.text if self.draft else ""
 
 
+_ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StepFailed, VerdictLate)
+
+
 def result_of(events: Sequence[Recorded]) -> Result | None:
     """The result of a run from all its events; None while it has not ended."""
-    drafts: dict[int, Draft] = {}
-    critiques: list[CritiqueMade] = []
-    attempts: list[AttemptMade] = []
-    publications: list[Publication] = []
-    usage = Usage()
-    for event in events:
-        data = event.data
-        if isinstance(data, DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate):
-            usage += data.usage
-        match data:
-            case DraftGenerated(draft=draft):
-                drafts[draft.version] = draft
-            case DraftRefined(path=path, before=before, draft=draft, changes=changes):
-                drafts[draft.version] = draft
-                attempts.append(AttemptMade(path, _iteration(path), before, draft.ref, changes))
-            case DraftCritiqued(path=path, draft=ref, critique=critique):
-                critiques.append(CritiqueMade(path, ref, critique))
-            case DraftPublished(path=path, draft=ref, receipt=receipt):
-                publications.append(Publication(path, ref, receipt.location))
-            case RunEnded(outcome, reason, iterations, ref, score):
-                return Result(
-                    event.run,
-                    outcome,
-                    reason,
-                    iterations,
-                    score,
-                    _final(drafts, ref),
-                    tuple(critiques),
-                    tuple(attempts),
-                    tuple(publications),
-                    usage,
-                )
-            case (
-                RunStarted()
-                | IterationStarted()
-                | StepRequested()
-                | StepFailed()
-                | LoopClosing()
-                | LoopEnded()
-                | RunErased()
-            ):
-                pass
-            case DraftEdited(draft=draft):
-                drafts[draft.version] = draft
-            case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
-                pass
-            case (
-                PanelClosed()
-                | VerdictLate()
-                | BudgetReached()
-                | ApprovalRequested()
-                | DraftApproved()
-                | DraftRejected()
-                | ApprovalExpired()
-            ):
-                pass
-            case _:
-                assert_never(data)
+    ended = next((each for each in reversed(events) if isinstance(each.data, RunEnded)), None)
+    if ended is None or not isinstance(ended.data, RunEnded):
+        return None
+    happened = [each.data for each in events]
+    return Result(
+        ended.run,
+        ended.data.outcome,
+        ended.data.reason,
+        ended.data.iterations,
+        ended.data.score,
+        _final(happened, ended.data.draft),
+        tuple(_critique(each) for each in happened if isinstance(each, DraftCritiqued)),
+        tuple(_attempt(each) for each in happened if isinstance(each, DraftRefined)),
+        tuple(_publication(each) for each in happened if isinstance(each, DraftPublished)),
+        sum((each.usage for each in happened if isinstance(each, _ANSWERS) and not each.usage.is_nothing), Usage()),
+    )
+
+
+def _critique(event: DraftCritiqued) -> CritiqueMade:
+    return CritiqueMade(event.path, event.draft, event.critique)
+
+
+def _attempt(event: DraftRefined) -> AttemptMade:
+    return AttemptMade(event.path, _iteration(event.path), event.before, event.draft.ref, event.changes)
+
+
+def _publication(event: DraftPublished) -> Publication:
+    return Publication(event.path, event.draft, event.receipt.location)
+
+
+def _final(happened: Sequence[DomainEvent], chosen: DraftRef | None) -> FinalDraft | None:
+    """The draft that was chosen, with its text; one that was refused in between may have the same number."""
+    for event in happened:
+        if isinstance(event, DraftGenerated | DraftRefined | DraftEdited) and event.draft.ref == chosen:
+            return FinalDraft(event.draft.version, event.draft.sha256, event.draft.text)
     return None
-
-
-def _final(drafts: dict[int, Draft], ref: DraftRef | None) -> FinalDraft | None:
-    draft = drafts.get(ref.version) if ref else None
-    return FinalDraft(draft.version, draft.sha256, draft.text) if draft else None
 
 
 def _iteration(path: str) -> int:
