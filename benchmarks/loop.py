@@ -32,6 +32,7 @@ from place import open_place
 from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
 from redraft.app import Client
 from redraft.app.loop import run
+from redraft.events.content import new_draft
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
 
 STEPS = 9
@@ -111,8 +112,8 @@ async def bytes_of_a_loop(client: Client) -> list[int]:
     return [sizes[0] + sizes[1], *sizes[2:]]
 
 
-def by_hand(folder: Path, loops: int, at_once: int, sizes: Sequence[int]) -> float:
-    """Loops a second of the same steps on a bare table: do the work, encode the row, write it, commit."""
+async def by_hand(folder: Path, loops: int, at_once: int, sizes: Sequence[int]) -> float:
+    """Loops a second of the same steps on a bare table: call the function, encode the row, write it, commit."""
     if len(sizes) != STEPS:
         raise SystemExit(f"a loop has {STEPS} steps, but {len(sizes)} were found")
     with closing(sqlite3.connect(folder / "hand.db", isolation_level=None)) as table:
@@ -121,24 +122,27 @@ def by_hand(folder: Path, loops: int, at_once: int, sizes: Sequence[int]) -> flo
         table.execute("CREATE TABLE log (run INTEGER, step INTEGER, body BLOB, PRIMARY KEY (run, step))")
         begun = time.perf_counter()
         for first in range(0, loops, at_once):
-            texts = dict.fromkeys(range(first, first + at_once), TEXT)
+            drafts: dict[int, Draft] = {}
             for step, size in enumerate(sizes):
+                rows = [(run, step, await row(drafts, run, step, size)) for run in range(first, first + at_once)]
                 table.execute("BEGIN")
-                table.executemany(
-                    "INSERT INTO log VALUES (?, ?, ?)", [(run, step, row(texts, run, step, size)) for run in texts]
-                )
+                table.executemany("INSERT INTO log VALUES (?, ?, ?)", rows)
                 table.execute("COMMIT")
         return loops / (time.perf_counter() - begun)
 
 
-def row(texts: dict[int, str], run: int, step: int, size: int) -> bytes:
-    """One step done by hand: a critique, or a draft; its row has as many bytes as Redraft's events of that step."""
-    if step % 2:
-        said = msgspec.json.encode(Critique(0.5, suggestions=("say why the far side bulges too",)))
+async def row(drafts: dict[int, Draft], run: int, step: int, size: int) -> bytes:
+    """One step done by hand; its row has as many bytes as Redraft's events of that step, a draft's hash among them."""
+    said: Draft | Critique | Receipt
+    if step == 0:
+        said = drafts[run] = new_draft(1, await write.function())
+    elif step == STEPS - 1:
+        said = await save.function(drafts[run])
+    elif step % 2:
+        said = await judge.function(drafts[run])
     else:
-        texts[run] = texts[run][1:] + texts[run][0]
-        said = msgspec.json.encode({"run": run, "step": step, "text": texts[run]})
-    return said.ljust(size)
+        said = drafts[run] = new_draft(drafts[run].version + 1, await improve.function(drafts[run]))
+    return msgspec.json.encode({"run": run, "step": step, "said": said}).ljust(size)
 
 
 def measure(folder: Path, store: str, bus: str, loops: int, at_once: int) -> Figures:
@@ -151,7 +155,7 @@ def measure(folder: Path, store: str, bus: str, loops: int, at_once: int) -> Fig
         loops / taken,
         cuts[49] * 1000,
         cuts[98] * 1000,
-        by_hand(folder, max(loops, LIMIT_LOOPS[at_once > 1] // at_once * at_once), at_once, sizes),
+        run(by_hand(folder, max(loops, LIMIT_LOOPS[at_once > 1] // at_once * at_once), at_once, sizes)),
         stored // (loops + 4),
     )
 
