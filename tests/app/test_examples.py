@@ -30,6 +30,7 @@ def run(folder: Path, *command: str) -> str:
         ("article.py", "accepted after 3 iterations, score 1.0: the condition holds: score 1 >= 0.9"),
         ("panel.py", "accepted: the condition holds: score 1 >= 0.99"),
         ("chapters.py", "a book of 3 chapters, the last of 11 words; 6 refinements; accepted: the condition holds: "),
+        ("book.py", "15 refinements; accepted: the condition holds: outputs 5 >= 5"),
         ("advice.py", "1 x write about: far"),
         ("exactly_once.py", "20 notes, from event 1 to event 20"),
         ("loops.py", "-- tests-pass: accepted, 3 iterations: the condition holds: errors 0 == 0"),
@@ -56,6 +57,17 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
 def test_a_critic_that_says_approved_ends_the_loop(tmp_path: Path):
     said = run(tmp_path, str(ROOT / "examples" / "adk.py")).splitlines()
     assert said[1] == "-- approved: accepted: the critic approved the draft (score 1)"
+
+
+def test_the_book_has_five_refined_chapters_as_a_page_and_as_markdown(tmp_path: Path):
+    said = run(tmp_path, str(ROOT / "examples" / "book.py")).splitlines()
+    assert said[:2] == ["Publish/html: book.html", "Publish/file: book.md"]
+    book = (tmp_path / "book.md").read_text()
+    assert re.findall(r"^## (\d)\. ", book, re.MULTILINE) == ["1", "2", "3", "4", "5"]
+    assert book.count("therefore") == 5
+    page = (tmp_path / "book.html").read_text()
+    assert page.count("<h2>") == 5
+    assert "<title>Tides</title>" in page
 
 
 def test_every_python_example_is_run_here():

@@ -38,7 +38,11 @@ SHIPPED: Final[tuple[Seat, ...]] = (
     ("refiner", "prose-fix"),
     ("refiner", "ruff-fix"),
     ("publisher", "file"),
+    ("publisher", "git"),
+    ("publisher", "html"),
+    ("publisher", "pdf"),
     ("publisher", "stdout"),
+    ("publisher", "webhook"),
 )
 """The actors that ship with Redraft. Each is made available only to a plan that names it."""
 
@@ -86,11 +90,35 @@ def _shipped(seat: Seat, outlets: Outlets) -> Actor:
     role, name = seat
     match role:
         case "publisher":
-            return stdout_actor(outlets.stream, outlets.before) if name == "stdout" else file_actor(outlets.folder)
+            return _publisher(name, outlets)
         case "generator" | "critic" | "refiner":
             return next(actor for actor in _module(name, outlets.models) if (actor.role, actor.name) == seat)
         case _:
             assert_never(role)
+
+
+def _publisher(name: str, outlets: Outlets) -> Actor:
+    match name:
+        case "stdout":
+            return stdout_actor(outlets.stream, outlets.before)
+        case "html":
+            from redraft.app.builtin.publish_web import html_publisher
+
+            return html_publisher(outlets.folder)
+        case "webhook":
+            from redraft.app.builtin.publish_web import webhook_publisher
+
+            return webhook_publisher
+        case "git":
+            from redraft.app.builtin.publish_git import git_publisher
+
+            return git_publisher(outlets.folder)
+        case "pdf":
+            from redraft.app.builtin.publish_pdf import pdf_publisher
+
+            return pdf_publisher(outlets.folder)
+        case _:
+            return file_actor(outlets.folder)
 
 
 def _module(name: str, models: Models) -> tuple[Actor, ...]:

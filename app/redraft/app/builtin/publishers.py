@@ -12,6 +12,7 @@ import msgspec
 from redraft.actors.roles import Actor, Context, publisher
 from redraft.app.builtin.confined import write_confined
 from redraft.app.builtin.options import nearest, read_options
+from redraft.app.builtin.publish_content import ContentOptions, content_of
 from redraft.app.builtin.release import RELEASE
 from redraft.events.content import Brief, Draft, Receipt
 from redraft.events.errors import PermanentError
@@ -21,7 +22,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {"text/markdown": ".md", "text/x-python": 
 _PLAIN: Final = re.compile(r"[^<>/\\]+")
 
 
-class FileOptions(msgspec.Struct, frozen=True):
+class FileOptions(ContentOptions, frozen=True):
     """`path`: relative to the output folder; `{run}` and `{version}` stand for the run's id and the draft's number."""
 
     path: str = ""
@@ -44,7 +45,7 @@ def file_publisher(root: Path) -> Actor:
         path = (
             _filled(options.path, context.run, draft.version) if options.path else _default(brief, draft, context.run)
         )
-        content = draft.text.encode()
+        content = content_of(draft, context, whole=options.whole).encode()
         try:
             written = write_confined(root, path, content)
         except PermanentError as error:

@@ -1,0 +1,115 @@
+"""The publisher `git`: a commit of the draft in a repository, made once however often it is asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from redraft.actors.roles import Actor, Context, publisher
+from redraft.app.builtin.confined import checked_parts, write_confined
+from redraft.app.builtin.options import read_options
+from redraft.app.builtin.process import Finished, run_process
+from redraft.app.builtin.publish_content import ContentOptions, content_of, publication_key
+from redraft.app.builtin.release import RELEASE
+from redraft.events.content import Brief, Draft, Receipt
+from redraft.events.errors import PermanentError, StepError
+
+TRAILER: Final = "Redraft-Key"
+"""The trailer of a commit's message that holds the publication's idempotency key."""
+
+
+class GitOptions(ContentOptions, frozen=True):
+    """`path`: of the file, relative to the repository. `repository`: its folder, relative to the output folder.
+
+    `message` is the commit's first line, in which `{run}` is the run's id and `{version}` the number of the draft;
+    `author` is `Name <address>`.
+    """
+
+    path: str = ""
+    repository: str = "."
+    message: str = "Publish draft {version} of run {run}"
+    author: str = "Redraft <redraft@localhost>"
+
+
+def git_publisher(root: Path) -> Actor:
+    """The actor `git`, which commits the draft to a repository below `root`, on the branch that is checked out.
+
+    Options: GitOptions. Only this file is committed; what else is changed or staged stays as it is. A commit with the
+    same key in its history is not made again, and one that would change nothing is not made. It does not push.
+    """
+
+    @publisher(name="git", version=RELEASE)
+    async def commit(draft: Draft, brief: Brief, context: Context) -> Receipt:
+        options = read_options(GitOptions, context.options, "git")
+        if not options.path:
+            raise PermanentError("git: no path is given; name the file in the repository that the draft is kept in")
+        text = content_of(draft, context, whole=options.whole)
+        git = _Git(_repository(root, options.repository), context.timeout)
+        key = publication_key(draft, context, text)
+        known = await git.found(key)
+        if not known:
+            known = await _committed(git, options, draft, context, text, key)
+        return Receipt(f"{git.folder}@{known[:12]}:{options.path}", f"commit {known}, version {draft.version}")
+
+    return commit
+
+
+async def _committed(git: _Git, options: GitOptions, draft: Draft, context: Context, text: str, key: str) -> str:
+    """The commit that now holds the draft; the last one when the file was so already."""
+    parts = checked_parts(options.path)
+    path = "/".join(parts)
+    if any(part.casefold() == ".git" for part in parts):
+        raise PermanentError("git: the path leads into a repository's own folder; name another file")
+    try:
+        write_confined(git.folder, path, text.encode())
+    except PermanentError as error:
+        raise PermanentError(f"git: {error}") from None
+    name, _, address = options.author.rstrip(">").partition(" <")
+    subject = options.message.replace("{run}", context.run).replace("{version}", str(draft.version))
+    message = f"{subject.splitlines()[0] if subject.strip() else 'Publish'}\n\n{TRAILER}: {key}\n"
+    await git.call("add", "--", path)
+    if (await git.call("diff", "--cached", "--quiet", "HEAD", "--", path, codes=(0, 1, 128))).code != 0:
+        identity = ("-c", f"user.name={name}", "-c", f"user.email={address or 'redraft@localhost'}")
+        await git.call(*identity, "commit", "--quiet", "--no-verify", "-m", message, "--", path)
+    return (await git.call("rev-parse", "HEAD")).stdout.decode().strip()
+
+
+def _repository(root: Path, folder: str) -> Path:
+    parts = () if folder in ("", ".") else checked_parts(folder)
+    found = root.joinpath(*parts)
+    if found.is_symlink() or not (found / ".git").exists():
+        raise PermanentError(f"git: {found} is no repository; make one with `git init`, or mend the option repository")
+    return found
+
+
+class _Git:
+    """Calls of git in one repository. No hook, editor, prompt or configuration of the user's takes part."""
+
+    def __init__(self, folder: Path, timeout: float) -> None:
+        self.folder = folder
+        self._timeout = timeout
+        self._environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(folder),
+            "LANG": "C.UTF-8",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
+
+    async def found(self, key: str) -> str:
+        """The commit with this key in its message; empty when there is none."""
+        grep = ("log", "--format=%H", "--max-count=1", "--fixed-strings", f"--grep={TRAILER}: {key}")
+        return (await self.call(*grep, codes=(0, 128))).stdout.decode().strip()
+
+    async def call(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> Finished:
+        """What git says. Raises StepError when it fails, PermanentError when there is no git."""
+        off = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "commit.gpgSign=false")
+        done = await run_process(
+            ("git", *off, *arguments), timeout=self._timeout, cwd=self.folder, env=self._environment
+        )
+        if done.timed_out or done.code not in codes:
+            said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.code}"]
+            raise StepError(f"git {arguments[0]}: {said[-1]}")
+        return done

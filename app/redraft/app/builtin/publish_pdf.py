@@ -1,0 +1,63 @@
+"""The publisher `pdf`: the draft as a PDF, by pandoc and the engine that it finds."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from redraft.actors.roles import Actor, Context, publisher
+from redraft.app.builtin.confined import write_confined
+from redraft.app.builtin.options import read_options
+from redraft.app.builtin.process import run_process
+from redraft.app.builtin.publish_content import ContentOptions, content_of
+from redraft.app.builtin.release import RELEASE
+from redraft.events.content import Brief, Draft, Receipt
+from redraft.events.errors import PermanentError, StepError
+
+
+class PdfOptions(ContentOptions, frozen=True):
+    """`path`: relative to the output folder (default: the run's id and `.pdf`). `engine` is pandoc's `--pdf-engine`."""
+
+    path: str = ""
+    title: str = ""
+    engine: str = ""
+
+
+def pdf_publisher(root: Path) -> Actor:
+    """The actor `pdf`, which writes the draft below `root` as a PDF; options: PdfOptions.
+
+    It raises PermanentError when pandoc is not installed or the path may not be written, StepError when pandoc fails.
+    HTML and TeX in the text are shown as they stand.
+    """
+
+    @publisher(name="pdf", version=RELEASE)
+    async def save(draft: Draft, brief: Brief, context: Context) -> Receipt:
+        options = read_options(PdfOptions, context.options, "pdf")
+        if shutil.which("pandoc") is None:
+            raise PermanentError("pdf: pandoc is not installed here; install it and a PDF engine (https://pandoc.org)")
+        text = content_of(draft, context, whole=options.whole)
+        page = await _made(text, options, context)
+        try:
+            written = write_confined(root, options.path or f"{context.run}.pdf", page)
+        except PermanentError as error:
+            raise PermanentError(f"pdf: {error}") from None
+        return Receipt(str(written), f"{len(page):,} bytes, version {draft.version}")
+
+    return save
+
+
+async def _made(text: str, options: PdfOptions, context: Context) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="redraft-pdf-") as folder:
+        target = Path(folder) / "draft.pdf"
+        engine = [f"--pdf-engine={options.engine}"] if options.engine else []
+        title = [f"--metadata=title:{options.title}"] if options.title else []
+        source = "--from=commonmark-raw_html+pipe_tables"
+        argv = ["pandoc", source, "--sandbox", "--standalone", *engine, *title, f"--output={target}"]
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
+        done = await run_process(argv, timeout=context.timeout, cwd=Path(folder), env=environment, stdin=text.encode())
+        if done.code or not target.exists():
+            said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.code}"]
+            raise StepError(f"pandoc: {said[-1]}")
+        return target.read_bytes()

@@ -1,0 +1,143 @@
+"""The publishers `html`, which writes a page, and `webhook`, which posts the draft to a URL."""
+
+from __future__ import annotations
+
+import os
+from html import escape
+from pathlib import Path
+from typing import Annotated, Final
+
+import httpx
+import msgspec
+from markdown_it import MarkdownIt
+
+from redraft.actors.roles import Actor, Context, publisher
+from redraft.app.builtin.confined import write_confined
+from redraft.app.builtin.options import read_options
+from redraft.app.builtin.publish_content import ContentOptions, content_of, publication_key
+from redraft.app.builtin.release import RELEASE
+from redraft.app.webhook import checked_url, place_of
+from redraft.app.webhook_address import CheckedTransport, resolve
+from redraft.events.content import Brief, Draft, Receipt
+from redraft.events.errors import DeliveryError, InputError, PermanentError, StepError
+
+_LONGEST_ANSWER: Final = 64 * 1024
+_POLICY: Final = "default-src 'none'; img-src https: data:; style-src 'unsafe-inline'"
+_PAGE: Final = """<!doctype html>
+<html{lang}>
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{title}</title>
+<style>body {{ max-width: 42em; margin: 2em auto; padding: 0 1em; font: 1.1em/1.5 serif }}</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+
+
+class HtmlOptions(ContentOptions, frozen=True):
+    """`path`: relative to the output folder (default: the run's id and `.html`). `title` and `lang` are the page's."""
+
+    path: str = ""
+    title: str = ""
+    lang: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9-]{0,35}$")] = ""
+
+
+class WebhookOptions(ContentOptions, frozen=True):
+    """`url`, or `url_env`, the environment variable that holds it. `private`: it may be on a network of ours.
+
+    `token_env` is the environment variable of a bearer token.
+    """
+
+    url: str = ""
+    url_env: str = ""
+    token_env: str = ""
+    private: bool = False
+
+
+def to_html(markdown: str, title: str = "", lang: str = "") -> str:
+    """A page of a text in Markdown (CommonMark, with tables). HTML in the text is shown, not obeyed."""
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
+    heading = next((line.lstrip("# ") for line in markdown.splitlines() if line.startswith("# ")), "")
+    named = f' lang="{escape(lang)}"' if lang else ""
+    return _PAGE.format(policy=_POLICY, lang=named, title=escape(title or heading or "Untitled"), body=body)
+
+
+def html_publisher(root: Path) -> Actor:
+    """The actor `html`, which writes the draft as a page below `root`, whole or not at all; options: HtmlOptions.
+
+    Publishing the same text again changes nothing. It raises PermanentError when the path may not be written.
+    """
+
+    @publisher(name="html", version=RELEASE)
+    def save(draft: Draft, brief: Brief, context: Context) -> Receipt:
+        options = read_options(HtmlOptions, context.options, "html")
+        text = content_of(draft, context, whole=options.whole)
+        page = to_html(text, options.title, options.lang).encode()
+        try:
+            written = write_confined(root, options.path or f"{context.run}.html", page)
+        except PermanentError as error:
+            raise PermanentError(f"html: {error}") from None
+        return Receipt(str(written), f"{len(page):,} bytes, version {draft.version}")
+
+    return save
+
+
+@publisher(name="webhook", version=RELEASE)
+async def webhook_publisher(draft: Draft, brief: Brief, context: Context) -> Receipt:
+    """Posts the draft as JSON; options: WebhookOptions. The receiver tells repetitions by the header Idempotency-Key.
+
+    A status of 2xx is the receipt. 408, 425, 429 and 5xx, and a receiver that is away, are tried again as the step's
+    `retry` says; any other status fails it for good.
+    """
+    options = read_options(WebhookOptions, context.options, "webhook")
+    url = _url(options)
+    text = content_of(draft, context, whole=options.whole)
+    key = publication_key(draft, context, text)
+    body = msgspec.json.encode(
+        {
+            "run": context.run,
+            "draft": {"version": draft.version, "sha256": draft.sha256, "media_type": draft.media_type, "text": text},
+            "brief": {"source": brief.source},
+        }
+    )
+    headers = {"Content-Type": "application/json", "Idempotency-Key": key} | _token(options)
+    place = place_of(url)
+    transport = CheckedTransport(httpx.AsyncHTTPTransport(), allow_private=options.private, resolve=resolve)
+    async with httpx.AsyncClient(transport=transport, timeout=context.timeout, trust_env=False) as client:
+        try:
+            async with client.stream("POST", url, content=body, headers=headers) as answer:
+                status = answer.status_code
+        except httpx.HTTPError as error:
+            raise StepError(f"{place} cannot be reached: {str(error) or type(error).__name__}") from None
+        except DeliveryError as error:
+            if "not public" in str(error):
+                raise PermanentError(f"{place} has an address that is not public; private: true allows it") from None
+            raise StepError(f"webhook: {error}") from None
+    if 200 <= status < 300:
+        return Receipt(place, f"status {status}, version {draft.version}, key {key[:12]}")
+    failure = StepError if status in (408, 425, 429) or status >= 500 else PermanentError
+    raise failure(f"{place} answered with the status {status}")
+
+
+def _url(options: WebhookOptions) -> httpx.URL:
+    if bool(options.url) == bool(options.url_env):
+        raise PermanentError("webhook: give url, or url_env, the environment variable that holds it")
+    try:
+        return checked_url(options.url or _secret(options.url_env))
+    except InputError as error:
+        raise PermanentError(f"webhook: {error}") from None
+
+
+def _token(options: WebhookOptions) -> dict[str, str]:
+    return {"Authorization": f"Bearer {_secret(options.token_env)}"} if options.token_env else {}
+
+
+def _secret(name: str) -> str:
+    value = os.environ.get(name, "")
+    if not value:
+        raise PermanentError(f"webhook: the environment variable {name} is not set here; set it where the worker runs")
+    return value
