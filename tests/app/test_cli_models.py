@@ -80,6 +80,13 @@ def test_a_model_that_cannot_be_asked_is_told_before_anything_is_recorded(model:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
+    (tmp_path / "redraft.toml").write_text('model = "openai:gpt-4o"\nmodel_url = "http://127.0.0.1:9/v1"\n')
+    said = call(*ARTICLE)
+    assert said.code == 2
+    assert "set REDRAFT_MODEL_URL instead" in one_line(said)
+
+
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\n"

@@ -88,6 +88,11 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {first['msg']}") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
+    if "model_url" in TomlConfigSettingsSource(Settings).toml_data:
+        raise InputError(
+            "redraft.toml: model_url says where your key is sent, and a file that lies in a folder may not; "
+            "set REDRAFT_MODEL_URL instead"
+        )
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
         raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")
