@@ -22,6 +22,16 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> str:
     """The URL of an empty place to keep something in: a schema of its own, in the session's database."""
+    return _place(postgres_server)
+
+
+@pytest.fixture
+def another_postgres_url(postgres_server: str) -> str:
+    """The URL of one more such place."""
+    return _place(postgres_server)
+
+
+def _place(postgres_server: str) -> str:
     name = f"place_{uuid4().hex[:12]}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))

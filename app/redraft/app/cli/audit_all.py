@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from redraft.app.checkpoint import Checkpoint
     from redraft.app.settings import Settings
     from redraft.events.verification import Fault, Report
+
+
+SAME: Final = "the file is byte for byte the one that was signed"
+OTHER: Final = (
+    "the file is not byte for byte the one that was signed, though all that it holds is: "
+    "it is a copy made by import, was vacuumed, or bytes that hold nothing were changed"
+)
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -52,14 +59,14 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
     count = report.count + len(faults) - len(report.faults)
     for fault in faults:
         say(fault.told)
-    if same is False and not faults:
-        say("the file is not byte for byte the one that was signed, though all that it holds is: unused space differs")
     if count > len(faults):
         say(f"and {count - len(faults):,} faults more")
     if json:
         print_json(_document(report, faults, count, written, held, same))
     else:
         _told(report, count, written, held)
+        if same is not None and not count:
+            print_line(SAME if same else OTHER)
     return FAILED if count else 0
 
 
