@@ -19,7 +19,7 @@ from tests.app.cli_calls import call
 from redraft.actors.perform import Call
 from redraft.actors.roles import Actor
 from redraft.app.builtin.publish_git import git_publisher
-from redraft.app.builtin.publish_pdf import pdf_publisher
+from redraft.app.builtin.publish_pdf import pdf_publisher, plain_html
 from redraft.app.builtin.publish_web import html_publisher, to_html, webhook_publisher
 from redraft.events.commands import Failed, OutcomeMessage, Publish, Published, Request
 from redraft.events.content import Brief, Draft, new_draft
@@ -208,10 +208,19 @@ async def test_without_pandoc_a_pdf_fails_for_good_and_says_what_to_install(
     )
 
 
+def test_a_pdf_loads_nothing_that_a_draft_names() -> None:
+    html = plain_html(
+        "![x](file:///etc/passwd) <img src='file:///etc/passwd'> \\input{/etc/passwd}\n\n| a |\n|---|\n| 1 |\n"
+    )
+    assert "<img" not in html
+    assert "<td>1</td>" in html
+
+
 async def test_a_pdf_is_written_where_pandoc_is(tmp_path: Path) -> None:
-    if not (shutil.which("pandoc") and any(map(shutil.which, ("pdflatex", "typst", "weasyprint", "wkhtmltopdf")))):
+    engine = next(filter(shutil.which, ("weasyprint", "typst", "pdflatex", "wkhtmltopdf")), "")
+    if not (shutil.which("pandoc") and engine):
         pytest.skip("no pandoc with a PDF engine: install both, such as `apt-get install pandoc weasyprint`")
-    where = place(await published(pdf_publisher(tmp_path), path="a.pdf"))
+    where = place(await published(pdf_publisher(tmp_path), path="a.pdf", engine=engine, title="Tides"))
     assert Path(where).read_bytes().startswith(b"%PDF-")
 
 

@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from markdown_it import MarkdownIt
+
 from redraft.actors.roles import Actor, Context, publisher
 from redraft.app.builtin.confined import write_confined
 from redraft.app.builtin.options import read_options
@@ -29,7 +31,7 @@ def pdf_publisher(root: Path) -> Actor:
     """The actor `pdf`, which writes the draft below `root` as a PDF; options: PdfOptions.
 
     It raises PermanentError when pandoc is not installed or the path may not be written, StepError when pandoc fails.
-    HTML and TeX in the text are shown as they stand.
+    HTML and TeX in the text are shown as they stand, and images are left out: an engine would fetch what they name.
     """
 
     @publisher(name="pdf", version=RELEASE)
@@ -48,15 +50,21 @@ def pdf_publisher(root: Path) -> Actor:
     return save
 
 
+def plain_html(markdown: str) -> str:
+    """The text without anything that an engine would load."""
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(markdown))
+
+
 async def _made(text: str, options: PdfOptions, context: Context) -> bytes:
     with tempfile.TemporaryDirectory(prefix="redraft-pdf-") as folder:
         target = Path(folder) / "draft.pdf"
         engine = [f"--pdf-engine={options.engine}"] if options.engine else []
         title = [f"--metadata=title:{options.title}"] if options.title else []
-        source = "--from=commonmark-raw_html+pipe_tables"
-        argv = ["pandoc", source, "--sandbox", "--standalone", *engine, *title, f"--output={target}"]
+        argv = ["pandoc", "--from=html", "--sandbox", "--standalone", *engine, *title, f"--output={target}"]
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
-        done = await run_process(argv, timeout=context.timeout, cwd=Path(folder), env=environment, stdin=text.encode())
+        done = await run_process(
+            argv, timeout=context.timeout, cwd=Path(folder), env=environment, stdin=plain_html(text).encode()
+        )
         if done.code or not target.exists():
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.code}"]
             raise StepError(f"pandoc: {said[-1]}")
