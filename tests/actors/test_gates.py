@@ -9,6 +9,7 @@ import pytest
 
 from redraft.actors import Critique, Workflow, critic, generator, parallel, refiner, score, step
 from redraft.actors.judgement import join, judgement_of
+from redraft.actors.mermaid import print_mermaid
 from redraft.actors.parts import Part
 from redraft.actors.plan_python import print_python
 from redraft.actors.plan_yaml import print_plan, read_plan
@@ -162,6 +163,7 @@ def test_gates_are_written_as_they_are_read(tmp_path: Path):
     assert isinstance(loop, Repeat)
     assert [getattr(node, "gate", None) for node in loop.body] == [True, False, False]
     assert read_plan(print_plan(plan)) == plan
+    assert "a, a gate" in print_mermaid(plan)
     assert 'step("a", role="critic", gate=True)' in print_python(plan)
     named: dict[str, object] = {}
     exec(print_python(plan), named)  # noqa: S102 - our own text

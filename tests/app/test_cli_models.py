@@ -80,6 +80,13 @@ def test_a_model_that_cannot_be_asked_is_told_before_anything_is_recorded(model:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_worker_that_cannot_ask_its_model_does_not_begin(tmp_path: Path):
+    settings = {"REDRAFT_BUS": "amqp://127.0.0.1:9/", "REDRAFT_MODEL": "openai:gpt-5"}
+    said = spawn("worker", "llm", folder=tmp_path, **settings)
+    assert said.code == 2
+    assert "set the OPENAI_API_KEY environment variable" in one_line(said)
+
+
 def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
     (tmp_path / "redraft.toml").write_text('model = "openai:gpt-4o"\nmodel_url = "http://127.0.0.1:9/v1"\n')
     said = call(*ARTICLE)

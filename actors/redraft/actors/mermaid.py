@@ -92,7 +92,8 @@ def _people(node: Approve) -> str:
 
 
 def _named(step: Step) -> str:
-    return step.name if step.name == step.actor else f"{step.name} ({step.actor})"
+    named = step.name if step.name == step.actor else f"{step.name} ({step.actor})"
+    return f"{named}, a gate" if step.gate else named
 
 
 def _repeat(chart: _Chart, loop: Repeat) -> _Drawn:

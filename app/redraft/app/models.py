@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, assert_never
 
@@ -85,6 +85,17 @@ def check_models(plan: Plan, models: Models, own: frozenset[tuple[str, str]] = f
     for name in dict.fromkeys(str(step.options.get("model", "")) or models.default for step in asking):
         if fault := model_fault(name, models.url):
             raise InputError(fault)
+
+
+def check_worker(targets: Iterable[str], models: Models) -> None:
+    """Raises InputError when a worker that is to serve these cannot ask a model at all, or not the one of its own."""
+    if ACTORS.isdisjoint(targets):
+        return
+    require_installed()
+    from redraft.app.builtin.llm_model import model_fault
+
+    if models.default and (fault := model_fault(models.default, models.url)):
+        raise InputError(fault)
 
 
 def require_installed() -> None:

@@ -28,8 +28,6 @@ SHIPPED: Final = (
 )
 """The workflows that ship with Redraft."""
 
-_FORMS: Final = f"{', '.join(SHIPPED)}, file.py:name, or plan.yaml"
-
 
 class Source(msgspec.Struct, frozen=True):
     """A plan that was read, and the user's own actors that came with it. `shipped`: it is one of ours."""
@@ -59,7 +57,9 @@ def read_source(
         case ".py":
             return _python(name, own)
         case _:
-            raise InputError(f"there is no workflow {name!r}; {nearest(name, SHIPPED)}; it is {_FORMS}")
+            raise InputError(
+                f"there is no workflow {name!r}; {nearest(name, SHIPPED)}, or give file.py:name or plan.yaml"
+            )
 
 
 def own_actors(file: str) -> tuple[Actor, ...]:

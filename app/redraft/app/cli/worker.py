@@ -54,14 +54,16 @@ def worker(
 
     from redraft.app.cli.process import Serving, serve
     from redraft.app.deployment import require_broker, work
-    from redraft.app.models import Models
+    from redraft.app.models import Models, check_worker
     from redraft.app.outlets import Outlets
     from redraft.app.settings import read_settings
     from redraft.app.targets import actors_for
 
     settings = read_settings(bus=bus, concurrency=concurrency, log="json" if json else None)
     require_broker(settings)
-    outlets = Outlets(sys.stdout, Path.cwd(), models=Models(settings.model, settings.model_url))
+    models = Models(settings.model, settings.model_url)
+    check_worker(actors, models)
+    outlets = Outlets(sys.stdout, Path.cwd(), models=models)
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with what is published
         chosen = actors_for(actors, role, outlets)
 
