@@ -134,3 +134,22 @@ async def test_a_request_that_no_bus_would_take_fails_its_step_and_the_others_go
     assert (failed.path, failed.kind, failed.retryable) == (path, "invalid", False)
     assert f"{sizes[path]:,} bytes, more than the {largest:,} that the bus takes" in failed.message
     assert (delivery.letter.origin.causation, others) == (event.id, len(asked) - 1)
+
+
+async def test_a_relay_that_is_stopped_tells_how_far_it_came():
+    events, told = numbered(), []
+    known = asyncio.Event()
+
+    class Known(Heard):
+        async def announce(self, events: Sequence[Recorded], about: Mapping[str, About]) -> None:
+            known.set()
+
+    async def passed(position: int) -> None:
+        told.append(position)
+
+    async with LocalBus() as bus:
+        task = asyncio.create_task(Relay(Log(events), bus, lambda run: True, Known()).run(0, passed))
+        await asyncio.wait_for(known.wait(), 10)
+        task.cancel()
+        await asyncio.wait([task])
+    assert told[-1:] == [events[-1].position]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
@@ -16,6 +17,7 @@ from redraft.events.codec import encode_message
 from redraft.events.commands import Failed, Work
 from redraft.events.domain_events import RunEnded, RunErased, StepRequested
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import StoreError
 from redraft.events.filters import About
 
 WINDOW: Final = 64
@@ -93,12 +95,19 @@ class Relay:
             self._position = ready[-1].position
 
     async def _tell(self, passed: Callable[[int], Awaitable[None]]) -> None:
+        """Tells the position now and then, and at the end: then the next relay need not doubt what we sent."""
         told = self._position
-        while True:
+        try:
+            while True:
+                if self._position != told:
+                    told = self._position
+                    await passed(told)
+                await asyncio.sleep(SAVE)
+        except asyncio.CancelledError:
             if self._position != told:
-                told = self._position
-                await passed(told)
-            await asyncio.sleep(SAVE)
+                with suppress(StoreError):
+                    await passed(self._position)
+            raise
 
     async def resend(self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False) -> int:
         """Sends again every request of a run that has no answer, or that of one step; gives the number of them.
