@@ -18,7 +18,7 @@ from redraft.actors.forking import forked, unfit
 from redraft.actors.limits import loops_of, with_limits
 from redraft.actors.run_state import RunState
 from redraft.actors.steering import steered
-from redraft.events.commands import ApproveDraft, CancelRun, PauseRun, StartRun
+from redraft.events.commands import ApproveDraft, CancelRun, ExpireStep, PauseRun, StartRun
 from redraft.events.conditions import score
 from redraft.events.content import Brief, Critique, DraftRef, digest
 from redraft.events.domain_events import (
@@ -38,7 +38,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Plan, Repeat, Step
+from redraft.events.plan import Approve, Parallel, Plan, Repeat, Step
 from redraft.events.texts import ERASED
 
 LATER = NOW + timedelta(days=30)
@@ -203,6 +203,26 @@ def test_people_who_had_not_decided_are_asked_again_with_their_whole_time():
         fork.send(ApproveDraft("fork", DraftRef(1, digest("one")), by=name))
     assert isinstance(fork.events[-1], RunEnded)
     assert fork.events[-1].outcome == "accepted"
+
+
+def test_a_panel_of_a_fork_waits_its_whole_time_again():
+    critics = tuple(Step("critic", name, name) for name in ("a", "b"))
+    panel = Parallel("Panel", critics, wait=1, combine="mean", deadline=60.0)
+    run = Run(Plan("p", (Step("generator", "write", "write"), Repeat("L", score >= 0.5, 2, (panel,)))))
+    run.answer("write", value=0, text="one")
+    run.answer("L[1]/Panel/a", value=0.9, text="")
+    past = past_of(run)
+    decision = forked(start_of(past), past, LATER)
+    (again,) = decision.events[len(past) :]
+    assert isinstance(again, StepRequested)
+    assert (again.path, again.due) == ("L[1]/Panel/b", LATER + timedelta(seconds=60))
+    fork = resumed(decision.events, decision.state)
+    fork.now = LATER + timedelta(seconds=59)
+    assert fork.send(ExpireStep("fork", "L[1]/Panel/b", 1)) == ()
+    fork.now = LATER + timedelta(seconds=60)
+    fork.send(ExpireStep("fork", "L[1]/Panel/b", 1))
+    assert isinstance(fork.events[-1], RunEnded)
+    assert (fork.events[-1].outcome, fork.events[-1].score) == ("accepted", 0.9)
 
 
 def _loop() -> Repeat:

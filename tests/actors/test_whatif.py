@@ -17,7 +17,7 @@ from redraft.actors.decider import handle
 from redraft.actors.limits import loops_of
 from redraft.actors.policy import Policy, loop_named, under
 from redraft.actors.whatif import WhatIf, decide_again, plan_of, what_if
-from redraft.events.commands import ApproveDraft, CancelRun, GuideRun
+from redraft.events.commands import ApproveDraft, CancelRun, ExpireStep, GuideRun
 from redraft.events.conditions import elapsed, plateau, score
 from redraft.events.content import Brief
 from redraft.events.domain_events import (
@@ -292,3 +292,22 @@ def test_a_refiners_draft_is_given_once():
     assert found.imagined.outcome is None
     assert found.ends_at == "Loop[4]/improve"
     assert handle(run.state, CancelRun("r", ""), run.now).events == ()
+
+
+def test_a_panel_that_went_on_without_a_critic_does_so_again():
+    critics = tuple(Step("critic", name, name) for name in ("a", "b"))
+    panel = Parallel("Panel", critics, wait=1, combine="mean", deadline=60.0)
+    run = Run(Plan("p", (WRITE, Repeat("L", score >= 0.9, 3, (panel, IMPROVE)), SAVE)))
+    run.answer("write", value=0, text="one")
+    for number, value in enumerate((0.5, 0.95), start=1):
+        run.answer(f"L[{number}]/Panel/a", value=value, text="")
+        run.now += timedelta(seconds=61)
+        run.send(ExpireStep("r", f"L[{number}]/Panel/b", 1))
+        if number == 1:
+            run.answer("L[1]/improve", value=0, text="two")
+    run.answer("save", value=0, text="")
+    assert isinstance(run.events[-1], RunEnded)
+    same = decide_again(record_of(run), plan_of(record_of(run)))
+    assert (same.parting, same.ends_at, same.imagined) == (None, None, same.recorded)
+    found = asked_again(run, Policy(score >= 0.5))
+    assert (found.imagined.outcome, found.imagined.score, found.saved) == ("accepted", 0.5, 2)

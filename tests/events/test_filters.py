@@ -100,7 +100,7 @@ def test_what_a_run_is_is_told_by_its_first_event_alone() -> None:
 def test_what_cannot_be_wanted_is_refused_with_the_remedy() -> None:
     with pytest.raises(InputError, match=r"no event 'draft\.critqued'; did you mean draft\.critiqued\?"):
         event_filter(types=["draft.critqued"])
-    with pytest.raises(InputError, match=r"no event 'xxxxx'; it is one of draft\.critiqued, "):
+    with pytest.raises(InputError, match=r"no event 'xxxxx'; it is one of .*draft\.critiqued, "):
         event_filter(types=["xxxxx"])
     with pytest.raises(InputError, match=r"no run ends as 'acepted'; did you mean accepted\?"):
         event_filter(outcomes=["acepted"])

@@ -189,7 +189,7 @@ class Coordinator:
     def _handled(self, state: RunState, incoming: Incoming, now: datetime, others: Usage) -> Decision:
         message = incoming.message
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
-            return forked(message, incoming.past, now)
+            return forked(message, incoming.past, now, others)
         return handle(state, message, now, self._limit, others)
 
     async def _settled(

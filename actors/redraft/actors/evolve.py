@@ -136,8 +136,9 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
     top = state.frames[-1]
     known = state.open.get(event.path)
     if known is not None:
-        again = OpenStep(known.step, event)
-        return replace(state, open={**state.open, event.path: again})
+        state = replace(state, open={**state.open, event.path: OpenStep(known.step, event)})
+        anew = top.fan is not None and top.fan.until is not None and event.attempt == known.attempt
+        return _with_top(state, replace(top, fan=replace(top.fan, until=event.due))) if top.fan and anew else state
     if state.failure and not top.fan:
         name = event.path.split("/")[0]
         top = replace(top, index=next(n for n, node in enumerate(top.body) if node.name == name))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.decider import Decision
@@ -18,22 +17,25 @@ from redraft.actors.evolve import evolve, fold
 from redraft.actors.interpreter import GRACE, next_event
 from redraft.actors.limits import loops_of
 from redraft.actors.plan_paths import mapped
-from redraft.actors.run_state import RunState
+from redraft.actors.run_state import OpenStep, RunState
+from redraft.actors.spending import NOTHING, ends_at
 from redraft.events.commands import StartRun
 from redraft.events.conditions import Approved
 from redraft.events.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Plan, Repeat, Retry, Step
+from redraft.events.plan import Node, Plan, Repeat, Retry
 from redraft.events.texts import ERASED
+from redraft.events.usage import Usage
 
 BY = "fork"
 """Who changes limits, or resumes, where a fork is begun with them."""
 
 
-def forked(start: StartRun, past: Sequence[Recorded], now: datetime) -> Decision:
+def forked(start: StartRun, past: Sequence[Recorded], now: datetime, others: Usage = NOTHING) -> Decision:
     """What a fork begins with; `past` are its parent's events, all that it repeats.
 
     `elapsed` goes on from where it stood: what lies between the parent's last event and now is not counted.
+    `others` is what other runs used of a daily budget.
     """
     begun = past[0].data
     stood = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
@@ -43,7 +45,7 @@ def forked(start: StartRun, past: Sequence[Recorded], now: datetime) -> Decision
     for event in _going_on(state, start.plan, now):
         events.append(event)
         state = evolve(state, event)
-    while (following := next_event(state, now)) is not None:
+    while (following := next_event(state, now, others)) is not None:
         events.append(following)
         state = evolve(state, following)
     return Decision(tuple(events), state)
@@ -89,9 +91,13 @@ def _going_on(state: RunState, plan: Plan, now: datetime) -> Iterator[DomainEven
         yield replace(state.approval.request, due=now + timedelta(seconds=state.approval.node.deadline))
     for step in state.open.values():
         if step.retry_at is None:
-            yield _again(step.request, step.step, now)
+            yield _again(state, step, now)
 
 
-def _again(asked: StepRequested, step: Step, now: datetime) -> StepRequested:
-    due = now + timedelta(seconds=step.timeout) + GRACE
-    return msgspec.structs.replace(asked, actor=step.actor, due=due)
+def _again(state: RunState, step: OpenStep, now: datetime) -> StepRequested:
+    """The same request, due anew; the panel that it belongs to waits its whole time again."""
+    due = ends_at(state, now + timedelta(seconds=step.step.timeout) + GRACE)
+    panel = state.frames[-1].fan
+    if panel is not None and panel.node.deadline is not None:
+        due = min(due, now + timedelta(seconds=panel.node.deadline))
+    return replace(step.request, actor=step.step.actor, due=due)

@@ -17,8 +17,8 @@ from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.outcomes import Answer, Outcomes, as_message
 from redraft.actors.policy import Policy, under
-from redraft.actors.run_state import OpenStep, RunState
-from redraft.events.commands import ApproveDraft, Message, RejectDraft, RetryStep, StartRun
+from redraft.actors.run_state import OpenStep, RunState, wanted
+from redraft.events.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep, StartRun
 from redraft.events.content import Critique
 from redraft.events.domain_events import (
     ApprovalRequested,
@@ -158,6 +158,8 @@ class _Again:
 
     def _go_on(self) -> bool:
         """Takes the answer that comes next; False when none does."""
+        if (closing := self._closing()) is not None and self._take(closing):
+            return True
         coming = sorted(self._coming(), key=lambda each: each[0])
         if not coming:
             word = self._word()
@@ -171,6 +173,17 @@ class _Again:
         message = as_message(self._run, step, answer)
         self._outcomes.use(step, answer, self._critiques)
         return message is not None and self._take(message)
+
+    def _closing(self) -> Message | None:
+        """The timekeeper's word to a panel whose time is over before another of its critics answers."""
+        panel = self._state.frames[-1].fan
+        waits = next((step for step in self._state.open.values() if step.retry_at is None), None)
+        if panel is None or panel.until is None or waits is None or len(panel.heard) < wanted(panel.node):
+            return None
+        if any(at <= panel.until for (at, _), _, _ in self._coming()):
+            return None
+        self._now = max(self._now, panel.until)
+        return ExpireStep(self._run, waits.request.path, waits.attempt)
 
     def _coming(self) -> Iterator[tuple[tuple[datetime, int], OpenStep, Answer | None]]:
         """What is open and will be answered, or tried again (None): when, and what else was asked before."""
