@@ -87,8 +87,11 @@ async def _project(views: Views, log: Log, names: Collection[str], *, follow: bo
 
 async def _tailed(views: Views, log: Log, names: Collection[str], after: int, *, follow: bool) -> int | None:
     """Projects what follows a position; gives the end of the log, or None when it is to be read again."""
-    async with _closing(log.tail(after, follow=follow, limit=BATCH)) as batches:
-        async for batch in batches:
+    async with (
+        _closing(log.tail(after, follow=follow, limit=BATCH)) as batches,
+        _closing(batches if follow else _ahead(batches)) as coming,
+    ):
+        async for batch in coming:
             reached = await views.write(batch, after, names)
             after = batch[-1].position
             if reached != after:
@@ -128,6 +131,18 @@ async def _check_log(views: Views, log: Log) -> None:
             first = batch[0].hash
             break
     await views.belong_to(first)
+
+
+async def _ahead(batches: AsyncIterator[Sequence[Recorded]]) -> AsyncGenerator[Sequence[Recorded], None]:
+    """The same batches, each read while the one before it is projected."""
+    coming = asyncio.ensure_future(anext(batches, None))
+    try:
+        while (batch := await coming) is not None:
+            coming = asyncio.ensure_future(anext(batches, None))
+            yield batch
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
 
 
 @asynccontextmanager
