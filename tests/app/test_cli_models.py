@@ -87,6 +87,17 @@ def test_a_worker_that_cannot_ask_its_model_does_not_begin(tmp_path: Path):
     assert "set the OPENAI_API_KEY environment variable" in one_line(said)
 
 
+def test_doctor_says_whether_the_model_can_be_asked(monkeypatch: pytest.MonkeyPatch):
+    assert call("run", "The sea is calm.").code == 0
+    assert "model" not in [line.split()[1] for line in call("doctor").out.splitlines()]
+    monkeypatch.setenv("REDRAFT_MODEL", "openai:gpt-5")
+    assert "set the OPENAI_API_KEY environment variable" in call("doctor").out
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    said = call("doctor").out
+    assert "openai:gpt-5 is known, and its key is set" in said
+    assert KEY not in said
+
+
 def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
     (tmp_path / "redraft.toml").write_text('model = "openai:gpt-4o"\nmodel_url = "http://127.0.0.1:9/v1"\n')
     said = call(*ARTICLE)

@@ -15,6 +15,7 @@ import msgspec
 
 from redraft.app.compose import PROJECTIONS
 from redraft.app.encryption import store_of
+from redraft.app.models import Models, check_worker
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
@@ -57,7 +58,7 @@ async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
     from redraft.app.cli.broker_checks import broker_checks
 
     actors: list[tuple[Role, str]] = []
-    found = [_python(), *_packages(), _sqlite(), *_disk(settings)]
+    found = [_python(), *_packages(), *_model(settings), _sqlite(), *_disk(settings)]
     found += await _log(settings, actors, deep=deep)
     return found + await broker_checks(settings, actors)
 
@@ -201,6 +202,17 @@ def _packages() -> list[Check]:
             missing.append(Check("packages", "fail", f"{name} is not installed; reinstall redraft"))
     told = ", ".join(f"{name} {number}" for name, number in found.items())
     return [Check("packages", "ok", told), *missing]
+
+
+def _model(settings: Settings) -> list[Check]:
+    """Whether the model of the settings, if there is one, can be asked from here; it is not asked."""
+    if not settings.model:
+        return []
+    try:
+        check_worker(("llm",), Models(settings.model, settings.model_url))
+    except InputError as error:
+        return [Check("model", "warn", str(error))]
+    return [Check("model", "ok", f"{settings.model} is known, and its key is set")]
 
 
 def _sqlite() -> Check:
