@@ -31,6 +31,7 @@ from redraft.app.narration import Narration, tell_of_projection
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
+from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.errors import InputError
@@ -163,10 +164,12 @@ async def work(
     *,
     patience: float = PATIENCE,
     health: Path | None = None,
+    turns: Turns | None = None,
 ) -> None:
     """Serves these actors until `drain` is set and what is under way is reported. It needs no store.
 
-    The broker is tried for `patience` seconds at the start (BusError), and for ever after that.
+    The broker is tried for `patience` seconds at the start (BusError), and for ever after that. The limits of `turns`
+    are those of all workers on the broker together.
     """
     require_broker(settings)
     async with (
@@ -180,6 +183,8 @@ async def work(
                 "another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run
             )
 
+        if turns is not None:
+            turns.share(bus.turns)
         worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs, bus)
         async with _drained(worker, drain):
             ready()

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 
 from redraft.actors.plan_paths import steps_in
+from redraft.app.turns import Turns
 from redraft.events.errors import InputError
 from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 
@@ -26,17 +27,22 @@ CONFIGURE: Final = (
 )
 
 
+NO_LIMITS: Final = Turns({})
+
+
 @dataclass(frozen=True, slots=True)
 class Models:
     """The model for steps that name none, such as `openai:gpt-5` (empty: there is none), and how it is reached.
 
     `url` is that of a server which speaks OpenAI's chat completions; it then serves every model. It is the worker's
-    own, never a plan's: the key goes there. `watch` is told what models write while they write.
+    own, never a plan's: the key goes there. `watch` is told what models write while they write; `turns` keeps the
+    limits of each model.
     """
 
     default: str = ""
     url: str = ""
     watch: Watch | None = None
+    turns: Turns = NO_LIMITS
 
 
 NO_MODEL: Final = Models()

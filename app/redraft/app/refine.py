@@ -13,6 +13,7 @@ from redraft.app.outlets import Outlets
 from redraft.app.result import Result
 from redraft.app.settings import Settings, read_settings
 from redraft.app.staff import staff
+from redraft.app.turns import Turns
 from redraft.events.content import Brief
 
 
@@ -34,7 +35,7 @@ async def refine(
     is configured, StoreError.
     """
     chosen = settings or read_settings()
-    models = Models(chosen.model, chosen.model_url)
+    models = Models(chosen.model, chosen.model_url, turns=Turns(chosen.model_limits))
     actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
     check_models(workflow.plan, models, frozenset((actor.role, actor.name) for actor in workflow.actors.values()))
     async with open_house(chosen, actors) as house:

@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from redraft.app.turns import ModelLimit
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import InputError
 
@@ -30,7 +31,8 @@ class Settings(BaseSettings):
     """Where events are kept, how messages travel, and what is allowed.
 
     `model` is that of steps which ask one and name none, such as `openai:gpt-5`; `model_url` is a server that speaks
-    OpenAI's chat completions and is asked for every model.
+    OpenAI's chat completions and is asked for every model; `model_limits` says for a model how many calls go on
+    `at_once` and how many begin `a_minute`, in all workers of a deployment together.
 
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
@@ -61,6 +63,7 @@ class Settings(BaseSettings):
     public_key: str = Field(default="", repr=False)
     model: str = ""
     model_url: str = Field(default="", repr=False)
+    model_limits: dict[str, ModelLimit] = {}
 
     @classmethod
     def settings_customise_sources(

@@ -12,6 +12,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from random import randrange
 from typing import Final, Self
 from uuid import uuid4
 
@@ -31,6 +32,7 @@ from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_room import Room
 from redraft.events.rabbit_stream import Stream, announce
 from redraft.events.rabbit_topology import PREFIX, Names, Topology
+from redraft.events.rabbit_turns import Turns
 from redraft.events.rabbit_wire import Outgoing
 
 CAPACITY: Final = 10_000
@@ -99,6 +101,7 @@ class RabbitBus:
         self._parking = Parking(self._in, self._queues, names, self._publisher, capacity)
         self._stream = Stream(self._in, self._queues, names.events)
         self._cancellations = Cancellations(self._in, names, token)
+        self.turns = Turns(self._in, names, randrange)
         self._notes = Notes(self._in, self._places, names, self._publisher, token)
         self._consumers: set[RabbitConsumer] = set()
         self._leaving: set[asyncio.Task[None]] = set()
@@ -189,6 +192,7 @@ class RabbitBus:
     async def close(self) -> None:
         """Ends every call that waits with BusError. What consumers hold goes back to its queue."""
         self._life.end()
+        await self.turns.close()
         for consumer in self._consumers:
             consumer.close("the bus is closed")
         await asyncio.gather(*self._leaving, return_exceptions=True)

@@ -66,7 +66,7 @@ async def ask(
     began = monotonic()
     with capture_run_messages() as messages:
         try:
-            async with agent:
+            async with models.turns.of(name), agent:
                 handler = _watching(models.watch, context.path) if models.watch else None
                 done = await agent.run(asked.message, instructions=asked.instructions, event_stream_handler=handler)
         except Exception as error:  # noqa: BLE001 - whatever the library raises is told without secrets

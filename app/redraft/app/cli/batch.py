@@ -21,6 +21,7 @@ from redraft.app.loop import run
 from redraft.app.models import Models
 from redraft.app.outlets import Outlets
 from redraft.app.settings import Settings, read_settings
+from redraft.app.turns import Turns
 from redraft.events.domain_events import StepRequested
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.plan import Plan
@@ -47,7 +48,7 @@ class Bar(Protocol):
 def conduct_batch(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
     """Runs the briefs of a file and tells how each ended; returns the exit code. Raises RedraftError."""
     settings = read_settings(store=store)
-    models = Models(settings.model, settings.model_url, None)
+    models = Models(settings.model, settings.model_url, None, turns=Turns(settings.model_limits))
     results = sys.stdout if json else None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
         name = _workflow(given)

@@ -25,6 +25,7 @@ from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
 from redraft.app.settings import Settings, read_settings, redacted
+from redraft.app.turns import Turns
 from redraft.events.domain_events import RunEnded
 
 GRACE: Final = 10.0
@@ -62,7 +63,9 @@ def carry_out(
     """The same for any order. `watch` shows what models write, as it comes."""
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
-    models = Models(settings.model, settings.model_url, screen.write if watch else None)
+    models = Models(
+        settings.model, settings.model_url, screen.write if watch else None, turns=Turns(settings.model_limits)
+    )
     outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
