@@ -211,6 +211,16 @@ async def test_a_slow_answer_is_cut_off_at_the_deadline():
         assert "took longer than 0.5 s" in failure(await judged(server, timeout=0.5), "timeout")
 
 
+async def test_what_was_answered_before_a_deadline_is_counted():
+    with ModelServer([reply(score=99), {**reply(), "delay": 20}]) as server:
+        outcome = await judged(server, timeout=5)
+        assert len(server.asked) == 2
+    failure(outcome, "timeout")
+    assert isinstance(outcome, Failed)
+    assert outcome.usage.calls == 1
+    assert outcome.usage.tokens > 100
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_connection_that_is_cut_fails_the_step(stream: bool):
     with ModelServer([{**reply(), "cut": 300, "always": True}]) as server:

@@ -69,7 +69,7 @@ class Call:
     def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
         """What came of it, once it is over; `limit` is the largest draft, in bytes, that is accepted."""
         outcome = self._outcome(limit)
-        used = self._context.usage
+        used = self._context.total if self._late else self._context.usage
         if isinstance(outcome, Failed) and not used.is_nothing:
             return msgspec.structs.replace(outcome, usage=used)
         return outcome

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, overload
 
@@ -64,6 +65,22 @@ class Context:
     outputs: tuple[Draft, ...] = ()
     usage: Usage = field(default_factory=Usage)
     beside: tuple[Draft, ...] = ()
+    meters: tuple[Callable[[], Usage], ...] = ()
+
+    @property
+    def total(self) -> Usage:
+        """What was used until now, with what meters that still run say."""
+        return sum((meter() for meter in self.meters), self.usage)
+
+    @contextmanager
+    def metered(self, meter: Callable[[], Usage]) -> Iterator[None]:
+        """Counts what the meter says was used: when the block ends, and also when a deadline comes in the middle."""
+        self.meters = (*self.meters, meter)
+        try:
+            yield
+        finally:
+            self.meters = tuple(each for each in self.meters if each is not meter)
+            self.used(meter())
 
     def spent(self, *, tokens: int = 0, cost: float = 0.0) -> None:
         """Adds to what this step has used; conditions such as `tokens > 5000` count it. Raises ValueError below 0."""

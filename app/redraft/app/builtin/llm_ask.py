@@ -64,15 +64,16 @@ async def ask(
     agent = _agent(models, options, name, context.timeout, reply, fault)
     asked = question(prompt, texts)
     began = monotonic()
-    with capture_run_messages() as messages:
+    with (
+        capture_run_messages() as messages,
+        context.metered(lambda: usage_of(messages, options, name, prompt.sha256, monotonic() - began)),
+    ):
         try:
             async with models.turns.of(name), agent:
                 handler = _watching(models.watch, context.path) if models.watch else None
                 done = await agent.run(asked.message, instructions=asked.instructions, event_stream_handler=handler)
         except Exception as error:  # noqa: BLE001 - whatever the library raises is told without secrets
             raise _told(error, name, options.asks) from None
-        finally:
-            context.used(usage_of(messages, options, name, prompt.sha256, monotonic() - began))
     given = done.output
     if secret := told_secret(given if isinstance(given, str) else given.model_dump_json()):
         raise PermanentError(f"llm: the reply of {name} holds the value of {secret}; see where it has it from")
