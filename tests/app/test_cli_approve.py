@@ -118,6 +118,8 @@ def test_a_rejection_goes_back_into_the_loop_and_an_edit_is_critiqued(folder: Pa
         said("edit", "last", "mine.txt", "--by", "ben", "--reason", "shorter")
         until(lambda: waits(5))
         assert "Review[2]/Refinement[edit1]/judge" in said("events", "--run", "last", "--json")
+        assert "look at a person's draft" in said("show", "last")
+        assert "draft 5 waits for anybody to approve it by" in said("audit", "last")
         said("approve", "last", "--draft", "5", "--by", "ann")
         code, told = result(process)
     assert (code, told["outcome"], told["draft"]["text"]) == (0, "accepted", "Mine!!")  # type: ignore[index]

@@ -87,7 +87,7 @@ def _node(chart: _Chart, node: Node) -> _Drawn:
 
 def _people(node: Approve) -> str:
     if not node.approvers:
-        return f"{node.quorum} of anybody"
+        return "anybody" if node.quorum == 1 else f"{node.quorum} people"
     return f"{node.quorum} of {len(node.approvers)}" if len(node.approvers) > 1 else node.approvers[0]
 
 

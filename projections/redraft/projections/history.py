@@ -167,9 +167,9 @@ def sentence(event: DomainEvent, who: str) -> str:
         case DraftApproved() | DraftRejected() | DraftEdited():
             return _steered(event)
         case ApprovalRequested():
-            people = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers) or "anybody"
+            people = _people(event)
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"
-            return f"draft {event.draft.version} waits for {event.quorum} of {people} to approve it by {due}"
+            return f"draft {event.draft.version} waits for {people} to approve it by {due}"
         case PanelClosed(answered=answered, missing=missing):
             return f"the panel went on with {counted(answered, 'verdict')}, without {counted(len(missing), 'other')}"
         case VerdictLate():
@@ -242,6 +242,14 @@ def _failed(event: StepFailed, who: str) -> str:
     kinds = {"error": "failed", "invalid": "gave an answer that is no use", "timeout": "was late", "lost": "was lost"}
     then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
     return f"{who} {kinds[event.kind]} (try {event.attempt}): {plain(event.message)}; {then}"
+
+
+def _people(event: ApprovalRequested) -> str:
+    """Who is to approve: `ann`, `2 of ann, ben, cat`, `anybody`, `3 people`."""
+    names = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers)
+    if not names:
+        return "anybody" if event.quorum == 1 else counted(event.quorum, "person").replace("persons", "people")
+    return names if event.quorum == len(event.approvers) else f"{event.quorum} of {names}"
 
 
 def _steered(event: Steered) -> str:

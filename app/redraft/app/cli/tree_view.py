@@ -15,6 +15,9 @@ from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Status, Tr
 _STYLES: Final[dict[Status, str]] = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
 
 
+_PASSES: Final = {"closing": "closing look", "edit": "look at a person's draft"}
+
+
 def tree_view(tree: Tree, *, whole: bool) -> Lines:
     """The tree, with the run's name above it and how it ended below. `whole`: of all its events."""
     view = View(Text(tree.workflow, style="bold"), guide_style="dim")
@@ -67,7 +70,7 @@ def _add(view: View, branch: Branch) -> None:
 
 
 def _add_pass(view: View, each: Pass) -> None:
-    inner = view.add(Text("closing look" if each.label == "closing" else f"iteration {each.label}"))
+    inner = view.add(Text(_PASSES.get(each.label.rstrip("0123456789"), f"iteration {each.label}")))
     for child in each.children:
         _add(inner, child)
 
