@@ -162,7 +162,8 @@ def _told(report: Report, count: int, written: str, held: Checkpoint | None) -> 
     from redraft.projections.plain import counted
 
     faults = counted(count, "fault") if count else "no fault"
-    print_line(f"{counted(report.runs, 'run')} with {counted(report.events, 'event')} verified, {faults}")
+    done = "looked at" if count else "verified"
+    print_line(f"{counted(report.runs, 'run')} with {counted(report.events, 'event')} {done}, {faults}")
     if held is not None and not count:
         since = counted(report.events - held.events, "event")
         print_line(
