@@ -53,6 +53,16 @@ async def test_what_is_at_work_here_is_waited_for_and_begun_by_one_at_a_time() -
         assert [task.result() for task in done] == [True]
 
 
+async def test_one_that_only_asked_around_was_not_at_work() -> None:
+    """Else two copies of a request that nobody works on wait for each other, and ask again, for ever."""
+    alone = Whereabouts(QUEUE, "a", None)
+    alone.begin("r")
+    waiting = asyncio.create_task(alone.begin_alone("r"))
+    await asyncio.sleep(0)
+    alone.end("r", worked=False)
+    assert not await waiting
+
+
 async def test_what_is_at_work_elsewhere_is_asked_for_until_it_is_not() -> None:
     async with neighbours(LONG, "a", "b") as (one, other):
         other.begin("r")

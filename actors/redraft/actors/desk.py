@@ -77,7 +77,7 @@ class Desk:
         if not self._closed and request.run not in self._off and not waited and _is_confirmed(work, delivery):
             self._call(delivery, work)
             return
-        self._whereabouts.end(request.id)
+        self._whereabouts.end(request.id, worked=False)
         if request.run in self._off:
             self._finish(Finished(delivery, work, None))
         elif not self._closed:  # else it is given back

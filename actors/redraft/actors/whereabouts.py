@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from typing import Final
+from weakref import WeakSet
 
 import msgspec
 
@@ -48,6 +49,7 @@ class Whereabouts:
         self._silence = silence
         self._again = again
         self._here: dict[str, asyncio.Event] = {}
+        self._worked: WeakSet[asyncio.Event] = WeakSet()
         self._asking: dict[str, asyncio.Event] = {}
 
     def begin(self, request: str) -> bool:
@@ -57,26 +59,31 @@ class Whereabouts:
         self._here[request] = asyncio.Event()
         return True
 
-    def end(self, request: str) -> None:
-        """Says that we are no longer."""
+    def end(self, request: str, *, worked: bool = True) -> None:
+        """Says that we are no longer; whether we had worked on it, or only asked around."""
         if (over := self._here.pop(request, None)) is not None:
+            if worked:
+                self._worked.add(over)
             over.set()
 
     async def begin_alone(self, request: str) -> bool:
-        """Waits until nobody is at work on a request, and begins it; whether somebody was."""
+        """Waits until nobody is at work on a request, and begins it; whether somebody was.
+
+        One that only asked around, as for another copy of the same request, was not.
+        """
         waited = False
         while True:
             while (over := self._here.get(request)) is not None:
-                waited = True
                 await over.wait()
+                waited = waited or over in self._worked
             self.begin(request)
             try:
                 if not await self._is_elsewhere(request):
                     return waited
             except BaseException:
-                self.end(request)
+                self.end(request, worked=False)
                 raise
-            self.end(request)
+            self.end(request, worked=False)
             waited = True
             await asyncio.sleep(self._again)
 
