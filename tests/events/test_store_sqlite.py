@@ -95,6 +95,8 @@ async def test_a_path_is_relative_or_absolute_and_its_folder_is_made(
     assert (tmp_path / name).is_file()
     async with open_store(url(tmp_path / name)) as store:
         assert await store.verify("a") == 1
+    async with open_store(f"sqlite:////{tmp_path / name}") as store:  # two slashes, as a shell's variable may bring
+        assert await store.verify("a") == 1
 
 
 # Whose file it is

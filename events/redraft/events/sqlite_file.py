@@ -44,10 +44,18 @@ _LINES: Final = {
 _Result = TypeVar("_Result")
 
 
+def uri_of(path: Path) -> str:
+    """The URI by which SQLite opens a file, and makes it if need be: what follows two slashes would be a host to it."""
+    plain = str(path)
+    if plain.startswith("//"):
+        plain = "/" + plain.lstrip("/")
+    return f"file:{quote(plain)}?mode=rwc"
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """A connection in autocommit mode, every commit synced to disk. Raises sqlite3.Error."""
     connection = sqlite3.connect(
-        f"file:{quote(str(path))}?mode=rwc",
+        uri_of(path),
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,

@@ -13,10 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
-from urllib.parse import quote
 
 from redraft.events.errors import LeaseLost, StoreError, StoreUnusable
-from redraft.events.sqlite_file import explain
+from redraft.events.sqlite_file import explain, uri_of
 
 APPLICATION_ID: Final = 0x52645279
 """SQLite's `application_id` of our files: "RdRy"."""
@@ -67,8 +66,9 @@ class FileLease:
     def _take(self) -> bool:
         """Locks the file; False when somebody else has it."""
         self._let_go()
-        uri = f"file:{quote(str(self._path))}?mode=rwc"
-        connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri_of(self._path), uri=True, timeout=0, isolation_level=None, check_same_thread=False
+        )
         try:
             _lock(connection, self._path)
         except BaseException as error:

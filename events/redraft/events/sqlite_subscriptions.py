@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
 
 from redraft.events.errors import StoreError, StoreUnusable
-from redraft.events.sqlite_file import BUSY_SECONDS, explain, when_free
+from redraft.events.sqlite_file import BUSY_SECONDS, explain, uri_of, when_free
 from redraft.events.sqlite_lock import FileLease
 from redraft.events.subscription_book import Execute
 
@@ -71,8 +70,9 @@ class SqliteBook:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        uri = f"file:{quote(str(self._path))}?mode=rwc"
-        connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            uri_of(self._path), uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         try:
             self._lay_out(connection)
             # A crash of the machine may take the last positions back, in whole transactions: events then come again.
