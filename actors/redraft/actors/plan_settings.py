@@ -70,7 +70,7 @@ def check_options(path: str, options: object) -> None:
 
 def check_version(path: str, version: object) -> None:
     """Raises PlanError unless this is the version of an actor's code, or empty."""
-    if version != "" and not is_version(version):
+    if not (isinstance(version, str) and not version) and not is_version(version):
         raise PlanError(path, f"version is {shown(version)}; write {VERSION_FORM}")
 
 

@@ -24,6 +24,9 @@ APPLICATION: Final = 0x52446674
 """The first key of our advisory locks: "RDft". The second is 0 while tables are made, else a table's oid."""
 
 VERSION_TABLE: Final = "redraft_schema"
+LASTING: Final = "SET LOCAL synchronous_commit = on"
+"""Before tables are made where what is written need not outlive a crash at once: who made them does not look again."""
+
 _OWN_SCHEMA: Final = "CREATE SCHEMA redraft, and add ?options=-csearch_path%3Dredraft to the URL"
 
 _TABLES: Final = """

@@ -15,7 +15,7 @@ from psycopg.sql import SQL, Identifier
 
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_lock import HOLD
-from redraft.events.postgres_schema import APPLICATION, VERSION_TABLE, prepare
+from redraft.events.postgres_schema import APPLICATION, LASTING, VERSION_TABLE, prepare
 from redraft.events.subscription_book import Execute
 
 _TABLES: Final = """
@@ -68,6 +68,7 @@ class PostgresBook:
         version = Identifier(schema, VERSION_TABLE)
         names = {"subscriptions": "redraft_subscriptions", "set_aside": "redraft_set_aside"}
         with self._connections.lend() as connection, connection.transaction():
+            connection.execute(LASTING)  # a table that a crash takes away again would be missed for ever
             lock = SQL("SELECT pg_advisory_xact_lock({}, {}::regclass::oid::integer)")
             connection.execute(lock.format(APPLICATION, version.as_string()))
             connection.execute(SQL(_TABLES).format(**{key: Identifier(schema, each) for key, each in names.items()}))

@@ -7,6 +7,7 @@ from typing import Final, cast
 
 from psycopg import errors
 
+from redraft.events.postgres_schema import LASTING
 from redraft.projections.place import Cells, Cursor
 from redraft.projections.projection import Key, SetAll, Table, Value, kind_of, unmakeable
 
@@ -26,6 +27,7 @@ class PostgresTables:
         columns = [
             f"{name} {_KINDS[kind_of(kind)]}{kind[len(kind_of(kind)) :]}" for name, kind in table.columns.items()
         ]
+        cursor.execute(LASTING)
         try:
             cursor.execute(f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))")
             for name, rest in table.indexes.items():

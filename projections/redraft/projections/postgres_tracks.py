@@ -9,6 +9,7 @@ from eventsourcing.postgres import PostgresDatastore, PostgresTrackingRecorder
 from psycopg import Cursor as PsycopgCursor
 from psycopg.rows import DictRow
 
+from redraft.events.postgres_schema import LASTING
 from redraft.projections.place import Cursor, Mark
 from redraft.projections.positions import FIXED, LOG, VERSIONS
 from redraft.projections.postgres_session import PostgresCursor
@@ -32,6 +33,8 @@ class PostgresTracks:
 
     def create(self, cursor: Cursor) -> None:
         made = {name for (name,) in cursor.execute(_MADE).fetchall()}
+        if not made >= {"redraft_projections", "redraft_log", "tracking"}:
+            cursor.execute(LASTING)
         for name, statement in (("redraft_projections", VERSIONS), ("redraft_log", LOG)):
             if name not in made:
                 cursor.execute(statement.format_map(_TYPES))
