@@ -26,7 +26,7 @@ from redraft.events.errors import CodecError, Conflict, InputError
 from redraft.events.store import Append, NewEvent
 from redraft.events.usage import Usage
 
-BATCH: Final = 32
+BATCH: Final = 64
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
 
 REMEMBERED: Final = 16_384
@@ -62,7 +62,7 @@ class Spent(Protocol):
     async def __call__(self, workflow: str, day: datetime, but: str) -> Usage: ...
 
 
-class Incoming(msgspec.Struct, frozen=True):
+class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A message; for the start of a fork with the `past` that it repeats."""
 
     delivery: Delivery

@@ -62,7 +62,7 @@ from redraft.events.plan import Retry
 from redraft.events.usage import Usage
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What happened, and the state after it."""
 
     events: tuple[DomainEvent, ...]

@@ -15,7 +15,7 @@ from redraft.events.domain_events import Outcome
 from redraft.events.plan import Combine
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True, gc=False):
     """A draft's joined score (0..1), count of errors, verdict, and the versions in the stream of its critiques.
 
     `gate` says how it fared with gates: `passed` where only gates have spoken, `failed` where one did not pass it.
@@ -33,7 +33,7 @@ class Judgement(msgspec.Struct, frozen=True):
         return self.gate != "failed", self.score
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """All that a condition may ask about. `peaks` are the running best scores, `seen` the hashes judged before."""
 
     judgement: Judgement
@@ -46,7 +46,7 @@ class Facts(msgspec.Struct, frozen=True):
     seen: tuple[str, ...]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """How and why a loop ends."""
 
     outcome: Outcome

@@ -17,14 +17,14 @@ Status: TypeAlias = Literal["new", "running", "ended"]
 Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, gc=False):
     """A draft, and what was said of it, once its critics have spoken."""
 
     ref: DraftRef
     judgement: Judgement | None = None
 
 
-class OpenStep(msgspec.Struct, frozen=True):
+class OpenStep(msgspec.Struct, frozen=True, gc=False):
     """A request without an answer. While `retry_at` is set the last attempt has failed and the next is awaited."""
 
     step: Step
@@ -44,7 +44,7 @@ class OpenStep(msgspec.Struct, frozen=True):
         return self.request.draft
 
 
-class Fan(msgspec.Struct, frozen=True):
+class Fan(msgspec.Struct, frozen=True, gc=False):
     """A Parallel node in progress: what was asked, and what has come of it so far.
 
     `requested` counts the steps asked for; `failed` those that will not answer; `candidates` are new drafts, and
@@ -62,7 +62,7 @@ class Fan(msgspec.Struct, frozen=True):
     until: datetime | None = None
 
 
-class Made(msgspec.Struct, frozen=True):
+class Made(msgspec.Struct, frozen=True, gc=False):
     """A draft of a loop, the version it was made from, and its lines, if they are known."""
 
     version: int
@@ -71,7 +71,7 @@ class Made(msgspec.Struct, frozen=True):
     lines: frozenset[str] | None
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """A body of nodes in progress: the plan's own (`node` is None), or one pass of a loop's.
 
     A `review` is the critics' look at a person's draft: the suffix of their names, beside what stands before them in
@@ -103,7 +103,7 @@ class Frame(msgspec.Struct, frozen=True):
     heat: int = 0
 
 
-class Approval(msgspec.Struct, frozen=True):
+class Approval(msgspec.Struct, frozen=True, gc=False):
     """People are asked to decide; `by` are those who approved so far."""
 
     node: Approve
@@ -111,7 +111,7 @@ class Approval(msgspec.Struct, frozen=True):
     by: tuple[str, ...] = ()
 
 
-class Failure(msgspec.Struct, frozen=True):
+class Failure(msgspec.Struct, frozen=True, gc=False):
     """Why the run cannot go on: as a rule a step that failed for good. `reason` says it in a sentence."""
 
     reason: str
@@ -119,7 +119,7 @@ class Failure(msgspec.Struct, frozen=True):
     outcome: Outcome = "failed"
 
 
-class RunState(msgspec.Struct, frozen=True):
+class RunState(msgspec.Struct, frozen=True, gc=False):
     """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended.
 
     `advice` are the versions of what people said that no refiner has heeded yet; `steered` the keys of what people said

@@ -14,7 +14,7 @@ from redraft.events.errors import CodecError, Conflict, StoreError
 from redraft.events.recorders import StoredEvent
 
 
-class NewEvent(msgspec.Struct, frozen=True):
+class NewEvent(msgspec.Struct, frozen=True, gc=False):
     """An event that is to be recorded: where it comes from, when it happened (UTC), and what happened."""
 
     origin: Origin
@@ -22,7 +22,7 @@ class NewEvent(msgspec.Struct, frozen=True):
     data: DomainEvent
 
 
-class Append(msgspec.Struct, frozen=True):
+class Append(msgspec.Struct, frozen=True, gc=False):
     """Events (at least one) to follow the event `expected_version` of a run; 0 for the first events of a new run."""
 
     run: str
@@ -35,7 +35,7 @@ class Append(msgspec.Struct, frozen=True):
         return self.expected_version + len(self.events)
 
 
-class Encoded(msgspec.Struct, frozen=True):
+class Encoded(msgspec.Struct, frozen=True, gc=False):
     """The rows of an append, the hash of each event, and the hash of the event before them."""
 
     rows: tuple[StoredEvent, ...]
@@ -43,7 +43,7 @@ class Encoded(msgspec.Struct, frozen=True):
     previous: str
 
 
-class Written(msgspec.Struct, frozen=True):
+class Written(msgspec.Struct, frozen=True, gc=False):
     """An append that is recorded, and the positions of its events in the log."""
 
     encoded: Encoded

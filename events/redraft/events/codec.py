@@ -26,7 +26,7 @@ _HASHED: Final = b'{"hash":"'
 _HASH_END: Final = len(_HASHED) + 64
 
 
-class _Stored(msgspec.Struct, Generic[T], frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _Stored(msgspec.Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """An event as it lies in the store. The hash comes first, so that the rest can be hashed as it stands."""
 
     id: str
@@ -54,7 +54,7 @@ Opener: TypeAlias = Callable[[str], Seal | None]
 """Gives the seal of a run, None when its key was destroyed; raises Sealed when the key is not here."""
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """An encoded event: its stored name, its bytes, and the hash that they hold."""
 
     name: str

@@ -17,7 +17,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import StoreError
 from redraft.events.recorders import Listen
 
-RING_EVENTS: Final = 4096
+RING_EVENTS: Final = 16_384
 RING_BYTES: Final = 64 * 1024 * 1024
 
 ReadLog: TypeAlias = Callable[[int, int], Awaitable[Sequence[Recorded]]]

@@ -79,14 +79,14 @@ def unmakeable(table: Table, error: Exception) -> InputError:
     return InputError(f"table {name}: it cannot be made, see its names and indexes: {str(error).splitlines()[0]}")
 
 
-class Put(msgspec.Struct, frozen=True):
+class Put(msgspec.Struct, frozen=True, gc=False):
     """A whole row, every column named: new, or in place of the one with the same key."""
 
     table: str
     row: Row
 
 
-class Set(msgspec.Struct, frozen=True):
+class Set(msgspec.Struct, frozen=True, gc=False):
     """Changes columns of one row, none of them part of its key.
 
     `values` are set, `add` are added to what is there, of `most` the greater of the two stays and of `least` the
@@ -104,7 +104,7 @@ class Set(msgspec.Struct, frozen=True):
     where: Mapping[str, tuple[str | int | float, ...]] | None = None
 
 
-class SetAll(msgspec.Struct, frozen=True):
+class SetAll(msgspec.Struct, frozen=True, gc=False):
     """Sets columns of all rows with this first key column that hold, in each column of `where`, one of its values.
 
     Rows that hold one of the values of `unless` in its column stay as they are.
@@ -117,7 +117,7 @@ class SetAll(msgspec.Struct, frozen=True):
     unless: Mapping[str, tuple[str | int | float, ...]] = {}
 
 
-class Delete(msgspec.Struct, frozen=True):
+class Delete(msgspec.Struct, frozen=True, gc=False):
     """Takes away the row with this key, if there is one; with the first key column alone, all rows that have it."""
 
     table: str
