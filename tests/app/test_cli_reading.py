@@ -418,6 +418,7 @@ def test_doctor_looks_at_everything():
         ("scores", ["draft", "runs", "mean", "lowest"], {"draft", "runs", "mean", "lowest", "highest"}),
         ("publications", ["published", "(UTC)", "run", "draft"], {"run", "draft", "location", "note", "time"}),
         ("issues", ["critic", "kind", "raised", "fixed"], {"critic", "kind", "raised", "fixed", "open", "returned"}),
+        ("tree", ["run", "path", "kind", "status"], {"run", "path", "parent", "kind", "status", "score", "outcome"}),
     ],
 )
 def test_stats_tell_what_runs_add_up_to(what: str, columns: list[str], keys: set[str]):

@@ -20,6 +20,7 @@ from redraft.projections.states import State
 from redraft.projections.step_list import StepLine, steps_of
 from redraft.projections.steps import STEPS
 from redraft.projections.tree import tree
+from redraft.projections.tree_nodes import TREE, TreeNode, tree_nodes
 from redraft.projections.views import Views, open_views
 from redraft.projections.work import ACTORS, ActorLine, actors
 
@@ -32,6 +33,7 @@ __all__ = [
     "SCORES",
     "SHIPPED",
     "STEPS",
+    "TREE",
     "ActorLine",
     "Change",
     "Compared",
@@ -55,6 +57,7 @@ __all__ = [
     "Stopped",
     "Switched",
     "Table",
+    "TreeNode",
     "Views",
     "actors",
     "catch_up",
@@ -73,4 +76,5 @@ __all__ = [
     "series",
     "steps_of",
     "tree",
+    "tree_nodes",
 ]

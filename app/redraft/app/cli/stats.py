@@ -1,4 +1,4 @@
-"""`redraft stats`: what runs add up to, by actor, critic, draft, publication and issue."""
+"""`redraft stats`: what runs add up to, by actor, critic, draft, publication, issue and tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 APP: Final = typer.Typer(
-    help="What runs add up to: the work of actors, what critics said, scores, publications, issues.",
+    help="What runs add up to: the work of actors, what critics said, scores, publications, issues, trees.",
     no_args_is_help=False,
     rich_markup_mode=None,
     epilog="Example: redraft stats actors --since 7d",
@@ -151,6 +151,23 @@ def issues(run: RunOption = "", since: SinceOption = "", store: StoreOption = No
             ("critic", "kind", "raised", "fixed", "open", "came back", "runs"),
             ((i.critic, i.kind, i.raised, i.fixed, i.open, i.returned, i.runs) for i in found),
         )
+
+
+@APP.command("tree")
+def tree(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+    """Every loop, pass, panel, step and approval of a run, or of all: how it stands, its score, draft and outcome."""
+    from redraft.projections.tree_nodes import TREE, tree_nodes
+
+    then = _moment(since)
+    found = _asked(store, TREE, run, lambda views, chosen: tree_nodes(views, chosen, then))
+    if json:
+        print_json(found)
+        return
+    rows = (
+        (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", "" if n.score is None else _score(n.score))
+        for n in found
+    )
+    _table(("run", "path", "kind", "status", "outcome", "actor", "draft", "score"), rows)
 
 
 def _asked(store: str | None, projection: Projection, run: str, question: Callable[[Views, str], Awaitable[T]]) -> T:

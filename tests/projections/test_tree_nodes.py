@@ -1,0 +1,83 @@
+"""The rows of trees are what `tree` folds of the same events. On every place alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.projections.logs import busy_log, contest_told, view_of
+from tests.streams import article, book, recorded
+
+from redraft.events.envelope import Recorded
+from redraft.projections.place import Where
+from redraft.projections.tree import Branch, Group, Leaf, Loop, tree
+from redraft.projections.tree_nodes import TreeNode, tree_nodes
+
+Fact = tuple[object, ...]
+
+
+def folded(branches: Iterable[Branch], parent: str = "") -> Iterator[Fact]:
+    """What the tree says of each node, in its order."""
+    for each in branches:
+        match each:
+            case Leaf():
+                yield each.path, parent, each.status, each.score, each.draft, each.attempts, each.finished, each.actor
+            case Group():
+                yield each.path, parent, "parallel"
+                yield from folded(each.children, each.path)
+            case Loop():
+                yield each.path, parent, each.outcome or "", each.score, each.draft
+                for inner in each.passes:
+                    yield inner.path, each.path, inner.started
+                    yield from folded(inner.children, inner.path)
+
+
+def kept(nodes: Iterable[TreeNode]) -> Iterator[Fact]:
+    """The same of the rows."""
+    for n in nodes:
+        match n.kind:
+            case "step" | "approval":
+                yield n.path, n.parent, n.status, n.score, n.draft, n.attempts, n.ended, n.actor
+            case "parallel":
+                yield n.path, n.parent, "parallel"
+            case "loop":
+                yield n.path, n.parent, n.outcome, n.score, n.draft
+            case "pass":
+                yield n.path, n.parent, n.started
+
+
+def placed(*runs: Iterable[Recorded]) -> list[Recorded]:
+    return [replace(each, position=at) for at, each in enumerate((e for run in runs for e in run), 1)]
+
+
+@given(st.integers(0, 200))
+@settings(max_examples=25, deadline=None)
+async def test_the_nodes_of_runs_at_any_version_are_what_their_events_fold_to(seed: int) -> None:
+    log = busy_log(6, seed)
+    async with await view_of(log) as views:
+        for run in {event.run for event in log}:
+            events = [event for event in log if event.run == run]
+            assert list(kept(await tree_nodes(views, run))) == list(folded(tree(events).branches))
+
+
+async def test_loops_in_loops_panels_failures_and_retries_agree_everywhere(anywhere: Where) -> None:
+    runs = [article(run="a"), book(run="b"), recorded("c", contest_told())]
+    async with await view_of(placed(*runs), anywhere) as views:
+        for name, run in zip("abc", runs, strict=True):
+            assert list(kept(await tree_nodes(views, name))) == list(folded(tree(run).branches))
+        inner = {n.path: n for n in await tree_nodes(views, "b")}
+        assert inner["Chapters[2]/ChapterRefinement[1]"].iteration == 1
+        assert inner["Chapters[2]/ChapterRefinement[closing]"].iteration is None
+        assert {n.status for n in inner.values()} == {"done"}
+        left = {n.path: n.status for n in await tree_nodes(views, "c")}
+        assert (left["Ideas/slow"], left["Ideas/broken"], left["judge"]) == ("dropped", "failed", "dropped")
+
+
+async def test_what_a_fork_repeats_is_told_as_its_parents(anywhere: Where) -> None:
+    fork = [replace(each, repeats=each.id if each.version > 1 else "") for each in article(run="fork")]
+    async with await view_of(placed(fork), anywhere) as views:
+        assert all(n.repeated for n in await tree_nodes(views, "fork"))
+    async with await view_of(placed(article(run="own")), anywhere) as views:
+        assert not any(n.repeated for n in await tree_nodes(views, "own"))
