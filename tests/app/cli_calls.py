@@ -6,7 +6,8 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
@@ -67,3 +68,11 @@ def one_line(said: Said) -> str:
     assert len(lines) == 1, said.err
     assert lines[0].startswith("redraft: ")
     return lines[0].removeprefix("redraft: ")
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Waits for what another process does and tells nobody of: looks again and again, for 30 s at most."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "not within 30 s"
+        time.sleep(0.02)

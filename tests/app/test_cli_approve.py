@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line, start
+from tests.app.cli_calls import call, one_line, start, until
 from tests.app.deployments import Deployment, deployment
 
 LOOP = """
@@ -55,13 +54,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
     (tmp_path / "loop.py").write_text(LOOP)
     return tmp_path
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "not within 30 s"
-        time.sleep(0.02)
 
 
 def said(*arguments: str) -> str:

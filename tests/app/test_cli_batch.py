@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line, start
+from tests.app.cli_calls import call, one_line, start, until
 
 LOOP = """
 import asyncio
@@ -68,13 +66,6 @@ def briefs(folder: Path, *lines: object) -> str:
 
 def published(folder: Path) -> list[str]:
     return sorted((folder / "published.txt").read_text().splitlines())
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end, "not within 30 s"
-        time.sleep(0.02)
 
 
 def test_each_brief_is_a_run_and_a_table_says_how_they_ended(folder: Path) -> None:
