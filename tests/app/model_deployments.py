@@ -15,6 +15,9 @@ from redraft.events.bus import INBOX, work_queue
 MODEL = "openai:gpt-4o"
 SEATS = (
     ("generator", "llm"),
+    ("generator", "source"),
+    ("critic", "pytest"),
+    ("critic", "ruff"),
     ("critic", "llm"),
     ("critic", "verify"),
     ("critic", "agreement"),

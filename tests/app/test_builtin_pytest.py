@@ -67,6 +67,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+async def test_paths_may_begin_in_another_folder_than_the_workers(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("worker"))
+    assert await by_pytest(MEAN, tests=["test_module.py"], folder=str(project)) == Critique(1.0)
+    with pytest.raises(PermanentError, match=r"there is no folder nowhere, where the tests should be"):
+        await by_pytest(MEAN, tests=["test_module.py"], folder="nowhere")
+
+
 async def test_tests_that_pass_score_1_and_skipped_ones_do_not_count(project: Path) -> None:
     assert await by_pytest(MEAN, tests=["test_module.py"]) == Critique(1.0, approved=None)
     assert (project / "module.py").read_text() == "the original must not be tested\n"

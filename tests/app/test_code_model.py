@@ -9,36 +9,10 @@ from pathlib import Path
 
 import pytest
 from model_server import ModelServer, message_of, read_script
-from tests.app.cli_calls import Said, call
+from tests.app.cli_calls import Said, call, one_line
+from tests.app.roman_module import lay_down
 
 ANSWERS = Path(__file__).parents[2] / "examples" / "answers" / "roman.jsonl"
-MODULE = '''"""Numbers as the Romans wrote them."""
-import os
-SIGNS = [(1000, "M"), (500, "D"), (100, "C"), (50, "L"), (10, "X"), (5, "V"), (1, "I")]
-
-
-def to_roman(number: int) -> str:
-    """A number from 1 to 3999 in Roman numerals."""
-    text = ""
-    for value, sign in SIGNS:
-        while number >= value:
-            text += sign
-            number -= value
-    return text
-'''
-TESTS = """import pytest
-from roman import to_roman
-
-
-@pytest.mark.parametrize(("number", "text"), [(1, "I"), (4, "IV"), (9, "IX"), (1994, "MCMXCIV"), (3999, "MMMCMXCIX")])
-def test_a_number(number, text):
-    assert to_roman(number) == text
-
-
-def test_nothing_is_no_number():
-    with pytest.raises(ValueError):
-        to_roman(0)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -46,9 +20,7 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REDRAFT_STORE", "sqlite:///store.db")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-0123456789abcdef")
-    Path("roman.py").write_text(MODULE)
-    Path("tests").mkdir()
-    Path("tests/test_roman.py").write_text(TESTS)
+    lay_down(tmp_path)
 
 
 def mended(server: ModelServer, monkeypatch: pytest.MonkeyPatch, *more: str) -> Said:
@@ -95,3 +67,36 @@ def test_a_model_that_does_away_with_the_code_does_not_pass(monkeypatch: pytest.
     assert (said.code, end["outcome"]) == (1, "failed")
     assert "declined does not say why" in end["reason"]
     assert end["score"] < 1
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("roman.py", "--tests", "nowhere"), "--tests nowhere: there is no such file or folder; mend the path"),
+        (("-", "--tests", "tests"), "--tests need a module that they import; name a .py file as the source"),
+    ],
+)
+@pytest.mark.parametrize("verb", [("run", "--workflow", "code"), ("submit", "code")], ids=["run", "submit"])
+def test_tests_that_cannot_test_are_refused_before_anything_is_recorded(
+    verb: tuple[str, ...], words: tuple[str, ...], fault: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REDRAFT_BUS", "amqp://127.0.0.1:9/")
+    said = call(*verb, *words, stdin=b"x = 1\n")
+    assert said.code == 2
+    assert one_line(said) == fault
+    assert not Path("store.db").exists()
+
+
+def test_a_run_goes_on_from_another_folder_with_the_tests_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with ModelServer([{**read_script(ANSWERS)[0], "status": 400}]) as server:
+        assert mended(server, monkeypatch, "--json").code == 1
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with ModelServer(read_script(ANSWERS)) as server:
+        monkeypatch.setenv("REDRAFT_MODEL_URL", server.url)
+        said = call("fork", "last", "--at", "1", "--json")
+        assert server.left == []
+    assert json.loads(said.out)["outcome"] == "accepted", said

@@ -188,6 +188,11 @@ def test_a_worker_that_publishes_to_files_writes_below_its_own_folder_only(actor
         save.function(draft=new_draft(1, "text"), brief=Brief("text"), context=context)
 
 
+def test_the_crew_of_code_has_who_mends_and_tests_when_a_run_asks_for_it() -> None:
+    names = [child.name for child in crew_of(["code"], "", (), 1)][1:]
+    assert {"critic.pytest", "refiner.llm", "refiner.ruff-fix"} <= set(names)
+
+
 def test_the_crew_of_a_workflow(actors: Path) -> None:
     crew = crew_of(["plain.py:plain"], "", ["judge=2"], 60)
     assert [child.name for child in crew] == ["coordinator", "generator.write", "critic.judge-1", "critic.judge-2"]

@@ -13,6 +13,7 @@ import pytest
 from model_server import Json, ModelServer, message_of, read_script
 from tests.app.cli_calls import Said, call
 from tests.app.model_deployments import MODEL, deployed
+from tests.app.roman_module import lay_down
 
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, RunEnded
 from redraft.events.envelope import Recorded
@@ -25,7 +26,9 @@ SHIPPED = {
     "chain-of-verification": ("cove", "Who discovered hydrogen?"),
     "draft-critique-revise-verify": ("revision", "How long is a marathon?"),
     "self-consistency": ("consistency", "60 marbles, 42 are not red. How many in a hundred are red?"),
+    "code": ("roman", "roman.py"),
 }
+CODE = ("--tests", "tests", "--model", MODEL)
 SIDE_BY_SIDE = {"self-consistency"}
 
 
@@ -40,6 +43,10 @@ def ran(workflow: str, server: ModelServer, monkeypatch: pytest.MonkeyPatch, *mo
     monkeypatch.setenv("REDRAFT_MODEL_URL", server.url)
     monkeypatch.setenv("REDRAFT_MODEL", MODEL)
     return call("run", SHIPPED[workflow][1], "--workflow", workflow, *more)
+
+
+def more(workflow: str) -> tuple[str, ...]:
+    return CODE if workflow == "code" else ()
 
 
 def script(workflow: str) -> list[Json]:
@@ -116,21 +123,22 @@ def test_of_several_answers_the_one_that_most_agree_on_is_published(monkeypatch:
 
 
 def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str):
+    lay_down(tmp_path)
     alone: dict[str, Any] = {}
     for workflow in SHIPPED:
         with ModelServer(script(workflow)) as server:
-            assert ran(workflow, server, monkeypatch).code == 0
+            assert ran(workflow, server, monkeypatch, *more(workflow)).code == 0
         alone[workflow] = told(asyncio.run(history("sqlite:///store.db", "")), workflow)
     answers = [{**each, "always": False} for workflow in SHIPPED for each in script(workflow)]
     with ModelServer(answers) as server, deployed(tmp_path, postgres_url) as made:
         made.start("coordinator", "coordinator")
         made.model_url = server.url
-        made.start("worker", "worker", "llm", "verify", "agreement", "stdout")
+        made.start("worker", "worker", "llm", "verify", "agreement", "stdout", "source", "ruff", "pytest")
         made.model_url = ""
         made.serving("coordinator")
         made.serving("worker")
         for workflow, (_, brief) in SHIPPED.items():
-            run = made.call("submit", workflow, brief).out.strip()
+            run = made.call("submit", workflow, brief, *more(workflow)).out.strip()
             made.ended(run)
             assert told(made.history(run), workflow) == alone[workflow], workflow
         assert server.left == []
@@ -148,7 +156,8 @@ async def history(store: str, run: str) -> tuple[Recorded, ...]:
 def told(events: tuple[Recorded, ...], workflow: str) -> Any:
     """What the events say, without times.
 
-    Of steps side by side whichever answers first gets the first answer: of these only what was said is told.
+    Of steps side by side whichever answers first gets the first answer: of these only what was said is told. The checks
+    of `code` are side by side too, and their answers their own: either may be the first.
     """
     if workflow in SIDE_BY_SIDE:
         texts = sorted(
@@ -158,7 +167,8 @@ def told(events: tuple[Recorded, ...], workflow: str) -> Any:
         end = events[-1].data
         assert isinstance(end, RunEnded)
         return texts, scores, end.outcome, end.score, sorted(event.name for event in events)
-    return [(event.name, _plain(event.data)) for event in events]
+    all_said = [(event.name, _plain(event.data)) for event in events]
+    return sorted(all_said, key=repr) if workflow == "code" else all_said
 
 
 def _plain(value: Any) -> Any:

@@ -97,7 +97,10 @@ def test_every_shipped_seat_is_filled_by_its_actor(tmp_path: Path):
 
 
 def test_tests_are_for_the_workflow_code(tmp_path: Path):
-    plan = read_source("code", tests=["tests/test_a.py"]).plan
+    (tmp_path / "test_a.py").touch()
+    plan = read_source("code", tests=[str(tmp_path / "test_a.py")]).plan
+    for missing in ("test_b.py", "", "x" * 300):
+        assert "there is no such file or folder" in refused("code", tests=[str(tmp_path / missing) if missing else ""])
     assert any(actor.name == "pytest" for actor in staff(plan, (), outlets(tmp_path)))
     assert "--tests is for --workflow code" in refused("prose", tests=["tests"])
 

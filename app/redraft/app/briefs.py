@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import BinaryIO, Final
 
 from redraft.events.content import MAX_DRAFT_BYTES, Brief, checked
-from redraft.events.errors import ContentError
+from redraft.events.errors import ContentError, InputError
 
 STDIN: Final = "-"
 """The source that means standard input."""
@@ -40,6 +41,12 @@ def read_brief(source: str, stdin: BinaryIO, *, as_text: bool = False, limit: in
             f"{source}: there is no such file; mend the path, or give --text when this is the text itself"
         )
     return _of_text(source, limit)
+
+
+def check_tested(brief: Brief, tests: Sequence[str]) -> None:
+    """Raises InputError where tests are named and the brief is no file that they could import."""
+    if tests and PurePath(brief.source).suffix != ".py":
+        raise InputError("--tests need a module that they import; name a .py file as the source")
 
 
 def looks_like_path(source: str) -> bool:

@@ -106,9 +106,13 @@ def check_worker(targets: Iterable[str], models: Models) -> None:
 
 def require_installed() -> None:
     """Raises InputError, saying how to install it, where the library that speaks to models is not installed."""
-    try:
-        is_there = importlib.util.find_spec("pydantic_ai") is not None
-    except ImportError:
-        is_there = False
-    if not is_there:
+    if not is_installed():
         raise InputError(INSTALL)
+
+
+def is_installed() -> bool:
+    """Whether the library that speaks to models is."""
+    try:
+        return importlib.util.find_spec("pydantic_ai") is not None
+    except ImportError:
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -42,12 +43,16 @@ def read_source(
 ) -> Source:
     """The workflow that a person names: a shipped one, `file.py:name` or `plan.yaml`.
 
-    `actors` is a Python file with further actors, `tests` are the tests of `code`, and `publish` is where the shipped
-    workflows publish. With a `model`, a model mends what `code` finds.
+    `actors` is a Python file with further actors, `tests` are the tests of `code` (paths that begin in this folder, and
+    the plan says so), and `publish` is where the shipped workflows publish. With a `model`, a model mends what `code`
+    finds.
     Raises InputError (PlanError, ActorError) when it cannot be read, with the place and the remedy.
     """
     if tests and name != "code":
         raise InputError(f"--tests is for --workflow code, not for {name}; name the tests in the plan instead")
+    for each in tests:
+        if not each.strip() or not os.path.exists(each):  # noqa: PTH110 - of a name that is too long this says no, and Path raises
+            raise InputError(f"--tests {each}: there is no such file or folder; mend the path")
     own = own_actors(actors)
     match Path(name.partition(":")[0]).suffix:
         case "" if name in SHIPPED:
@@ -97,7 +102,8 @@ def _shipped_plan(name: str, tests: Sequence[str], publish: Outlet, model: str) 
     if name == "code":
         from redraft.app.builtin.code import code_plan
 
-        return code_plan(tests, publish=publish, model=bool(model))
+        folder = str(Path.cwd()) if tests else ""
+        return code_plan(tests, publish=publish, model=bool(model), folder=folder)
     if name == "prose":
         from redraft.app.builtin.prose import prose_plan
 

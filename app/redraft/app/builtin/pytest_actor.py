@@ -37,13 +37,15 @@ class PytestOptions(msgspec.Struct, frozen=True):
     """`tests`: files and folders. `module`: the draft's dotted name, by default its source's file name.
 
     `project`: a folder that is copied whole, with its pytest configuration; without one, only the tests are copied and
-    no configuration is read. `python`: the interpreter, by default Redraft's own. `output_limit`: bytes.
+    no configuration is read. `python`: the interpreter, by default Redraft's own. `folder`: where all these paths
+    begin, by default the folder that the worker was started in. `output_limit`: bytes.
     """
 
     tests: tuple[str, ...] = ()
     module: str = ""
     project: str = ""
     python: str = ""
+    folder: str = ""
     env_pass: tuple[str, ...] = ()
     output_limit: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = 8 * 1024 * 1024
 
@@ -68,7 +70,7 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
 
 
 def _prepare(tree: Path, text: str, options: PytestOptions, source: str) -> Layout:
-    here = Path.cwd()
+    here = _here(options)
     place = _place(options, source, here)
     return lay_out(tree, text, here, options.tests, place, options.project)
 
@@ -81,7 +83,7 @@ async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Co
     }
     if not options.python and (base := site.USER_BASE):
         own["PYTHONUSERBASE"] = base
-    python = str(Path.cwd() / options.python) if "/" in options.python else options.python
+    python = str(_here(options) / options.python) if "/" in options.python else options.python
     return await run_process(
         (python or sys.executable, *_flags(options, folder, tree), *map(str, layout.tests)),
         timeout=working_time(context.timeout),
@@ -126,6 +128,17 @@ def _refusal(finished: Finished, said: str) -> str | None:
     if finished.code == _NO_TESTS:
         return "there are no tests in the files and folders that are named; mend the option tests"
     return None
+
+
+def _here(options: PytestOptions) -> Path:
+    """The folder in which the paths of the options begin."""
+    here = Path(options.folder).resolve()
+    if not here.is_dir():
+        raise PermanentError(
+            f"{ACTOR}: there is no folder {options.folder}, where the tests should be; start the worker on the machine "
+            "that has them, or leave out the option folder"
+        )
+    return here
 
 
 def _place(options: PytestOptions, source: str, here: Path) -> PurePath:

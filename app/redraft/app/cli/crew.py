@@ -10,6 +10,7 @@ from pathlib import Path
 from redraft.actors.plan_paths import steps_in
 from redraft.app.builtin.options import nearest
 from redraft.app.cli.supervisor import Child
+from redraft.app.models import is_installed
 from redraft.app.outlets import Outlets
 from redraft.app.sources import own_actors, read_source
 from redraft.app.staff import Seat, staff
@@ -49,12 +50,19 @@ def _targets(workflow: str, actors: str) -> Iterator[tuple[Seat, str]]:
     own = {(actor.role, actor.name) for actor in found.actors}
     extra = {(actor.role, actor.name) for actor in own_actors(actors)}
     file = workflow.rpartition(":")[0]
-    for _, step in steps_in(found.plan.steps):
-        seat: Seat = step.role, step.actor
+    for seat in (*((step.role, step.actor) for _, step in steps_in(found.plan.steps)), *_asked_for(workflow)):
         if seat not in own:
-            yield seat, step.actor
+            yield seat, seat[1]
         else:
-            yield seat, f"{file if file.endswith('.py') and seat not in extra else actors}:{step.actor}"
+            yield seat, f"{file if file.endswith('.py') and seat not in extra else actors}:{seat[1]}"
+
+
+def _asked_for(workflow: str) -> Iterator[Seat]:
+    """Who works in a shipped workflow only if `submit` asks for it: with --tests, and with --model."""
+    if workflow == "code":
+        yield "critic", "pytest"
+        if is_installed():
+            yield "refiner", "llm"
 
 
 def _replicas(scale: Sequence[str], targets: dict[Seat, str]) -> dict[str, int]:

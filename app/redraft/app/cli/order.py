@@ -12,7 +12,7 @@ from pathlib import Path
 from redraft.actors.evolve import fold
 from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
-from redraft.app.briefs import read_brief
+from redraft.app.briefs import check_tested, read_brief
 from redraft.app.budgets import with_budget
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
@@ -83,6 +83,7 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     chosen = name or ("code" if brief.media_type == "text/x-python" else "prose")
     publish: Outlet = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
+    check_tested(brief, given.tests)
     plan, actors, _ = _staffed(given, found, outlets)
     return Order(plan, actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
 

@@ -21,6 +21,7 @@ EXAMPLE: Final = """\b
 Examples:
   redraft submit article.py:article "Why tides exist"
   redraft submit plan.yaml notes.md --key notes-7 --tag spring --wait --json
+  redraft submit code module.py --tests tests/test_module.py --model openai:gpt-5
 """
 
 
@@ -33,6 +34,10 @@ def submit(
     text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
     until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
     max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    tests: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="Tests that judge the code too, on this machine; may be repeated."),
+    ] = None,
     model: Annotated[
         str,
         typer.Option(
@@ -55,7 +60,7 @@ def submit(
     from pathlib import Path
 
     from redraft.actors.pinning import pinned
-    from redraft.app.briefs import read_brief
+    from redraft.app.briefs import check_tested, read_brief
     from redraft.app.budgets import with_budget
     from redraft.app.cli.ending import tell_end
     from redraft.app.cli.output import print_json, print_line
@@ -75,7 +80,8 @@ def submit(
     require_broker(settings)
     tags = checked_tags(tag or ())
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
-    found = read_source(workflow, model=model)
+    found = read_source(workflow, tests=tests or (), model=model)
+    check_tested(brief, tests or ())
     refuse_folder(found.plan, found.actors)
     plan = with_model(with_budget(override(found.plan, until, max_iterations), budget), model)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
