@@ -90,6 +90,8 @@ def _over(budget: Budget | None, used: Usage, needed: Usage, *, daily: bool) -> 
         limit, gone, more = getattr(budget, quantity), getattr(used, quantity), getattr(needed, quantity)
         if limit is not None and (gone >= limit or gone + more > limit):
             return BudgetReached(quantity, limit, gone, more, daily)
+    if budget.cost is not None and used.unpriced:
+        return BudgetReached("cost", budget.cost, used.cost, daily=daily)
     return None
 
 
@@ -98,5 +100,10 @@ def told(event: BudgetReached) -> str:
     whose = "of the workflow's runs that began today" if event.daily else "of the run"
     if event.quantity == "seconds":
         return f"the wall time {whose}, {event.limit:g} s, is over"
+    if event.quantity == "cost" and event.used < event.limit and not event.reserved:
+        return (
+            f"the budget {whose} is {event.limit:g} cost, and cannot be kept: nobody knows the price of a call that "
+            "was made; state it, model_prices"
+        )
     left = f", and {event.reserved:g} more would be needed" if event.reserved else ""
     return f"the budget {whose} is {event.limit:g} {event.quantity}: {event.used:g} are used{left}"

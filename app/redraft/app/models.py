@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, TypeAlias, assert_never
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import msgspec
 
-from redraft.actors.plan_paths import steps_in
+from redraft.actors.plan_paths import mapped, steps_in
+from redraft.app.prices import ModelPrice, asks_for_cost, has_money_budget, stated_price, unknown_price, with_prices
+from redraft.app.settings import Settings
 from redraft.app.turns import Turns
 from redraft.events.errors import InputError
-from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Plan, Role, Step
 
 Watch: TypeAlias = Callable[[str, str], None]
 """Told the path of a step, and a piece of what its model writes, as it comes."""
+
+Seat: TypeAlias = tuple[Role, str]
+"""A role and the name of an actor in it."""
 
 ACTORS: Final = frozenset({"llm", "verify"})
 """The shipped actors that ask a model."""
@@ -36,53 +41,53 @@ class Models:
 
     `url` is that of a server which speaks OpenAI's chat completions; it then serves every model. It is the worker's
     own, never a plan's: the key goes there. `watch` is told what models write while they write; `turns` keeps the
-    limits of each model.
+    limits of each model; `prices` are what the settings say that models cost.
     """
 
     default: str = ""
     url: str = ""
     watch: Watch | None = None
     turns: Turns = NO_LIMITS
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict)
 
 
 NO_MODEL: Final = Models()
 
 
-def with_model(plan: Plan, model: str) -> Plan:
-    """The plan with this model for every step that asks one and names none; so it is kept with the run."""
-    if not model:
-        return plan
-    return msgspec.structs.replace(plan, steps=tuple(_node_with(node, model) for node in plan.steps))
+def models_of(settings: Settings, watch: Watch | None = None) -> Models:
+    """The models of the settings."""
+    turns = Turns(settings.model_limits)
+    return Models(settings.model, settings.model_url, watch, turns, settings.model_prices)
 
 
-def _node_with(node: Node, model: str) -> Node:
-    match node:
-        case Step():
-            return _step_with(node, model)
-        case Repeat():
-            return msgspec.structs.replace(node, body=tuple(_node_with(each, model) for each in node.body))
-        case Parallel():
-            steps = tuple(_step_with(each, model) for each in node.steps)
-            judge = _step_with(node.judge, model) if node.judge else None
-            return msgspec.structs.replace(node, steps=steps, judge=judge)
-        case Approve():
-            return node
-        case _:
-            assert_never(node)
+def with_model(plan: Plan, model: str, prices: Mapping[str, ModelPrice]) -> Plan:
+    """The plan with this model for every step that asks one and names none, and with the prices that the settings have.
+
+    So both are kept with the run.
+    """
+
+    def named(step: Step) -> Step:
+        if step.actor not in ACTORS:
+            return step
+        if model and "model" not in step.options:
+            step = msgspec.structs.replace(step, options={**step.options, "model": model})
+        return with_prices(step, prices)
+
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, named))
 
 
-def _step_with(step: Step, model: str) -> Step:
-    if step.actor not in ACTORS or "model" in step.options:
-        return step
-    return msgspec.structs.replace(step, options={**step.options, "model": model})
+def asking_in(plan: Plan, own: frozenset[Seat]) -> list[Step]:
+    """The steps that ask a model. `own` are the seats of actors that the user brought along, of which nobody knows."""
+    return [step for _, step in steps_in(plan.steps) if step.actor in ACTORS and (step.role, step.actor) not in own]
 
 
-def check_models(plan: Plan, models: Models, own: frozenset[tuple[str, str]] = frozenset()) -> None:
+def check_models(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> None:
     """Raises InputError when a step of this plan asks a model that is not named, not known, or has no key here.
 
-    `own` are the seats (role and name) of actors that the user brought along: what they ask is theirs to say.
+    `own` are the seats of actors that the user brought along: what they ask is theirs to say. It is also raised for a
+    budget of money where nobody knows what a model costs, since it could not be kept.
     """
-    asking = [step for _, step in steps_in(plan.steps) if step.actor in ACTORS and (step.role, step.actor) not in own]
+    asking = asking_in(plan, own)
     if not asking:
         return
     require_installed()
@@ -91,6 +96,34 @@ def check_models(plan: Plan, models: Models, own: frozenset[tuple[str, str]] = f
     for name in dict.fromkeys(str(step.options.get("model", "")) or models.default for step in asking):
         if fault := model_fault(name, models.url):
             raise InputError(fault)
+    check_money(plan, models, own)
+
+
+def check_money(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> None:
+    """Raises InputError when the plan has a budget of money, and asks a model of which nobody knows what it costs."""
+    if has_money_budget(plan) and (names := _unpriced(plan, models, own)):
+        raise InputError(f"the budget of cost cannot be kept: {unknown_price(names)}")
+
+
+def money_note(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> str:
+    """What to tell of a plan whose loops end by what was spent, where that is not known; empty where it is."""
+    names = _unpriced(plan, models, own) if asks_for_cost(plan) else []
+    return f"conditions on cost leave out calls without a price: {unknown_price(names)}" if names else ""
+
+
+def _unpriced(plan: Plan, models: Models, own: frozenset[Seat]) -> list[str]:
+    """The models that are asked and that have no price; none where the library that has the prices is not installed."""
+    if not is_installed():
+        return []
+    from redraft.app.builtin.llm_model import cost_of
+
+    found: dict[str, None] = {}
+    for step in asking_in(plan, own):
+        name = str(step.options.get("model", "")) or models.default
+        stated = stated_price(step.options, name, models.prices)
+        if name and cost_of(1, 1, name, models.url, stated) is None:
+            found[name] = None
+    return list(found)
 
 
 def check_worker(targets: Iterable[str], models: Models) -> None:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from redraft.actors.workflow import Workflow
 from redraft.app.compose import open_house
-from redraft.app.models import Models, check_models
+from redraft.app.models import check_models, models_of
 from redraft.app.outlets import Outlets
 from redraft.app.result import Result
 from redraft.app.settings import Settings, read_settings
 from redraft.app.staff import staff
-from redraft.app.turns import Turns
 from redraft.events.content import Brief
 
 
@@ -31,11 +30,11 @@ async def refine(
     again. `tags` are words to find it by. Actors that ship with Redraft are there for a plan that names them, such as
     `step("llm", role="critic")`; where a step names no model, that of the settings is asked. Raises PlanError for a
     faulty plan, ActorError for an actor that nobody provides, ContentError for a brief that is empty or too large,
-    InputError for a tag that is none, for a key that was used for something else and where a model is wanted and none
-    is configured, StoreError.
+    InputError for a tag that is none, for a key that was used for something else, where a model is wanted and none is
+    configured, and for a budget of money where nobody knows what a model costs, StoreError.
     """
     chosen = settings or read_settings()
-    models = Models(chosen.model, chosen.model_url, turns=Turns(chosen.model_limits))
+    models = models_of(chosen)
     actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
     check_models(workflow.plan, models, frozenset((actor.role, actor.name) for actor in workflow.actors.values()))
     async with open_house(chosen, actors) as house:

@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from redraft.app.prices import ModelPrice
 from redraft.app.turns import ModelLimit
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import InputError
@@ -32,7 +33,8 @@ class Settings(BaseSettings):
 
     `model` is that of steps which ask one and name none, such as `openai:gpt-5`; `model_url` is a server that speaks
     OpenAI's chat completions and is asked for every model; `model_limits` says for a model how many calls go on
-    `at_once` and how many begin `a_minute`, in all workers of a deployment together.
+    `at_once` and how many begin `a_minute`, in all workers of a deployment together; `model_prices` says what a model
+    costs, `input` and `output` in USD for a million tokens, in place of the list of prices.
 
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
@@ -64,6 +66,7 @@ class Settings(BaseSettings):
     model: str = ""
     model_url: str = Field(default="", repr=False)
     model_limits: dict[str, ModelLimit] = {}
+    model_prices: dict[str, ModelPrice] = {}
 
     @classmethod
     def settings_customise_sources(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypeAlias, assert_never
+from typing import Final, assert_never
 
 from redraft.actors.plan_paths import steps_in
 from redraft.actors.roles import Actor
 from redraft.app.builtin.options import nearest
-from redraft.app.models import Models
+from redraft.app.models import Models, Seat
 from redraft.app.outlets import Outlets, file_actor, stdout_actor
 from redraft.events.errors import ActorError
-from redraft.events.plan import Plan, Role
-
-Seat: TypeAlias = tuple[Role, str]
-"""A role and the name of an actor in it."""
+from redraft.events.plan import Plan
 
 SHIPPED: Final[tuple[Seat, ...]] = (
     ("generator", "command"),

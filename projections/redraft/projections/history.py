@@ -178,7 +178,8 @@ def sentence(event: DomainEvent, who: str) -> str:
             whose = "the day's budget of the workflow" if event.daily else "the budget of the run"
             used = f"{event.used:g} of {event.limit:g} {event.quantity} used"
             left = f", {event.reserved:g} more set aside" if event.reserved else ""
-            return f"{whose} is reached: {used}{left}"
+            vain = event.quantity == "cost" and event.used < event.limit and not event.reserved
+            return f"{whose} {'cannot be kept: a call has no known price' if vain else 'is reached'}: {used}{left}"
         case ApprovalExpired(draft=draft, then=then):
             ends = {"approve": "it counts as approved", "reject": "it counts as rejected", "fail": "the run failed"}
             return f"nobody decided on draft {draft.version} in time: {ends[then]}"

@@ -34,6 +34,7 @@ from redraft.app.builtin.llm_prompt import Prompt, question
 from redraft.app.builtin.llm_reply import Reply
 from redraft.app.builtin.secrets import told_secret, without_secrets
 from redraft.app.models import Models, Watch
+from redraft.app.prices import stated_price
 from redraft.events.errors import ContentError, PermanentError, StepError
 
 LONGEST: Final = 300
@@ -63,10 +64,11 @@ async def ask(
         raise PermanentError(f"llm: {wrong}")
     agent = _agent(models, options, name, context.timeout, reply, fault)
     asked = question(prompt, texts)
+    stated = stated_price(context.options, name, models.prices)
     began = monotonic()
     with (
         capture_run_messages() as messages,
-        context.metered(lambda: usage_of(messages, options, name, prompt.sha256, monotonic() - began)),
+        context.metered(lambda: usage_of(messages, stated, name, prompt.sha256, monotonic() - began)),
     ):
         try:
             async with models.turns.of(name), agent:

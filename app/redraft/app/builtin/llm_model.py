@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, infer_model
+from pydantic_ai.usage import RequestUsage
 
-from redraft.app.builtin.llm_options import LlmOptions
 from redraft.app.builtin.secrets import without_secrets
 from redraft.app.models import CONFIGURE
+from redraft.app.prices import ModelPrice
 from redraft.events.usage import Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
 
 CURRENCY: Final = "USD"
-_MILLION: Final = 1_000_000
 
 
 def model_of(name: str, url: str) -> Model:
@@ -52,10 +52,12 @@ def _served(name: str, url: str) -> OpenAIChatModel:
     return OpenAIChatModel(name.partition(":")[2] or name, provider=OpenAIProvider(base_url=url, api_key=key))
 
 
-def usage_of(messages: Iterable[ModelMessage], options: LlmOptions, model: str, prompt: str, seconds: float) -> Usage:
-    """What these answers of a model used."""
+def usage_of(
+    messages: Iterable[ModelMessage], stated: ModelPrice | None, model: str, prompt: str, seconds: float
+) -> Usage:
+    """What these answers of a model used; where a price is `stated`, it counts and not that of the list."""
     answers = [each for each in messages if isinstance(each, ModelResponse)]
-    costs = [_cost(each, options) for each in answers]
+    costs = [_cost(each, stated) for each in answers]
     given, taken = sum(each.usage.input_tokens for each in answers), sum(each.usage.output_tokens for each in answers)
     return Usage(
         tokens=given + taken,
@@ -71,11 +73,21 @@ def usage_of(messages: Iterable[ModelMessage], options: LlmOptions, model: str, 
     )
 
 
-def _cost(answer: ModelResponse, options: LlmOptions) -> float | None:
-    """What an answer cost: by the prices of the plan, else by the list of prices; None when neither knows."""
-    if options.price_input is not None or options.price_output is not None:
-        given = answer.usage.input_tokens * (options.price_input or 0.0)
-        return (given + answer.usage.output_tokens * (options.price_output or 0.0)) / _MILLION
+def cost_of(given: int, taken: int, name: str, url: str, stated: ModelPrice | None) -> float | None:
+    """What so many tokens in and out of a model cost in USD, by the price that is stated, or else the list of prices.
+
+    None when neither knows. `url` is that of a server which is asked for every model: it speaks OpenAI's protocol.
+    """
+    provider, _, model = name.rpartition(":")
+    usage = RequestUsage(input_tokens=given, output_tokens=taken)
+    answer = ModelResponse(parts=[], model_name=model, provider_name="openai" if url else provider, usage=usage)
+    return _cost(answer, stated)
+
+
+def _cost(answer: ModelResponse, stated: ModelPrice | None) -> float | None:
+    """What an answer cost: by the price that is stated, else by the list of prices; None when neither knows."""
+    if stated is not None:
+        return stated.of(answer.usage.input_tokens, answer.usage.output_tokens)
     try:
         return float(answer.cost().total_price)
     except (AssertionError, LookupError, ValueError):

@@ -18,10 +18,9 @@ from redraft.app.cli.order import Given, prepared
 from redraft.app.cli.output import out, print_json
 from redraft.app.compose import open_house
 from redraft.app.loop import run
-from redraft.app.models import Models
+from redraft.app.models import models_of
 from redraft.app.outlets import Outlets
 from redraft.app.settings import Settings, read_settings
-from redraft.app.turns import Turns
 from redraft.events.domain_events import StepRequested
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.plan import Plan
@@ -48,7 +47,7 @@ class Bar(Protocol):
 def conduct_batch(given: Given, store: str | None, *, json: bool, quiet: bool) -> int:
     """Runs the briefs of a file and tells how each ended; returns the exit code. Raises RedraftError."""
     settings = read_settings(store=store)
-    models = Models(settings.model, settings.model_url, None, turns=Turns(settings.model_limits))
+    models = models_of(settings)
     results = sys.stdout if json else None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
         name = _workflow(given)

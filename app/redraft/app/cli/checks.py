@@ -15,7 +15,7 @@ import msgspec
 
 from redraft.app.compose import PROJECTIONS
 from redraft.app.encryption import store_of
-from redraft.app.models import Models, check_worker
+from redraft.app.models import check_worker, models_of
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
@@ -209,10 +209,15 @@ def _model(settings: Settings) -> list[Check]:
     if not settings.model:
         return []
     try:
-        check_worker(("llm",), Models(settings.model, settings.model_url))
+        check_worker(("llm",), models_of(settings))
     except InputError as error:
         return [Check("model", "warn", str(error))]
-    return [Check("model", "ok", f"{settings.model} is known, and its key is set")]
+    from redraft.app.builtin.llm_model import cost_of
+
+    told = f"{settings.model} is known, and its key is set"
+    if cost_of(1, 1, settings.model, settings.model_url, settings.model_prices.get(settings.model)) is None:
+        told += "; nobody knows its price (REDRAFT_MODEL_PRICES), so what it costs is not counted"
+    return [Check("model", "ok", told)]
 
 
 def _sqlite() -> Check:

@@ -20,12 +20,11 @@ from redraft.app.cli.interrupts import Interrupts, interrupts
 from redraft.app.cli.order import Given, Order, new_order, resumed_order
 from redraft.app.compose import House, open_house
 from redraft.app.loop import run
-from redraft.app.models import Models
+from redraft.app.models import models_of
 from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
 from redraft.app.settings import Settings, read_settings, redacted
-from redraft.app.turns import Turns
 from redraft.events.domain_events import RunEnded
 
 GRACE: Final = 10.0
@@ -63,9 +62,7 @@ def carry_out(
     """The same for any order. `watch` shows what models write, as it comes."""
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
-    models = Models(
-        settings.model, settings.model_url, screen.write if watch else None, turns=Turns(settings.model_limits)
-    )
+    models = models_of(settings, screen.write if watch else None)
     outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result

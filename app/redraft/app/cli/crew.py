@@ -10,10 +10,10 @@ from pathlib import Path
 from redraft.actors.plan_paths import steps_in
 from redraft.app.builtin.options import nearest
 from redraft.app.cli.supervisor import Child
-from redraft.app.models import is_installed
+from redraft.app.models import Seat, is_installed
 from redraft.app.outlets import Outlets
 from redraft.app.sources import own_actors, read_source
-from redraft.app.staff import Seat, staff
+from redraft.app.staff import staff
 from redraft.app.user_file import actors_in
 from redraft.events.errors import ActorError, InputError
 

@@ -14,9 +14,10 @@ from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import check_tested, read_brief
 from redraft.app.budgets import with_budget
+from redraft.app.cli.faults import say
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
-from redraft.app.models import check_models, with_model
+from redraft.app.models import check_models, money_note, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
 from redraft.app.settings import Settings
 from redraft.app.sources import Outlet, Source, override, own_actors, read_source
@@ -103,9 +104,12 @@ def _staffed(given: Given, found: Source, outlets: Outlets) -> tuple[Plan, tuple
     plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
     if given.out:
         plan = publish_to(plan, Path(given.out))
-    plan = with_model(plan, given.model)
+    plan = with_model(plan, given.model, outlets.models.prices)
     actors = staff(plan, found.actors, outlets)
-    check_models(plan, outlets.models, frozenset((actor.role, actor.name) for actor in found.actors))
+    own = frozenset((actor.role, actor.name) for actor in found.actors)
+    check_models(plan, outlets.models, own)
+    if note := money_note(plan, outlets.models, own):
+        say(note)
     return pinned(plan, actors), actors, plan
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from redraft.app.client import Client
     from redraft.app.settings import Settings
+    from redraft.app.sources import Source
     from redraft.events.content import Brief
     from redraft.events.plan import Plan
 
@@ -83,7 +84,9 @@ def submit(
     found = read_source(workflow, tests=tests or (), model=model)
     check_tested(brief, tests or ())
     refuse_folder(found.plan, found.actors)
-    plan = with_model(with_budget(override(found.plan, until, max_iterations), budget), model)
+    plan = with_budget(override(found.plan, until, max_iterations), budget)
+    plan = with_model(plan, model, settings.model_prices)
+    _tell_of_money(plan, settings, found)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
     with libraries():
@@ -100,6 +103,18 @@ def submit(
     else:
         print_line(submitted)
     return 0
+
+
+def _tell_of_money(plan: Plan, settings: Settings, found: Source) -> None:
+    """Raises InputError for a budget that cannot be kept. Of steps that name no model the worker's own is asked."""
+    from redraft.app.cli.faults import say
+    from redraft.app.models import Models, check_money, money_note
+
+    models = Models(prices=settings.model_prices)
+    own = frozenset((actor.role, actor.name) for actor in found.actors)
+    check_money(plan, models, own)
+    if note := money_note(plan, models, own):
+        say(note)
 
 
 async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str]) -> str:

@@ -54,16 +54,14 @@ def worker(
 
     from redraft.app.cli.process import Serving, serve
     from redraft.app.deployment import require_broker, work
-    from redraft.app.models import Models, check_worker
+    from redraft.app.models import check_worker, models_of
     from redraft.app.outlets import Outlets
     from redraft.app.settings import read_settings
     from redraft.app.targets import actors_for
-    from redraft.app.turns import Turns
 
     settings = read_settings(bus=bus, concurrency=concurrency, log="json" if json else None)
     require_broker(settings)
-    turns = Turns(settings.model_limits)
-    models = Models(settings.model, settings.model_url, turns=turns)
+    models = models_of(settings)
     check_worker(actors, models)
     outlets = Outlets(sys.stdout, Path.cwd(), models=models)
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with what is published
@@ -71,7 +69,7 @@ def worker(
 
         async def part(serving: Serving) -> None:
             given = serving.drain, serving.ready, serving.log
-            await work(settings, chosen, *given, patience=patience, health=health_file, turns=turns)
+            await work(settings, chosen, *given, patience=patience, health=health_file, turns=models.turns)
 
         served = [f"{actor.role} {actor.name}" for actor in chosen]
         return serve(settings, name, part, tied=tied, actors=served, concurrency=settings.concurrency)
