@@ -24,7 +24,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.errors import PlanError
-from redraft.events.plan import Budget, OnFailure, Parallel, Plan, Repeat, Role
+from redraft.events.plan import Budget, OnFailure, Option, Parallel, Plan, Repeat, Role
 from redraft.events.usage import Usage
 
 WRITE, JUDGE = step("generator", "write"), step("critic", "judge")
@@ -109,6 +109,17 @@ def test_the_first_call_reserves_what_its_option_max_tokens_allows() -> None:
     run.spend("write", Usage(10))
     assert isinstance(run.events[-2], BudgetReached)
     assert run.events[-2] == BudgetReached("tokens", 400, 10, 500)
+
+
+def test_the_first_call_reserves_what_its_step_says() -> None:
+    said: dict[str, Option] = {"reserve_tokens": 90, "reserve_cost": 0.5, "reserve_calls": 2, "max_tokens": 500}
+    dear = msgspec.structs.replace(JUDGE, options=said)
+    wrong = msgspec.structs.replace(IMPROVE, options={"reserve_tokens": -4, "reserve_cost": "much"})
+    run = Spender(Plan("p", (WRITE, Repeat("L", NEVER, 2, (dear, wrong))), budget=Budget(tokens=400)))
+    run.spend("write", Usage(10))
+    run.spend("L[1]/judge", Usage(20))
+    reserved = [event.reserved for event in run.events if isinstance(event, StepRequested)]
+    assert reserved == [Usage(), Usage(90, 0.5, 2), Usage()]
 
 
 def test_side_by_side_only_as_many_are_asked_as_fit_and_the_others_when_there_is_room() -> None:

@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from redraft.actors.plan_paths import step_key, steps_in
 from redraft.actors.run_state import RunState
+from redraft.actors.values import is_number
 from redraft.events.domain_events import BudgetReached, StepRequested
-from redraft.events.plan import Budget
-from redraft.events.usage import Usage
+from redraft.events.plan import Budget, Step
+from redraft.events.usage import MOST, Usage
 
 NOTHING: Final = Usage()
 QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
@@ -20,15 +21,24 @@ QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "
 def reserve_for(state: RunState, asked: StepRequested) -> Usage:
     """What is set aside for one attempt of a step: the most that one attempt of its actor used in this run so far.
 
-    Before the first one it is the step's option `max_tokens`, if it has one.
+    Before the first one it is what the step's options `reserve_tokens`, `reserve_cost` and `reserve_calls` say; without
+    the first, `max_tokens`, if it has that.
     """
     known = state.used.get(f"{asked.role} {asked.actor}")
     if known is not None:
         return known
     key = step_key(asked.path)
     step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
-    most = step.options.get("max_tokens", 0) if step else 0
-    return Usage(tokens=most) if isinstance(most, int) and most > 0 else NOTHING
+    if step is None:
+        return NOTHING
+    tokens = _number(step, "reserve_tokens") or _number(step, "max_tokens")
+    return Usage(int(tokens), float(_number(step, "reserve_cost")), int(_number(step, "reserve_calls")))
+
+
+def _number(step: Step, name: str) -> int | float:
+    """The number that an option is, from 0 to the largest of a usage; 0 when it is none."""
+    value = step.options.get(name, 0)
+    return value if is_number(value) and isinstance(value, int | float) and 0 <= value <= MOST else 0
 
 
 def largest(one: Usage | None, other: Usage) -> Usage:

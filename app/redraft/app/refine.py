@@ -8,6 +8,8 @@ from pathlib import Path
 
 from redraft.actors.workflow import Workflow
 from redraft.app.compose import open_house
+from redraft.app.estimates import with_estimates
+from redraft.app.forks import as_brief, planned
 from redraft.app.models import check_models, models_of
 from redraft.app.outlets import Outlets
 from redraft.app.result import Result
@@ -36,7 +38,9 @@ async def refine(
     chosen = settings or read_settings()
     models = models_of(chosen)
     actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
-    check_models(workflow.plan, models, frozenset((actor.role, actor.name) for actor in workflow.actors.values()))
+    own = frozenset((actor.role, actor.name) for actor in workflow.actors.values())
+    check_models(workflow.plan, models, own)
+    plan = with_estimates(planned(workflow), as_brief(brief), models, own)
     async with open_house(chosen, actors) as house:
-        run = await house.client.submit(workflow, brief, key=key, tags=tags)
+        run = await house.client.submit(plan, brief, key=key, tags=tags)
         return await house.client.wait(run)

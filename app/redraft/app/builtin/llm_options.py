@@ -23,7 +23,8 @@ class LlmOptions(msgspec.Struct, frozen=True):
     shipped prompt's name or the path of a file; `instructions` are added to it. `temperature` (0 to 2) and `max_tokens`
     go to the model. An invalid reply is asked again, with what is wrong with it, `asks` times in all (1 to 10).
     `output` is how a structured reply is asked for. `price_input` and `price_output` are money for a million tokens, in
-    USD, for models whose price is not known.
+    USD. `reserve_tokens`, `reserve_cost` and `reserve_calls` are what is set aside of a budget for a first attempt:
+    for the coordinator, and estimated where nobody says them (see `redraft.app.estimates`).
     """
 
     model: str = ""
@@ -35,6 +36,9 @@ class LlmOptions(msgspec.Struct, frozen=True):
     output: Literal["tool", "native", "prompted"] = "tool"
     price_input: _Price | None = None
     price_output: _Price | None = None
+    reserve_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
+    reserve_cost: _Price = 0.0
+    reserve_calls: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class CriticOptions(LlmOptions, frozen=True):

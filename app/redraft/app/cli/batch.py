@@ -52,7 +52,8 @@ def conduct_batch(given: Given, store: str | None, *, json: bool, quiet: bool) -
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
         name = _workflow(given)
         items = read_batch(Path(given.batch), settings.draft_limit, checked_tags(given.tags))
-        plan, actors, written = prepared(given, name, Outlets(io.StringIO(), Path.cwd(), models=models))
+        longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
+        plan, actors, written = prepared(given, name, Outlets(io.StringIO(), Path.cwd(), models=models), longest)
         keys = [key_of(written, item, given.key) for item in items]
         done: list[Ended] = []
         with _bar(len(items), quiet=quiet) as bar:

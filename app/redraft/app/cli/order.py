@@ -17,6 +17,7 @@ from redraft.app.budgets import with_budget
 from redraft.app.cli.faults import say
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
+from redraft.app.estimates import with_estimates
 from redraft.app.models import check_models, money_note, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
 from redraft.app.settings import Settings
@@ -85,21 +86,24 @@ def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     publish: Outlet = "file" if out else "stdout"
     found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
     check_tested(brief, given.tests)
-    plan, actors, _ = _staffed(given, found, outlets)
+    plan, actors, _ = _staffed(given, found, outlets, brief)
     return Order(plan, actors, brief, given.key, files=_files(given, chosen, found), tags=tags)
 
 
-def prepared(given: Given, name: str, outlets: Outlets) -> tuple[Plan, tuple[Actor, ...], Plan]:
-    """The plan of a workflow with the versions of its actors, the actors, and the plan as it is written."""
+def prepared(given: Given, name: str, outlets: Outlets, longest: Brief) -> tuple[Plan, tuple[Actor, ...], Plan]:
+    """The plan of a workflow with the versions of its actors, the actors, and the plan as it is written.
+
+    `longest` is the longest of its briefs.
+    """
     publish: Outlet = "stdout"
     if given.out:
         check_out(Path(given.out))
         publish = "file"
     found = read_source(name, actors=given.actors, tests=given.tests, publish=publish, model=given.model)
-    return _staffed(given, found, outlets)
+    return _staffed(given, found, outlets, longest)
 
 
-def _staffed(given: Given, found: Source, outlets: Outlets) -> tuple[Plan, tuple[Actor, ...], Plan]:
+def _staffed(given: Given, found: Source, outlets: Outlets, brief: Brief) -> tuple[Plan, tuple[Actor, ...], Plan]:
     refuse_folder(found.plan, found.actors)
     plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
     if given.out:
@@ -110,7 +114,8 @@ def _staffed(given: Given, found: Source, outlets: Outlets) -> tuple[Plan, tuple
     check_models(plan, outlets.models, own)
     if note := money_note(plan, outlets.models, own):
         say(note)
-    return pinned(plan, actors), actors, plan
+    counted = with_estimates(plan, brief, outlets.models, own)
+    return pinned(counted, actors), actors, plan
 
 
 def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:

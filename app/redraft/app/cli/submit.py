@@ -86,7 +86,7 @@ def submit(
     refuse_folder(found.plan, found.actors)
     plan = with_budget(override(found.plan, until, max_iterations), budget)
     plan = with_model(plan, model, settings.model_prices)
-    _tell_of_money(plan, settings, found)
+    plan = _counted(plan, brief, settings, found)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
     with libraries():
@@ -105,9 +105,13 @@ def submit(
     return 0
 
 
-def _tell_of_money(plan: Plan, settings: Settings, found: Source) -> None:
-    """Raises InputError for a budget that cannot be kept. Of steps that name no model the worker's own is asked."""
+def _counted(plan: Plan, brief: Brief, settings: Settings, found: Source) -> Plan:
+    """The plan with what to set aside of its budget, where it has one.
+
+    Raises InputError for one that cannot be kept. Of steps that name no model the worker's own is asked.
+    """
     from redraft.app.cli.faults import say
+    from redraft.app.estimates import with_estimates
     from redraft.app.models import Models, check_money, money_note
 
     models = Models(prices=settings.model_prices)
@@ -115,6 +119,7 @@ def _tell_of_money(plan: Plan, settings: Settings, found: Source) -> None:
     check_money(plan, models, own)
     if note := money_note(plan, models, own):
         say(note)
+    return with_estimates(plan, brief, models, own)
 
 
 async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str]) -> str:

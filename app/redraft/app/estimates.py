@@ -1,0 +1,77 @@
+"""What is set aside of a budget for the first call of a model, of which nobody knows yet what it will take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from redraft.actors.plan_paths import mapped
+from redraft.app.models import Models, Seat, asking_in, is_installed
+from redraft.app.prices import stated_price
+from redraft.events.content import Brief
+from redraft.events.plan import Option, Plan, Step
+
+OUTPUT: Final = 2048
+"""Tokens that a model is thought to write where its step has no `max_tokens`: about 1,500 words of English."""
+
+PROMPT: Final = 1000
+"""Tokens of instructions, and of the schema of a reply."""
+
+ANSWER: Final = 256
+"""Tokens of an answer to one question of the critic `verify`."""
+
+CHARACTERS: Final = 4
+"""Characters of a token, by the rule of thumb for English."""
+
+_QUESTIONS: Final = 6
+
+
+def with_estimates(plan: Plan, brief: Brief, models: Models, own: frozenset[Seat] = frozenset()) -> Plan:
+    """The plan whose steps that ask a model say what to set aside for a first attempt, if it has a budget to keep.
+
+    A step that says it itself (`reserve_tokens`) is left as it is, and so are the seats of the user's `own` actors. The
+    cost is by the step's model and its price, where both are known here.
+    """
+    if all(each is None or (each.tokens, each.cost, each.calls) == (None,) * 3 for each in (plan.budget, plan.daily)):
+        return plan
+    asking = asking_in(plan, own)
+
+    def estimated(step: Step) -> Step:
+        if step not in asking or "reserve_tokens" in step.options:
+            return step
+        return msgspec.structs.replace(step, options={**_estimate(step, brief, models), **step.options})
+
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, estimated))
+
+
+def _estimate(step: Step, brief: Brief, models: Models) -> dict[str, Option]:
+    calls, given, taken = _expected(step, len(brief.text) // CHARACTERS + 1)
+    said: dict[str, Option] = {"reserve_tokens": given + taken, "reserve_calls": calls}
+    name = str(step.options.get("model", "")) or models.default
+    if name and is_installed():
+        from redraft.app.builtin.llm_model import cost_of
+
+        cost = cost_of(given, taken, name, models.url, stated_price(step.options, name, models.prices))
+        if cost:
+            said["reserve_cost"] = round(cost, 6)
+    return said
+
+
+def _expected(step: Step, brief: int) -> tuple[int, int, int]:
+    """Calls of one attempt, and the tokens that they are given and write, for a brief of so many tokens.
+
+    A draft is thought to be as long as the brief or the answer of a model, whichever is longer.
+    """
+    output = _whole(step, "max_tokens", OUTPUT)
+    given = PROMPT + brief + (0 if step.role == "generator" else max(output, brief))
+    if step.actor == "verify":
+        questions = _whole(step, "questions", _QUESTIONS)
+        return questions + 2, 2 * given + questions * (PROMPT + ANSWER), 2 * output + questions * ANSWER
+    calls = _whole(step, "samples", 1) if step.role == "critic" else 1
+    return calls, calls * given, calls * output
+
+
+def _whole(step: Step, name: str, default: int) -> int:
+    value = step.options.get(name, default)
+    return value if isinstance(value, int) and value > 0 else default
