@@ -15,6 +15,7 @@ from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition
 from redraft.events.errors import ConditionError
 from redraft.events.plan import (
     Approve,
+    Arm,
     Budget,
     Combine,
     Keep,
@@ -34,7 +35,25 @@ from redraft.events.plan import (
 steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """For tests with these strategies: a busy machine is no fault."""
 
-TRICKY_NAMES = ("no", "on", "null", "1", "2m", "1e3", "0x1", "end", "subgraph", "class", "score", "-", "_", "---", "é")
+TRICKY_NAMES = (
+    "critique",
+    "refine",
+    "no",
+    "on",
+    "null",
+    "1",
+    "2m",
+    "1e3",
+    "0x1",
+    "end",
+    "subgraph",
+    "class",
+    "score",
+    "-",
+    "_",
+    "---",
+    "é",
+)
 
 names = st.one_of(
     st.sampled_from(("write", "judge", "improve", "save", *TRICKY_NAMES)),
@@ -92,8 +111,23 @@ conditions = plain_conditions | _conditions("score", "outputs")
 
 
 @st.composite
+def choices(draw: st.DrawFn, role: Role, name: str) -> Step:
+    """A step that chooses among two or three actors."""
+    named = draw(st.lists(names, min_size=2, max_size=3, unique=True))
+    arms = tuple(
+        Arm(each, each)
+        if draw(st.booleans())
+        else Arm(draw(names), each, draw(options) | {"number": number}, draw(st.just("") | st.just("2e10")))
+        for number, each in enumerate(named)
+    )
+    return Step(role, "", name, options=draw(st.just({}) | options), choose=arms)
+
+
+@st.composite
 def steps(draw: st.DrawFn, role: Role, name: str) -> Step:
-    """A step of this role and name, whose settings are mostly the usual ones."""
+    """A step of this role and name, whose settings are mostly the usual ones; now and then it chooses."""
+    if role != "publisher" and draw(st.integers(0, 4)) == 0:
+        return draw(choices(role, name))
     actor = draw(st.just(name) | names)
     timeout = draw(st.just(300.0) | seconds)
     version = draw(st.just("") | st.sampled_from(["1", "2e10", "3f2a9b01c4de", "v'\"#:"]))

@@ -38,7 +38,7 @@ from redraft.events.domain_events import (
     RunEnded,
     StepFailed,
 )
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Arm, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 RUN = "r"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,6 +47,12 @@ NEVER = (score > 0.999) & (score < 0.001)
 
 def step(role: Role, name: str, attempts: int = 1) -> Step:
     return Step(role, name, name, retry=Retry(attempts, 0.0))
+
+
+def choice(role: Role, name: str, attempts: int = 1) -> Step:
+    """A step that chooses among two actors."""
+    arms = tuple(Arm(f"{name}_{arm}", f"{name}_{arm}") for arm in "ab")
+    return Step(role, "", name, retry=Retry(attempts, 0.0), choose=arms)
 
 
 conditions: st.SearchStrategy[Condition] = st.sampled_from(
@@ -71,14 +77,17 @@ def loops(draw: st.DrawFn, depth: int = 0, number: int = 0) -> Repeat:
         st.sampled_from(
             [
                 step("critic", "judge", attempts),
+                choice("critic", "judge", attempts),
+                Parallel("both", (choice("critic", "a", attempts), step("critic", "b")), wait="first"),
                 Parallel("panel", (step("critic", "a"), step("critic", "b", attempts)), combine="mean"),
                 Parallel("quorum", tuple(step("critic", f"c{n}", 2) for n in range(3)), wait=2, combine="veto"),
                 Parallel("race", (step("critic", "x"), step("critic", "y")), wait="first"),
             ]
         )
     )
-    improve = step("refiner", "improve", attempts)
-    better = Parallel("samples", (step("refiner", "s1"), step("refiner", "s2")), judge=step("critic", "rate"))
+    improve = draw(st.sampled_from([step, choice]))("refiner", "improve", attempts)
+    rate = draw(st.sampled_from([step, choice]))("critic", "rate")
+    better = Parallel("samples", (step("refiner", "s1"), choice("refiner", "s2")), judge=rate)
     body: list[Node] = draw(
         st.sampled_from(
             [[judge, improve], [improve, judge], [judge, better], [judge, improve, step("critic", "after")]]
@@ -104,6 +113,7 @@ def plans(draw: st.DrawFn) -> Plan:
         st.sampled_from(
             [
                 step("generator", "write", 2),
+                choice("generator", "write", 2),
                 Parallel("drafts", (step("generator", "w1"), step("generator", "w2")), judge=step("critic", "first")),
             ]
         )

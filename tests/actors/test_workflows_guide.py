@@ -37,7 +37,7 @@ def python_plans() -> dict[str, Plan]:
 
 def test_each_example_gives_the_same_plan_in_both_forms() -> None:
     in_yaml = {plan.name: plan for plan in map(read_plan, blocks("yaml"))}
-    assert len(in_yaml) == 7
+    assert len(in_yaml) == 8
     assert in_yaml == python_plans()
 
 

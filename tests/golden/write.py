@@ -28,6 +28,9 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    Choice,
+    ChoicesCredited,
+    Credit,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -51,10 +54,11 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    Tally,
     VerdictLate,
 )
 from redraft.events.envelope import Origin
-from redraft.events.plan import Approve, Budget, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Arm, Budget, Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.sealing import Cipher
 from redraft.events.usage import Usage
 
@@ -94,6 +98,8 @@ def events() -> Iterator[DomainEvent]:
     yield msgspec.structs.replace(
         asked, advice=(7,), oscillation=("draft 2 has the text of draft 1 again",), heat=1, reserved=Usage(1)
     )
+    chosen = Choice("quick", (Tally("quick", 3, 1), Tally("thorough")))
+    yield msgspec.structs.replace(asked, path="Refinement[1]/refine", actor="improve", attempt=1, choice=chosen)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
     yield DraftRefined(
@@ -121,6 +127,7 @@ def events() -> Iterator[DomainEvent]:
     yield PanelClosed("Refinement[1]/critics", 2, ("Refinement[1]/critics/other",))
     yield VerdictLate("Refinement[1]/critics/other", 1, first.ref, _critique(), used)
     yield BudgetReached("cost", 2.0, 1.75, 0.5, True)
+    yield ChoicesCredited("article", (Credit("Refinement/refine", "quick", True), Credit("write", "other", False)))
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
     yield RunErased("ada")
@@ -169,7 +176,8 @@ def _plan() -> Plan:
     drafts = Parallel("drafts", (Step("generator", "write", "one"), Step("generator", "write", "two")), judge=judge)
     inner = Repeat("Inner", (elapsed > 60), 2, (Step("refiner", "improve", "improve"),), "last", 0.2, "tell")
     people = Approve("editor", ("ann", "ben"), 2, 3600.0, "fail")
-    loop = Repeat("Refinement", until, 5, (critics, people, inner))
+    arms = (Arm("improve", "quick", {"level": 1}, "2"), Arm("improve", "thorough"))
+    loop = Repeat("Refinement", until, 5, (critics, people, inner, Step("refiner", "", "refine", choose=arms)))
     return Plan(
         "article",
         (drafts, loop, Step("publisher", "save", "publish")),

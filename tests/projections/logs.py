@@ -10,16 +10,21 @@ from msgspec.structs import replace
 from tests.streams import START, Told, article_told, book_told, recorded
 
 from redraft.events.appends import Append, NewEvent
-from redraft.events.content import Brief, new_draft
+from redraft.events.content import Brief, Critique, new_draft
 from redraft.events.domain_events import (
+    Choice,
+    ChoicesCredited,
+    Credit,
+    DraftCritiqued,
     DraftGenerated,
     RunEnded,
     RunStarted,
     StepFailed,
     StepRequested,
+    Tally,
 )
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.plan import Parallel, Plan, Step
+from redraft.events.plan import Arm, Parallel, Plan, Step
 from redraft.events.store import EventStore
 from redraft.projections.place import Where
 from redraft.projections.projection import Projection
@@ -64,9 +69,28 @@ def contest_told() -> list[Told]:
     ]
 
 
+def chosen_told(number: int = 0) -> list[Told]:
+    """A run whose writer was chosen, and credited with how it ended; at times with a success, at times a failure."""
+    arms = tuple(Arm(name, name) for name in ("quick", "slow"))
+    plan = Plan("chosen", (Step("generator", "", "write", choose=arms), Step("critic", "judge", "judge")))
+    draft = new_draft(1, "An idea.")
+    due = START + timedelta(minutes=5)
+    arm, success = ("quick", "slow")[number % 2], number % 3 > 0
+    choice = Choice(arm, (Tally("quick", 3, 1), Tally("slow")))
+    return [
+        ("coordinator", RunStarted(plan, Brief("b"), START)),
+        ("coordinator", StepRequested("write", "generator", arm, 1, due, choice=choice)),
+        (arm, DraftGenerated("write", 1, draft)),
+        ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref)),
+        ("judge", DraftCritiqued("judge", 1, draft.ref, Critique(0.5))),
+        ("coordinator", ChoicesCredited("chosen", (Credit("write", arm, success),))),
+        ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
+    ]
+
+
 def told(number: int) -> list[Told]:
     """One of several kinds of runs."""
-    return [article_told(), book_told(1 + number % 3), contest_told()][number % 3]
+    return [article_told(), book_told(1 + number % 3), contest_told(), chosen_told(number // 4)][number % 4]
 
 
 def busy_log(runs: int, seed: int = 0, *, cut: bool = True) -> list[Recorded]:

@@ -6,17 +6,20 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.admission import Admission
+from redraft.actors.arms import Choose
 from redraft.actors.decider import Decision, handle, is_open, unwelcome
 from redraft.actors.evolve import fold
 from redraft.actors.forking import forked, unfit
 from redraft.actors.run_state import RunState
 from redraft.actors.spending import NOTHING
+from redraft.actors.thompson import Tallies, Undecided, thompson
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
 from redraft.events.commands import ConfirmStep, Message, StartRun
 from redraft.events.content import MAX_DRAFT_BYTES
@@ -62,6 +65,12 @@ class Spent(Protocol):
     async def __call__(self, workflow: str, day: datetime, but: str) -> Usage: ...
 
 
+class Known(Protocol):
+    """What is known of the arms of a workflow, by now or a little before."""
+
+    async def __call__(self, workflow: str) -> Tallies: ...
+
+
 class Incoming(msgspec.Struct, frozen=True, gc=False):
     """A message; for the start of a fork with the `past` that it repeats."""
 
@@ -89,7 +98,7 @@ class Coordinator:
 
     `resend` sends one open request again, confirmed, to a worker that was not sure of it. `ignored` counts messages
     that changed nothing: late, foreign or duplicate ones. What is for no run at all is set aside. `spent` is asked for
-    plans with a daily budget.
+    plans with a daily budget, `known` when a step has to choose.
     """
 
     def __init__(
@@ -100,6 +109,7 @@ class Coordinator:
         resend: Resend,
         limit: int = MAX_DRAFT_BYTES,
         spent: Spent | None = None,
+        known: Known | None = None,
     ) -> None:
         self.ignored = 0
         self._log = log
@@ -108,6 +118,8 @@ class Coordinator:
         self._resend = resend
         self._limit = limit
         self._spent = spent
+        self._known = known
+        self._undecided = Undecided()
         self._admission = Admission(limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
@@ -174,6 +186,8 @@ class Coordinator:
             decision = self._handled(state, each, now, others)
             if not decision.events and (newer := await self._newer(run, state)) is not None:
                 state, decision = newer, self._handled(newer, each, now, others)
+            if self._undecided.was_asked:
+                decision = self._handled(state, each, now, others, await self._choosing(state, each.message))
             if decision.events:
                 came = each.delivery.letter.origin
                 turn.appends.append(Append(run, state.version, new_events(came, run, decision.events, now, each.past)))
@@ -186,11 +200,19 @@ class Coordinator:
                 self.ignored += 1
         return turn
 
-    def _handled(self, state: RunState, incoming: Incoming, now: datetime, others: Usage) -> Decision:
-        message = incoming.message
+    def _handled(
+        self, state: RunState, incoming: Incoming, now: datetime, others: Usage, choose: Choose | None = None
+    ) -> Decision:
+        message, choosing = incoming.message, choose or self._undecided
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
-            return forked(message, incoming.past, now, others)
-        return handle(state, message, now, self._limit, others)
+            return forked(message, incoming.past, now, others, choosing)
+        return handle(state, message, now, self._limit, others, choosing)
+
+    async def _choosing(self, state: RunState, message: Message) -> Choose:
+        """What a choice is made by: looked up only now that there is one to make."""
+        self._undecided.was_asked = False
+        workflow = message.plan.name if isinstance(message, StartRun) else state.plan.name
+        return partial(thompson, message.run, await self._known(workflow) if self._known else {})
 
     async def _settled(
         self, inbox: Consumer, turn: Turn, written: Written | None, before: asyncio.Task[None] | None

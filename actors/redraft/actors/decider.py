@@ -11,6 +11,7 @@ from typing import assert_never
 
 import msgspec
 
+from redraft.actors.arms import Choose, first_arm
 from redraft.actors.evolve import evolve
 from redraft.actors.interpreter import GRACE, closed_panel, next_event
 from redraft.actors.run_state import Fan, OpenStep, RunState
@@ -70,18 +71,29 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 
 
 def decide(
-    state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES, others: Usage = NOTHING
+    state: RunState,
+    message: Message,
+    now: datetime,
+    limit: int = MAX_DRAFT_BYTES,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
 ) -> tuple[DomainEvent, ...]:
     """The events that a message brings about at this time (UTC); none when it is late, foreign or a duplicate.
 
     `limit` is the largest draft, in bytes, that is accepted. `others` is what the other runs of the workflow used that
-    began on the same day; only a plan with a daily budget asks for it.
+    began on the same day; only a plan with a daily budget asks for it. `choose` says who does a step that chooses among
+    several actors.
     """
-    return handle(state, message, now, limit, others).events
+    return handle(state, message, now, limit, others, choose).events
 
 
 def handle(
-    state: RunState, message: Message, now: datetime, limit: int = MAX_DRAFT_BYTES, others: Usage = NOTHING
+    state: RunState,
+    message: Message,
+    now: datetime,
+    limit: int = MAX_DRAFT_BYTES,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
 ) -> Decision:
     """As `decide`, with the state that the events make, so that nobody need fold them again."""
     first = _first(state, message, now, limit, others)
@@ -89,7 +101,7 @@ def handle(
     while first is not None:
         events.append(first)
         state = evolve(state, first)
-        first = next_event(state, now, others)
+        first = next_event(state, now, others, choose)
     return Decision(tuple(events), state)
 
 

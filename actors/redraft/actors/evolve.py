@@ -8,6 +8,8 @@ from typing import Final, TypeAlias, assert_never
 from msgspec.structs import replace
 
 from redraft.actors.approval import expire, requested
+from redraft.actors.arms import resolved
+from redraft.actors.credit import accepted, took_part
 from redraft.actors.judgement import Judgement, join, judgement_of, reach
 from redraft.actors.oscillation import noted, watched
 from redraft.actors.run_state import (
@@ -30,6 +32,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -73,7 +76,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
     """The state after this event."""
     state = replace(state, version=state.version + 1)
     match event:
-        case RunStarted(plan, brief, at):
+        case RunStarted(plan, brief, at, parent=parent):
+            state = replace(state, inherited=parent.version) if parent else state
             return replace(state, status="running", plan=plan, brief=brief, started=at, frames=(Frame(plan.steps),))
         case IterationStarted():
             return _iteration_started(state, event)
@@ -100,6 +104,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
         case BudgetReached():
             failure = Failure(told(event), outcome="over_budget")
             return _with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], fan=None))
+        case ChoicesCredited():
+            return replace(state, picks=())
         case RunEnded():
             return replace(state, status="ended", open={}, frames=(), approval=None, late={})
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
@@ -158,7 +164,7 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
             return state
         case _:
             assert_never(node)
-    asked = OpenStep(step, event)
+    asked = OpenStep(step if event.choice is None else resolved(step, event.choice, event.actor), event)
     return _with_top(replace(state, open={**state.open, event.path: asked}), top)
 
 
@@ -172,6 +178,9 @@ def _past_approvals(top: Frame) -> Frame:
 
 def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     top = state.frames[-1]
+    asked = state.open.get(event.path)
+    if asked is not None and asked.request.choice is not None:
+        state = took_part(state, asked)
     state = _heeded(state, event.path) if state.advice else state
     state = replace(_spent(state, event), drafts=event.draft.version, media_type=event.draft.media_type)
     ref = event.draft.ref
@@ -205,9 +214,11 @@ def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
     top = state.frames[-1]
     state = _spent(state, event)
     asked = state.open.get(event.path)
+    if asked is not None and asked.request.choice is not None:
+        state = took_part(state, asked)
     judgement = judgement_of(state.version, event.critique, gate=asked is not None and asked.step.gate)
     if top.fan:
-        number = _number_in(top.fan, event) if top.fan.judging else top.fan.node.steps.index(asked.step) if asked else 0
+        number = _number_in(top.fan, event) if top.fan.judging else _place_in(top.fan, asked) if asked else 0
         fan = replace(top.fan, heard=(*top.fan.heard, (number, judgement)))
         return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
     heard = (*top.heard, judgement)
@@ -217,6 +228,10 @@ def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
 
 def _number_in(fan: Fan, event: DraftCritiqued) -> int:
     return fan.candidates.index(event.draft) if event.draft in fan.candidates else 0
+
+
+def _place_in(fan: Fan, asked: OpenStep) -> int:
+    return next(number for number, step in enumerate(fan.node.steps) if step.name == asked.step.name)
 
 
 def _settled(state: RunState) -> RunState:
@@ -335,6 +350,8 @@ def _failed(state: RunState, event: StepFailed) -> RunState:
     if event.retry_at is not None:
         waiting = replace(known, retry_at=event.retry_at)
         return replace(state, open={**state.open, event.path: waiting})
+    if known.request.choice is not None:
+        state = took_part(state, known, failed=True)
     state = _closed(state, event.path)
     fan = state.frames[-1].fan
     if fan and not fan.judging and len(fan.node.steps) - fan.failed - 1 >= wanted(fan.node):
@@ -357,6 +374,8 @@ def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
     leaving, outer = state.frames[-1], state.frames[-2]
     at_hand = (state.current, leaving.best, leaving.last, state.best)
     chosen = next((each for each in at_hand if each and each.ref == event.draft), Candidate(event.draft))
+    if state.picks and event.outcome == "accepted":
+        state = accepted(state, chosen)
     made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
     outer = replace(
         outer,

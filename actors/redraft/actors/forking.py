@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from redraft.actors.arms import Choose, first_arm
 from redraft.actors.decider import Decision
 from redraft.actors.evolve import evolve, fold
 from redraft.actors.interpreter import GRACE, next_event
@@ -23,7 +24,7 @@ from redraft.events.commands import StartRun
 from redraft.events.conditions import Approved
 from redraft.events.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Plan, Repeat, Retry
+from redraft.events.plan import Node, Plan, Repeat, Retry, Step
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 
@@ -31,11 +32,17 @@ BY = "fork"
 """Who changes limits, or resumes, where a fork is begun with them."""
 
 
-def forked(start: StartRun, past: Sequence[Recorded], now: datetime, others: Usage = NOTHING) -> Decision:
+def forked(
+    start: StartRun,
+    past: Sequence[Recorded],
+    now: datetime,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
+) -> Decision:
     """What a fork begins with; `past` are its parent's events, all that it repeats.
 
     `elapsed` goes on from where it stood: what lies between the parent's last event and now is not counted.
-    `others` is what other runs used of a daily budget.
+    `others` is what other runs used of a daily budget; `choose` says who does a step that chooses.
     """
     begun = past[0].data
     stood = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
@@ -45,7 +52,7 @@ def forked(start: StartRun, past: Sequence[Recorded], now: datetime, others: Usa
     for event in _going_on(state, start.plan, now):
         events.append(event)
         state = evolve(state, event)
-    while (following := next_event(state, now, others)) is not None:
+    while (following := next_event(state, now, others, choose)) is not None:
         events.append(following)
         state = evolve(state, following)
     return Decision(tuple(events), state)
@@ -65,8 +72,12 @@ def unfit(start: StartRun, past: Sequence[Recorded]) -> str:
 
 def shape(plan: Plan) -> Plan:
     """A plan without what a fork may change: when its loops end and what they keep, and how its steps are done."""
-    steps = mapped(plan.steps, lambda step: replace(step, actor="", timeout=1.0, retry=Retry(), options={}, version=""))
-    return Plan("", tuple(_shape(node) for node in steps))
+    return Plan("", tuple(_shape(node) for node in mapped(plan.steps, _place)))
+
+
+def _place(step: Step) -> Step:
+    """A step without how it is done."""
+    return replace(step, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
 
 
 def _shape(node: Node) -> Node:

@@ -7,6 +7,8 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
+from redraft.actors.arms import Choose, first_arm, given_to
+from redraft.actors.credit import credited
 from redraft.actors.judgement import Facts, Verdict, verdict
 from redraft.actors.run_state import (
     Candidate,
@@ -41,13 +43,20 @@ GRACE: Final = timedelta(hours=1)
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
 
 
-def next_event(state: RunState, now: datetime, others: Usage = NOTHING) -> DomainEvent | None:
+def next_event(
+    state: RunState, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+) -> DomainEvent | None:
     """What happens next, or None when nothing does until an answer comes.
 
     `others` is what the other runs of the workflow used that began on the same day, for a plan with a daily budget.
+    `choose` says who does a step that chooses.
     """
     following = _following(state, now)
-    if not isinstance(following, StepRequested) or (state.plan.budget is None and state.plan.daily is None):
+    if not isinstance(following, StepRequested):
+        return credited(state, following) if state.picks and isinstance(following, RunEnded) else following
+    if not following.actor:
+        following = given_to(state.plan, following, choose)
+    if state.plan.budget is None and state.plan.daily is None:
         return following
     return afforded(state, following, now, others)
 

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from redraft.actors.arms import resolved
 from redraft.actors.judgement import merge
 from redraft.actors.plan_paths import step_key
 from redraft.events.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
@@ -15,6 +16,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -118,6 +120,7 @@ class Material:
                 | BudgetReached()
                 | PanelClosed()
                 | VerdictLate()
+                | ChoicesCredited()
                 | RunEnded()
                 | RunErased()
             ):
@@ -144,6 +147,8 @@ class Material:
         step = self._steps.get(step_key(asked.path))
         if step is None:
             raise CodecError(f"the plan of run {run} has no step {asked.path}")
+        if asked.choice is not None:
+            step = resolved(step, asked.choice, asked.actor)
         request = Request(
             request_id(run, asked.path, asked.attempt),
             run,

@@ -92,7 +92,8 @@ def _people(node: Approve) -> str:
 
 
 def _named(step: Step) -> str:
-    named = step.name if step.name == step.actor else f"{step.name} ({step.actor})"
+    done_by = f"one of {', '.join(arm.name for arm in step.choose)}" if step.choose else step.actor
+    named = step.name if step.name == done_by else f"{step.name} ({done_by})"
     return f"{named}, a gate" if step.gate else named
 
 

@@ -29,7 +29,8 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 
 Inputs: TypeAlias = tuple[str, str, tuple[Critique, ...], tuple[str, ...]]
-"""What makes two requests the same: the step of the plan, and the texts of draft, critiques and finished drafts."""
+"""What makes two requests the same: the step of the plan with who was chosen for it, and the texts of draft, critiques
+and finished drafts."""
 
 Outcome: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed
 
@@ -109,8 +110,9 @@ class Outcomes:
 
 
 def inputs(request: StepRequested, critiques: Mapping[int, Critique]) -> Inputs:
+    key = step_key(request.path)
     return (
-        step_key(request.path),
+        key if request.choice is None else f"{key} {request.choice.arm}",
         request.draft.sha256 if request.draft else "",
         tuple(critiques[version] for version in request.critiques if version in critiques),
         tuple(ref.sha256 for ref in request.outputs),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
+from redraft.actors.arms import NAMES
 from redraft.actors.condition_text import parse_condition
 from redraft.actors.plan_check import check_nodes
 from redraft.actors.plan_paths import steps_in
@@ -23,6 +24,7 @@ from redraft.events.conditions import Condition
 from redraft.events.errors import ActorError, PlanError
 from redraft.events.plan import (
     Approve,
+    Arm,
     Combine,
     Keep,
     Node,
@@ -54,8 +56,9 @@ _RETRY: Final = Retry()
 
 
 def step(
-    actor: Actor | str,
+    actor: Actor | str | None = None,
     *,
+    choose: Iterable[Member | str] | None = None,
     name: str | None = None,
     role: Role | None = None,
     timeout: float = 300.0,
@@ -70,10 +73,22 @@ def step(
     `version` is that of the actor's code which the run is meant for; left out, it is that of the actors at hand when
     the run begins. A critic that is a `gate` speaks first: a draft that it does not pass cannot be accepted, and the
     critics that are no gates are not asked about it. An actor that lives elsewhere is given by its name, with its
-    `role`. Raises PlanError.
+    `role`.
+
+    With `choose=[first, second]` there is no actor: each time that the step is asked for, one of these is chosen by how
+    the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
+    `step(other, name="brief", options={…})`. The step is then named `generate`, `critique` or `refine` unless `name` is
+    given, and its `options` are for all of them. Raises PlanError.
     """
-    known = actor.name if isinstance(actor, Actor) else actor
     given: dict[str, Option] = {} if options is None else deepcopy(options)
+    if choose is not None:
+        arms, of, actors = _choice(choose, role)
+        named = NAMES.get(of, "choice") if name is None else name
+        known = actor.name if isinstance(actor, Actor) else actor or ""
+        return _part(Step(of, known, named, timeout, retry, given, version, gate, arms), actors)
+    if actor is None:
+        raise PlanError(name or "", "actor is missing; give one, or several to choose among: choose=[first, second]")
+    known = actor.name if isinstance(actor, Actor) else actor
     node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given, version, gate)
     return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
 
@@ -172,6 +187,34 @@ def check_roles(nodes: Iterable[Node], actors: Actors) -> None:
             raise ActorError(
                 f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
             )
+
+
+def _choice(choose: Iterable[Member | str], role: Role | None) -> tuple[tuple[Arm, ...], Role, Actors]:
+    """The arms that these stand for, the role that they have, and the actors among them."""
+    if isinstance(choose, str) or not _is_iterable(choose):
+        raise PlanError(_word_for(choose), "choose takes a list of actors; write choose=[first, second]")
+    parts = [step(each, role=role) if isinstance(each, str) else as_part(each) for each in choose]
+    steps = [_arm_of(part.node) for part in parts]
+    roles = list(dict.fromkeys(each.role for each in steps))
+    if len(roles) > 1:
+        raise PlanError(steps[0].name, f"choose has a {roles[0]} and a {roles[1]}; choose among actors of one role")
+    if not roles:
+        raise PlanError("choose", "it names no actor; give at least two")
+    if role not in (None, roles[0]):
+        raise PlanError(steps[0].name, f"role is {shown(role)}, but it is a {roles[0]}; leave the role out")
+    arms = tuple(Arm(each.actor, each.name, each.options, each.version) for each in steps)
+    return arms, roles[0], join_actors(part.actors for part in parts)
+
+
+def _arm_of(node: Node) -> Step:
+    """A node that can be chosen: a plain step. What holds for the whole choice is said of the whole choice."""
+    if not isinstance(node, Step) or node.choose:
+        raise PlanError(node.name, "choose is among actors; take what is no plain step out")
+    if node.gate:
+        raise PlanError(node.name, "choose: a gate asks the same of every draft; take the gate away")
+    if node.timeout != 300.0 or node.retry != _RETRY:
+        raise PlanError(node.name, "choose: timeout and retry are those of the whole step; give them beside choose")
+    return node
 
 
 def _role_of(actor: object, role: Role | None) -> Role:

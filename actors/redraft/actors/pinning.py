@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped
 from redraft.actors.roles import Actor
 from redraft.events.plan import Plan, Step
@@ -19,11 +20,11 @@ def pinned(plan: Plan, actors: Iterable[Actor]) -> Plan:
         version = step.version or versions.get((step.role, step.actor), "")
         return step if version == step.version else msgspec.structs.replace(step, version=version)
 
-    return msgspec.structs.replace(plan, steps=mapped(plan.steps, named))
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, with_arms(named)))
 
 
 def unpinned(plan: Plan) -> Plan:
     """The plan without the versions of actors: those of another time."""
     return msgspec.structs.replace(
-        plan, steps=mapped(plan.steps, lambda step: msgspec.structs.replace(step, version=""))
+        plan, steps=mapped(plan.steps, with_arms(lambda step: msgspec.structs.replace(step, version="")))
     )

@@ -15,6 +15,7 @@ from redraft.actors.condition_check import terms
 from redraft.actors.condition_text import check_printable
 from redraft.actors.plan_approve import check_approve
 from redraft.actors.plan_budget import check_budget
+from redraft.actors.plan_choose import check_choose
 from redraft.actors.plan_flow import check_approvals, check_flow
 from redraft.actors.plan_parallel import check_parallel, members
 from redraft.actors.plan_paths import check_name, path_of
@@ -129,7 +130,10 @@ def _check_node(node: Node, path: str) -> None:
 
 def _check_step(step: Step, path: str) -> None:
     check_choice(path, "role", step.role, get_args(Role))
-    check_name(path, step.actor, "actor")
+    if step.choose:
+        check_choose(step, path)
+    else:
+        check_name(path, step.actor, "actor")
     check_seconds(path, "timeout", step.timeout, zero=False)
     check_retry(path, step.retry)
     check_options(path, step.options)

@@ -9,7 +9,7 @@ import msgspec
 
 from redraft.actors.values import shown
 from redraft.events.errors import PlanError
-from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Arm, Node, Parallel, Repeat, Step
 
 MAX_NAME: Final = 100
 """The longest name of a workflow, node or actor, in characters."""
@@ -22,12 +22,17 @@ def path_of(parent: str, name: object) -> str:
 
 
 def steps_in(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Step]]:
-    """Every step with its path, in the order of the plan; a parallel's judge comes after its steps."""
+    """Every step with its path, in the order of the plan; a parallel's judge comes after its steps.
+
+    One that chooses comes as often as it has arms, each time as one of them does it.
+    """
     for node in nodes:
         path = path_of(parent, node.name)
         match node:
-            case Step():
+            case Step(choose=()):
                 yield path, node
+            case Step():
+                yield from ((path, as_done_by(node, arm)) for arm in node.choose)
             case Parallel():
                 yield from steps_in(node.steps if node.judge is None else (*node.steps, node.judge), path)
             case Repeat():
@@ -36,6 +41,30 @@ def steps_in(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Ste
                 pass
             case _:
                 assert_never(node)
+
+
+def as_done_by(step: Step, arm: Arm) -> Step:
+    """A step that chooses, as one of its arms does it."""
+    return msgspec.structs.replace(
+        step, actor=arm.actor, options={**step.options, **arm.options}, version=arm.version, choose=()
+    )
+
+
+def step_at(nodes: Iterable[Node], key: str) -> Step:
+    """The step at this path in a plan; raises LookupError when there is none."""
+    name, _, rest = key.partition("/")
+    node = next((each for each in nodes if each.name == name), None)
+    match node:
+        case Step() if not rest:
+            return node
+        case Parallel():
+            return step_at(node.steps if node.judge is None else (*node.steps, node.judge), rest)
+        case Repeat():
+            return step_at(node.body, rest)
+        case Step() | Approve() | None:
+            raise LookupError(f"there is no step {key}")
+        case _:
+            assert_never(node)
 
 
 def mapped(nodes: Iterable[Node], change: Callable[[Step], Step]) -> tuple[Node, ...]:

@@ -7,9 +7,10 @@ import keyword
 from collections.abc import Mapping
 from typing import Final, assert_never
 
+from redraft.actors.arms import NAMES
 from redraft.actors.condition_text import print_number
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
-from redraft.events.plan import Approve, Budget, Node, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Arm, Budget, Node, Option, Parallel, Plan, Repeat, Retry, Role, Step
 
 _WIDTH: Final = 100
 _SOURCES: Final[dict[str, frozenset[str]]] = {
@@ -132,15 +133,24 @@ def _node(node: Node) -> str:
 
 
 def _step(step: Step) -> str:
+    named = NAMES.get(step.role) if step.choose else step.actor
     settings = [
-        (step.name != step.actor, f"name={_text(step.name)}"),
+        (step.name != named, f"name={_text(step.name)}"),
         (step.gate, "gate=True"),
         (step.timeout != 300, f"timeout={print_number(step.timeout)}"),
         (step.retry != Retry(), f"retry={_retry(step.retry)}"),
         (bool(step.options), f"options={_options(step.options)}"),
         (bool(step.version), f"version={_text(step.version)}"),
     ]
-    return _call("step", [_text(step.actor), f"role={_text(step.role)}", *_changed(settings)])
+    who = f"choose={_list([_arm(arm, step.role) for arm in step.choose])}" if step.choose else _text(step.actor)
+    return _call("step", [who, f"role={_text(step.role)}", *_changed(settings)])
+
+
+def _arm(arm: Arm, role: Role) -> str:
+    """An actor that can be chosen: by its name, if that is all that there is of it."""
+    if arm == Arm(arm.actor, arm.actor):
+        return _text(arm.actor)
+    return _step(Step(role, arm.actor, arm.name, options=arm.options, version=arm.version))
 
 
 def _retry(retry: Retry) -> str:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias, TypeVar, cast
 
+from redraft.actors.arms import NAMES
 from redraft.actors.condition_text import parse_condition
 from redraft.actors.plan_check import check_plan
 from redraft.actors.plan_paths import path_of
@@ -38,6 +39,7 @@ from redraft.events.conditions import Condition
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.plan import (
     Approve,
+    Arm,
     Budget,
     Combine,
     Keep,
@@ -133,9 +135,9 @@ def _only(item: Spot, verbs: tuple[str, ...]) -> tuple[str, Spot]:
 
 
 def _step(spot: Spot, role: Role, item: Spot, parent: str, lines: Lines) -> Step:
-    found = mapping(spot, KEYS["step"], ("actor",))
-    actor = read_text(found["actor"])
-    name = _given(found, "name", read_text, actor)
+    found = mapping(spot, KEYS["step"], ("actor",) if "choose" not in dict(entries(spot, KEYS["step"])) else ())
+    actor = _given(found, "actor", read_text, "")
+    name = _given(found, "name", read_text, actor or NAMES.get(role, "choice"))
     lines[path_of(parent, name)] = _lines(item, found)
     return Step(
         role,
@@ -146,6 +148,29 @@ def _step(spot: Spot, role: Role, item: Spot, parent: str, lines: Lines) -> Step
         _given(found, "with", _options, {}),
         _given(found, "version", read_text, ""),
         _given(found, "gate", read_truth, False),
+        _given(found, "choose", _arms, ()),
+    )
+
+
+def _arms(spot: Spot) -> tuple[Arm, ...]:
+    arms = tuple(map(_arm, sequence(spot)))
+    if not arms:
+        raise spot.fault("no actor is here; name at least two")
+    return arms
+
+
+def _arm(spot: Spot) -> Arm:
+    """An actor that can be chosen, by its name alone or with settings."""
+    if not is_kind(spot, "map"):
+        actor = read_text(spot)
+        return Arm(actor, actor)
+    found = mapping(spot, KEYS["arm"], ("actor",))
+    actor = read_text(found["actor"])
+    return Arm(
+        actor,
+        _given(found, "name", read_text, actor),
+        _given(found, "with", _options, {}),
+        _given(found, "version", read_text, ""),
     )
 
 

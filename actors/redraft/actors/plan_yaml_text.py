@@ -7,8 +7,9 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 import yaml
 
+from redraft.actors.arms import NAMES
 from redraft.actors.condition_text import print_condition
-from redraft.events.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 VERBS: Final[dict[str, Role]] = {
     "generate": "generator",
@@ -21,7 +22,8 @@ VERBS: Final[dict[str, Role]] = {
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("name", "steps", "on_failure", "budget", "daily_budget"),
     "budget": ("tokens", "cost", "calls", "seconds"),
-    "step": ("actor", "name", "gate", "version", "timeout", "retry", "with"),
+    "step": ("actor", "choose", "name", "gate", "version", "timeout", "retry", "with"),
+    "arm": ("actor", "name", "version", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "on_oscillation", "body"),
     "approve": ("name", "approvers", "quorum", "deadline", "on_deadline"),
@@ -84,8 +86,8 @@ def _node(node: Node) -> Document:
 
 
 def _step(step: Step) -> Document:
-    document: Document = {"actor": step.actor}
-    if step.name != step.actor:
+    document: Document = {"choose": [_arm(arm) for arm in step.choose]} if step.choose else {"actor": step.actor}
+    if step.name != (NAMES.get(step.role) if step.choose else step.actor):
         document["name"] = step.name
     if step.gate:
         document["gate"] = True
@@ -99,6 +101,13 @@ def _step(step: Step) -> Document:
     if step.options:
         document["with"] = step.options
     return document
+
+
+def _arm(arm: Arm) -> object:
+    """An actor that can be chosen: its name, if that is all that there is of it."""
+    document = {"name": arm.name if arm.name != arm.actor else "", "version": arm.version, "with": arm.options}
+    given = {key: value for key, value in document.items() if value}
+    return {"actor": arm.actor, **given} if given else arm.actor
 
 
 def _repeat(repeat: Repeat) -> Document:

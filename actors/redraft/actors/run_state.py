@@ -119,6 +119,20 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
     outcome: Outcome = "failed"
 
 
+class Pick(msgspec.Struct, frozen=True, gc=False):
+    """An arm of the step at this path in the plan that took part in the run.
+
+    `spoke` is the version of its last critique, 0 where it is no critic; `failed`: its step failed for good; `alone`:
+    it accepted a draft of which nobody else spoke.
+    """
+
+    step: str
+    arm: str
+    spoke: int = 0
+    failed: bool = False
+    alone: bool = False
+
+
 class RunState(msgspec.Struct, frozen=True, gc=False):
     """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended.
 
@@ -126,7 +140,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     last; `cancelled` why a person ended the run. `approval` is what people are asked, `approved` the draft that they
     approved last, `rejected` the hashes of those that they did not, `refused` how that ends the run; `edits` counts the
     drafts of people. `used` is the most that one attempt of each actor used, by its role and name, where the plan has a
-    budget. `late` are requests that a panel went on without.
+    budget. `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited
+    yet; `inherited` is how many of the events are those of the run that this is a fork of.
     """
 
     status: Status = "new"
@@ -156,6 +171,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     edits: int = 0
     used: dict[str, Usage] = {}
     late: dict[str, OpenStep] = {}
+    picks: tuple[Pick, ...] = ()
+    inherited: int = 0
 
 
 def prefix(frame: Frame) -> str:

@@ -7,7 +7,8 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from redraft.actors.plan_paths import step_key, steps_in
+from redraft.actors.arms import resolved
+from redraft.actors.plan_paths import step_at, step_key, steps_in
 from redraft.actors.run_state import RunState
 from redraft.actors.values import is_number
 from redraft.events.domain_events import BudgetReached, StepRequested
@@ -31,6 +32,8 @@ def reserve_for(state: RunState, asked: StepRequested) -> Usage:
     step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
     if step is None:
         return NOTHING
+    if asked.choice is not None:
+        step = resolved(step_at(state.plan.steps, key), asked.choice, asked.actor)
     tokens = _number(step, "reserve_tokens") or _number(step, "max_tokens")
     return Usage(int(tokens), float(_number(step, "reserve_cost")), int(_number(step, "reserve_calls")))
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.arms import Choose, first_arm
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.run_state import RunState
@@ -25,12 +26,15 @@ class Given(msgspec.Struct, frozen=True):
 
     state: RunState
 
-    def when(self, *messages: Message, at: datetime = NOON) -> When:
-        """What these messages, one after the other, bring about at this time."""
+    def when(self, *messages: Message, at: datetime = NOON, choose: Choose = first_arm) -> When:
+        """What these messages, one after the other, bring about at this time.
+
+        `choose` says who does a step that chooses: `partial(thompson, "run", tallies)` is what real runs use.
+        """
         state = self.state
         brought: list[DomainEvent] = []
         for message in messages:
-            decision = handle(state, message, at)
+            decision = handle(state, message, at, choose=choose)
             state = decision.state
             brought.extend(decision.events)
         return When(tuple(brought), state)

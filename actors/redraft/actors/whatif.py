@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, TypeGuard, assert_never
 
 import msgspec
 
+from redraft.actors.arms import recorded as choices_in
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.outcomes import Answer, Outcomes, as_message
@@ -139,6 +140,7 @@ class _Again:
         self.events: list[DomainEvent] = []
         self._outcomes = Outcomes(events)
         self._words = [event.data for event in events if isinstance(event.data, DraftApproved | DraftRejected)]
+        self._choose = choices_in(event.data for event in events)
         self._run = events[0].run
         self._state = RunState()
         self._critiques: dict[int, Critique] = {}
@@ -208,7 +210,7 @@ class _Again:
         return kind(self._run, waiting.request.draft, said.reason, said.by)
 
     def _take(self, message: Message) -> bool:
-        decision = handle(self._state, message, self._now, ANY_SIZE)
+        decision = handle(self._state, message, self._now, ANY_SIZE, choose=self._choose)
         for event in decision.events:
             self.events.append(event)
             if isinstance(event, StepRequested):
@@ -265,8 +267,10 @@ def _counts(event: DomainEvent) -> TypeGuard[Decision]:
 
 def _key(event: Decision) -> tuple[object, ...]:
     match event:
-        case StepRequested(path=path, draft=draft) | ApprovalRequested(path=path, draft=draft):
-            return type(event), path, draft.sha256 if draft else ""
+        case StepRequested(path=path, draft=draft, choice=choice):
+            return type(event), path, draft.sha256 if draft else "", choice.arm if choice else ""
+        case ApprovalRequested(path=path, draft=draft):
+            return type(event), path, draft.sha256
         case IterationStarted(path, iteration):
             return type(event), path, iteration
         case LoopClosing(path=path, outcome=outcome):

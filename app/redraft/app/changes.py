@@ -124,6 +124,9 @@ def _with(step: Step, name: str, value: str) -> Step:
         if found is None:
             raise InputError(f"it is {value!r}; write seconds, or 90s, 2m, 1h")
         return replace(step, timeout=float(found[1]) * _UNITS[found[2]])
+    differing = [arm.name for arm in step.choose if name == "actor" or name in arm.options]
+    if differing:
+        raise InputError(f"{step.name} chooses among {', '.join(differing)}, each with its own; begin another workflow")
     if name == "actor":
         return replace(step, actor=value)
     return replace(step, options={**step.options, name: _option(value)})

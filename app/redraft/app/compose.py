@@ -21,6 +21,7 @@ from redraft.app.client import Client
 from redraft.app.encryption import store_of
 from redraft.app.feed import StoreFeed
 from redraft.app.ids import new_message_id, new_run_id
+from redraft.app.known_arms import KnownArms
 from redraft.app.settings import Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
@@ -132,9 +133,11 @@ async def open_house(
         worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
         relay = Relay(store, bus, owned.__contains__)
         agenda = StepsAgenda(views, owned)
+        arms = KnownArms(models)
         start = await store.head()
         parts = (
-            Coordinator(store, bus, clock, again, settings.draft_limit, partial(spent_on, views)).run(),
+            Coordinator(store, bus, clock, again, settings.draft_limit, partial(spent_on, views), arms).run(),
+            arms.run(),
             relay.run(start),
             worker.run(),
             Timekeeper(agenda, bus, clock, new_message_id).run(),

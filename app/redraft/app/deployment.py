@@ -26,6 +26,7 @@ from redraft.app.encryption import store_of
 from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
+from redraft.app.known_arms import KnownArms
 from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration, tell_of_projection
 from redraft.app.settings import LOCAL, Settings, views_path
@@ -39,6 +40,7 @@ from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
 from redraft.projections.projector import follow
+from redraft.projections.read_models import ReadModels
 from redraft.projections.run_list import spent_on
 from redraft.projections.views import Views, open_views
 
@@ -134,6 +136,7 @@ async def coordinate(
     async with (
         opened(lambda: open_log_of(settings), patience, log) as store,
         await open_views(views_path(settings.store), PROJECTIONS, partial(tell_of_projection, log)) as views,
+        ReadModels(views_path(settings.store), store) as models,
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
     ):
@@ -148,8 +151,9 @@ async def coordinate(
                 await relay.resend(run, path, sent=sent, confirmed=True)
 
             relay = Relay(store, bus, _everyones)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, partial(spent_on, views))
-            parts = _parts(settings, coordinator, store, views, bus, survey, log)
+            arms = KnownArms(models)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, partial(spent_on, views), arms)
+            parts = {**_parts(settings, coordinator, store, views, bus, survey, log), "choices": arms.run}
             async with _drained(coordinator, drain):
                 ready()
                 await all_kept_up(parts, log)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped
 from redraft.app.models import Models, Seat, asking_in, is_installed
 from redraft.app.prices import stated_price
@@ -42,7 +43,7 @@ def with_estimates(plan: Plan, brief: Brief, models: Models, own: frozenset[Seat
             return step
         return msgspec.structs.replace(step, options={**_estimate(step, brief, models), **step.options})
 
-    return msgspec.structs.replace(plan, steps=mapped(plan.steps, estimated))
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, with_arms(estimated)))
 
 
 def _estimate(step: Step, brief: Brief, models: Models) -> dict[str, Option]:

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped, steps_in
 from redraft.app.prices import ModelPrice, asks_for_cost, has_money_budget, stated_price, unknown_price, with_prices
 from redraft.app.settings import Settings
@@ -73,7 +74,7 @@ def with_model(plan: Plan, model: str, prices: Mapping[str, ModelPrice]) -> Plan
             step = msgspec.structs.replace(step, options={**step.options, "model": model})
         return with_prices(step, prices)
 
-    return msgspec.structs.replace(plan, steps=mapped(plan.steps, named))
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, with_arms(named)))
 
 
 def asking_in(plan: Plan, own: frozenset[Seat]) -> list[Step]:

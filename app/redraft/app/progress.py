@@ -12,6 +12,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -75,14 +76,14 @@ class Progress(msgspec.Struct):
             case StepRequested():
                 self.open.add((event.path, event.attempt))
                 self.score = event.score if event.score is not None else self.score
-                self.doing = f"{event.role} {plain(event.actor)}"
+                self.doing = f"{event.role} {plain(event.choice.arm if event.choice else event.actor)}"
                 return ""
             case DraftCritiqued():
                 self.score = event.critique.score
             case LoopEnded() | RunEnded():
                 self.open.clear()
                 return sentence if isinstance(event, LoopEnded) else ""
-            case RunErased():
+            case RunErased() | ChoicesCredited():
                 return ""
             case LoopClosing() | RunCancelled() | DraftEdited() | BudgetReached():
                 self.open.clear()

@@ -59,6 +59,21 @@ class IterationStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fie
     iteration: int
 
 
+class Tally(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """In how many runs an arm of a choice was credited with a success, and with a failure."""
+
+    arm: str
+    successes: int = 0
+    failures: int = 0
+
+
+class Choice(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """The arm that a step was given to, and what was known then of each, in the order of the plan."""
+
+    arm: str
+    known: tuple[Tally, ...] = ()
+
+
 class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """Work was asked of an actor. The request for work is itself an event: the log is the outbox.
 
@@ -66,7 +81,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
     versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
     temperature is raised `heat` times. `beside` are the drafts among which a judge compares, `reserved` is what is set
-    aside of the budget. The answer is due by `due` (UTC).
+    aside of the budget. The answer is due by `due` (UTC). Of a step that chooses, `choice` says why it is this actor.
     """
 
     path: str
@@ -83,6 +98,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     heat: int = 0
     beside: tuple[DraftRef, ...] = ()
     reserved: Usage = Usage()
+    choice: Choice | None = None
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -199,6 +215,21 @@ class RunCancelled(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     by: str
     reason: str = ""
     key: str = ""
+
+
+class Credit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """How a run ended for an arm that took part in it. `step` is the path in the plan of the step that chose it."""
+
+    step: str
+    arm: str
+    success: bool
+
+
+class ChoicesCredited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """What the end of a run, which follows, says of the arms that were chosen in it: each is credited once."""
+
+    workflow: str
+    credits: tuple[Credit, ...]
 
 
 class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
@@ -327,6 +358,7 @@ DomainEvent: TypeAlias = (
     | BudgetReached
     | PanelClosed
     | VerdictLate
+    | ChoicesCredited
     | RunEnded
     | RunErased
 )
@@ -355,6 +387,7 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     BudgetReached: "budget.reached.v1",
     PanelClosed: "panel.closed.v1",
     VerdictLate: "verdict.late.v1",
+    ChoicesCredited: "choices.credited.v1",
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
 }

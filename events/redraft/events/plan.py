@@ -33,12 +33,27 @@ class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     maximum: float = 60.0
 
 
+class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One of the actors that a step chooses among. Its `name` is what its record is kept under.
+
+    Its `options` stand over those of the step; `version` is that of its code, as a step's.
+    """
+
+    actor: str
+    name: str
+    options: dict[str, Option] = {}
+    version: str = ""
+
+
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
     """One piece of work by one actor in one role. `timeout` is seconds for one attempt; `options` go to the actor.
 
     `version` is that of the actor's code with which the run began; empty when nobody said. A critic that is a `gate`
     speaks before the others: a draft that it does not pass (full score without errors, or its approval) cannot be
     accepted, whatever its score, and the critics that are no gates are not asked about it.
+
+    With `choose` there is no `actor`: each time that the step is asked for, one of these arms (at least two) is chosen
+    by how the runs ended in which each took part.
     """
 
     role: Role
@@ -49,6 +64,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     options: dict[str, Option] = {}
     version: str = ""
     gate: bool = False
+    choose: tuple[Arm, ...] = ()
 
 
 class Parallel(

@@ -17,9 +17,10 @@ ERASED: Final = "[erased]"
 # fmt: off
 STRUCTURE: Final = frozenset(
     {
-        "actor", "approvers", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
+        "actor", "approvers", "arm", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
         "media_type", "model", "name", "node", "on_deadline", "on_failure", "on_oscillation", "operator", "outcome",
-        "parent", "path", "provider", "quantity", "role", "run", "tags", "then", "until", "version", "wait", "why",
+        "parent", "path", "provider", "quantity", "role", "run", "step", "tags", "then", "until", "version", "wait",
+        "why", "workflow",
     }
 )
 # fmt: on

@@ -3,6 +3,7 @@
 `Projection` and `Table` say what a read model is, `Put`, `Set`, `SetAll` and `Delete` what an event changes in it.
 """
 
+from redraft.projections.choices import CHOICES, ArmLine, arms
 from redraft.projections.compare import Compared, Switched
 from redraft.projections.critiques import CRITIQUES, Critic, CritiqueLine, critics, critiques_of
 from redraft.projections.faults import Resumed, Stopped
@@ -26,6 +27,7 @@ from redraft.projections.work import ACTORS, ActorLine, actors
 
 __all__ = [
     "ACTORS",
+    "CHOICES",
     "CRITIQUES",
     "ISSUES",
     "PUBLICATIONS",
@@ -35,6 +37,7 @@ __all__ = [
     "STEPS",
     "TREE",
     "ActorLine",
+    "ArmLine",
     "Change",
     "Compared",
     "Course",
@@ -60,6 +63,7 @@ __all__ = [
     "TreeNode",
     "Views",
     "actors",
+    "arms",
     "catch_up",
     "course",
     "critics",

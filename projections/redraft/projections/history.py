@@ -16,6 +16,8 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
+    Credit,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -78,7 +80,7 @@ def told(events: Iterable[Recorded]) -> Iterator[Line]:
         path = path_of(event.data)
         actor = plain(event.actor, NAME_LENGTH)
         if isinstance(event.data, StepRequested):
-            asked[path] = f"{event.data.role} {plain(event.data.actor, NAME_LENGTH)}"
+            asked[path] = f"{event.data.role} {_named(event.data)}"
         yield Line(
             event.version,
             event.position,
@@ -96,7 +98,7 @@ def path_of(event: DomainEvent) -> str:
     match event:
         case RunStarted() | RunEnded() | RunErased() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
-        case DraftEdited() | BudgetReached():
+        case DraftEdited() | BudgetReached() | ChoicesCredited():
             return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
@@ -133,7 +135,7 @@ def sentence(event: DomainEvent, who: str) -> str:
             return f"{plain(path)}: pass {iteration} began"
         case StepRequested():
             again = f", try {event.attempt}" if event.attempt > 1 else ""
-            return f"{who} was asked to {_task(event)}{again}"
+            return f"{who} was asked to {_task(event)}{again}{_chosen(event)}"
         case DraftGenerated(draft=draft):
             size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
             return f"{who} wrote draft {draft.version}: {size}"
@@ -174,6 +176,8 @@ def sentence(event: DomainEvent, who: str) -> str:
             return f"the panel went on with {counted(answered, 'verdict')}, without {counted(len(missing), 'other')}"
         case VerdictLate():
             return f"{_critiqued(event.critique, event.draft, who)}, too late to count"
+        case ChoicesCredited(credits=credits):
+            return f"the choices are credited: {'; '.join(map(_credit, credits))}"
         case BudgetReached():
             whose = "the day's budget of the workflow" if event.daily else "the budget of the run"
             used = f"{event.used:g} of {event.limit:g} {event.quantity} used"
@@ -185,6 +189,23 @@ def sentence(event: DomainEvent, who: str) -> str:
             return f"nobody decided on draft {draft.version} in time: {ends[then]}"
         case _:
             assert_never(event)
+
+
+def _named(event: StepRequested) -> str:
+    """The actor, or the name under which it was chosen."""
+    return plain(event.choice.arm if event.choice else event.actor, NAME_LENGTH)
+
+
+def _chosen(event: StepRequested) -> str:
+    if event.choice is None or event.attempt > 1:
+        return ""
+    others = [plain(each.arm, NAME_LENGTH) for each in event.choice.known if each.arm != event.choice.arm]
+    return f", chosen over {', '.join(others)}" if others else ""
+
+
+def _credit(credit: Credit) -> str:
+    said = "a success" if credit.success else "a failure"
+    return f"{said} for {plain(credit.arm, NAME_LENGTH)} at {plain(credit.step)}"
 
 
 def _brief(brief: Brief) -> str:

@@ -10,6 +10,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -125,6 +126,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (Set("runs", (recorded.run,), values),)
         case (
             PanelClosed()
+            | ChoicesCredited()
             | BudgetReached()
             | ApprovalRequested()
             | DraftApproved()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from redraft.projections.choices import CHOICES
 from redraft.projections.critiques import CRITIQUES
 from redraft.projections.issues import ISSUES
 from redraft.projections.projection import Projection
@@ -17,5 +18,5 @@ from redraft.projections.work import ACTORS
 FOLLOWED: Final[tuple[Projection, ...]] = (RUNS, STEPS)
 """Those that every process that decides keeps up to date: the list of runs, and what the timekeeper looks at."""
 
-SHIPPED: Final[tuple[Projection, ...]] = (*FOLLOWED, ACTORS, CRITIQUES, ISSUES, PUBLICATIONS, SCORES, TREE)
+SHIPPED: Final[tuple[Projection, ...]] = (*FOLLOWED, ACTORS, CHOICES, CRITIQUES, ISSUES, PUBLICATIONS, SCORES, TREE)
 """All of them. Those that nobody follows are brought up to date when they are asked for: see `ReadModels`."""

@@ -9,6 +9,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -87,7 +88,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (Delete("steps", (run,)),)  # there are none: said, it need not be looked up
         case IterationStarted() | LoopClosing():
             return ()
-        case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
+        case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled() | ChoicesCredited():
             return ()
         case ApprovalRequested():
             return (Put("steps", _asked(recorded, event)),)

@@ -13,6 +13,7 @@ import msgspec
 from redraft.events.conditions import Condition
 from redraft.events.content import Critique
 from redraft.events.domain_events import (
+    Choice,
     DraftCritiqued,
     DraftEdited,
     DraftGenerated,
@@ -23,6 +24,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepFailed,
     StepRequested,
+    Tally,
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Node, Repeat
@@ -157,12 +159,27 @@ class _SoFar:
         for what, versions in (("the critique of", event.critiques), ("the advice of", event.advice)):
             if versions:
                 yield f"it is told {what} {_listed(versions)}"
+        if event.choice is not None and event.choice.known and event.attempt == 1:
+            yield f"chosen by how runs ended: {_weighed(event.choice)}"
 
     def _unmet(self, loop: Repeat) -> Iterator[str]:
         if self._judged is not None and self._judged != self._explained:
             self._explained = self._judged
             version, score = self._judged
             yield f"because draft {version}, scored at {score_text(score)}, did not end it: {self._say(loop.until)}"
+
+
+def _weighed(choice: Choice) -> str:
+    """`judge_b (3 of 4 accepted) over judge_a (1 of 5 accepted)`."""
+    told = {each.arm: _record(each) for each in choice.known}
+    others = ", ".join(record for arm, record in told.items() if arm != choice.arm)
+    return f"{told.get(choice.arm, plain(choice.arm))} over {others}"
+
+
+def _record(tally: Tally) -> str:
+    runs = tally.successes + tally.failures
+    known = f"{tally.successes:,} of {runs:,} accepted" if runs else "not known yet"
+    return f"{plain(tally.arm)} ({known})"
 
 
 def _said(critique: Critique) -> Iterator[str]:

@@ -22,6 +22,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -65,6 +66,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
 
     `seconds` lie between them; `attempts` counts the tries; `draft` is the version it made, judged or published;
     `score` (0..1) is a critic's; `error` is what the last failed try said; `usage` is what all its tries used.
+    Where a step chose among several, `chosen` is the name of the one that it chose.
     An `inherited` one was done in the run that this one is a fork of: what it took and used is told there.
     """
 
@@ -82,6 +84,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     error: str = ""
     usage: Usage = Usage()
     inherited: bool = False
+    chosen: str = ""
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -241,7 +244,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
         case RunResumed():
             facts.paused = ""
-        case RunGuided() | LimitsChanged() | RunCancelled() | RunErased() | PanelClosed():
+        case RunGuided() | LimitsChanged() | RunCancelled() | RunErased() | PanelClosed() | ChoicesCredited():
             pass
         case ApprovalRequested():
             _note_question(facts, event, recorded.time)
@@ -274,7 +277,9 @@ def _note_request(facts: _Facts, event: StepRequested, time: datetime) -> None:
         facts.leaves[event.path] = replace(again, inherited=False)
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
-    facts.leaves[event.path] = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time)
+    chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
+    asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
+    facts.leaves[event.path] = asked
 
 
 def _note_question(facts: _Facts, event: ApprovalRequested, time: datetime) -> None:

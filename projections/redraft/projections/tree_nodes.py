@@ -15,6 +15,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -130,6 +131,8 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             return tuple(_ended(recorded, event))
         case RunEnded() | DraftEdited() | BudgetReached():
             return tuple(_left(recorded, isinstance(event, RunEnded)))
+        case ChoicesCredited():
+            return ()
         case PanelClosed() | RunErased() | RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return ()
         case _ as never:

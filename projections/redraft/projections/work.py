@@ -12,6 +12,7 @@ from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
+    ChoicesCredited,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -107,7 +108,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             return (SetAll("work", run, left, {"result": ("open",)}),)
         case RunStarted():
             return (Delete("work", (run,)),)  # there is none: said, it need not be looked up
-        case IterationStarted() | LoopClosing() | RunErased() | PanelClosed():
+        case IterationStarted() | LoopClosing() | RunErased() | PanelClosed() | ChoicesCredited():
             return ()
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
             return ()

@@ -56,7 +56,10 @@ class Writer:
             self._positions.create(cursor)
             marks = self._positions.marks(cursor)
             for projection in self._projections.values():
-                _check_tables(cursor, projection, self._aimed(cursor, projection, marks), marks)
+                track = self._aimed(cursor, projection, marks)
+                _check_tables(cursor, projection, track, marks)
+                if marks[track].position == 0:
+                    _clear(cursor, projection, track, marks[track])
 
     def write(self, batch: Sequence[Recorded], after: int, names: Iterable[str]) -> int:
         """Projects events that follow the position `after`; returns the position that these projections have reached.
@@ -288,6 +291,12 @@ def check_names(projections: Sequence[Projection]) -> None:
         twice = sorted({name for name in listed if listed.count(name) > 1})
         if twice:
             raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
+
+
+def _clear(cursor: Cursor, projection: Projection, track: str, mark: Mark) -> None:
+    """Rows of which no position is known, as where the table of positions was lost, would be counted twice."""
+    for table in projection.tables:
+        cursor.execute(f"DELETE FROM {laid(table, track, mark.build).name}")  # noqa: S608 - checked names
 
 
 def _check_tables(cursor: Cursor, projection: Projection, track: str, marks: Mapping[str, Mark]) -> None:

@@ -1,4 +1,4 @@
-"""`redraft stats`: what runs add up to, by actor, critic, draft, publication, issue and tree."""
+"""`redraft stats`: what runs add up to, by actor, arm of a choice, critic, draft, publication, issue and tree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 APP: Final = typer.Typer(
-    help="What runs add up to: the work of actors, what critics said, scores, publications, issues, trees.",
+    help="What runs add up to: the work of actors, choices, what critics said, scores, publications, issues, trees.",
     no_args_is_help=False,
     rich_markup_mode=None,
     epilog="Example: redraft stats actors --since 7d",
@@ -56,6 +56,20 @@ def actors(run: RunOption = "", since: SinceOption = "", store: StoreOption = No
 
     names = ("role", "actor", "asked", "done", "failed", "unanswered", "mean s", "longest s", "all s", "tokens", "cost")
     _table(names, map(row, found))
+
+
+@APP.command("choices")
+def choices(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+    """How the actors did that steps choose among: in how many runs each took part, and how many were accepted."""
+    from redraft.projections.choices import CHOICES, arms
+
+    then = _moment(since)
+    found = _asked(store, CHOICES, run, lambda views, chosen: arms(views, chosen, then))
+    if json:
+        print_json(found)
+        return
+    rows = ((a.workflow, a.step, a.arm, a.runs, a.successes, a.failures, f"{a.expected:.0%}") for a in found)
+    _table(("workflow", "step", "arm", "runs", "accepted", "not accepted", "expected"), rows)
 
 
 @APP.command("critics")

@@ -76,7 +76,8 @@ def _add_pass(view: View, each: Pass) -> None:
 
 
 def _leaf(leaf: Leaf) -> Text:
-    name = leaf.name if leaf.name == leaf.actor else f"{leaf.name} ({leaf.actor})"
+    by = f"{leaf.chosen}, by {leaf.actor}" if leaf.chosen not in ("", leaf.actor) else leaf.actor
+    name = leaf.name if leaf.name == by else f"{leaf.name} ({by})"
     facts = [f"score {score_text(leaf.score)}"] if leaf.score is not None else []
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
     facts += [took(leaf.seconds)] if leaf.seconds is not None else []

@@ -86,8 +86,10 @@ def _told(decision: Decision | None) -> str:
 
     if decision is None:
         return ""
-    who = f"{decision.role} {plain(decision.actor)}" if isinstance(decision, StepRequested) else "coordinator"
-    return sentence(decision, who)
+    if not isinstance(decision, StepRequested):
+        return sentence(decision, "coordinator")
+    actor = decision.choice.arm if decision.choice else decision.actor
+    return sentence(decision, f"{decision.role} {plain(actor)}")
 
 
 def print_table(table: Sequence[Row], *, json: bool) -> None:
