@@ -7,7 +7,8 @@ Beside it stands the machine's own limit, measured in the same run: the same loo
 as many bytes in a bare SQLite table, committed one by one, and for many at once one commit for a step of all of them.
 
 With --bus amqp://... and --store postgresql://... it runs on these servers, coordinator and worker each a process of
-its own, up to 16 requests for one actor in a message, and prints what each server does alone.
+its own, up to 16 requests for one actor in a message, on classic queues (--queues quorum for the others), and prints
+what each server does alone.
 """
 
 from __future__ import annotations
@@ -24,16 +25,18 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 from bare import Rates, rates
-from place import open_place
+from place import QUEUES, open_place
 
 from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
 from redraft.app import Client
 from redraft.app.loop import run
 from redraft.events.content import new_draft
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
+from redraft.events.rabbit_topology import Kind
 
 STEPS = 9
 LIMIT_LOOPS = {False: 500, True: 6400}
@@ -78,9 +81,9 @@ class Figures(msgspec.Struct):
     bytes_per_loop: int
 
 
-async def redraft(store: str, bus: str, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
+async def redraft(store: str, bus: str, queues: Kind, loops: int, at_once: int) -> tuple[float, list[float], list[int]]:
     """Seconds for all loops, seconds for each, and the bytes that each step of a loop wrote."""
-    async with open_place(store, bus, Path(__file__), list(workflow().actors.values())) as client:
+    async with open_place(store, bus, Path(__file__), list(workflow().actors.values()), queues) as client:
         await lane(client, 3)
         begun = time.perf_counter()
         lanes = await asyncio.gather(*(lane(client, loops // at_once) for _ in range(at_once)))
@@ -145,10 +148,10 @@ async def row(drafts: dict[int, Draft], run: int, step: int, size: int) -> bytes
     return msgspec.json.encode({"run": run, "step": step, "said": said}).ljust(size)
 
 
-def measure(folder: Path, store: str, bus: str, loops: int, at_once: int) -> Figures:
+def measure(folder: Path, store: str, bus: str, queues: Kind, loops: int, at_once: int) -> Figures:
     folder.mkdir()
     loops = max(1, loops // at_once) * at_once
-    taken, each, sizes = run(redraft(store or f"sqlite:///{folder / 'log.db'}", bus, loops, at_once))
+    taken, each, sizes = run(redraft(store or f"sqlite:///{folder / 'log.db'}", bus, queues, loops, at_once))
     stored = sum(path.stat().st_size for path in folder.iterdir())
     cuts = statistics.quantiles(each, n=100) if len(each) > 1 else each * 100
     return Figures(
@@ -198,11 +201,12 @@ def main() -> None:
     options.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     options.add_argument("--store", default="", help="postgresql://...: an empty database, with --bus")
     options.add_argument("--bus", default="", help="amqp://...: coordinator and worker as processes on this broker")
+    options.add_argument("--queues", choices=get_args(Kind), default=QUEUES, help="of which kind (default classic)")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         figures = {
-            int(n): measure(Path(folder) / n, given.store, given.bus, given.loops, int(n))
+            int(n): measure(Path(folder) / n, given.store, given.bus, given.queues, given.loops, int(n))
             for n in given.at_once.split(",")
         }
     bare = run(rates(given.bus, given.store)) if given.bus and given.store else None

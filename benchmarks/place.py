@@ -20,20 +20,25 @@ from redraft.app import Client, Settings, open_house, read_settings
 from redraft.app.deployment import open_client
 from redraft.app.together import together
 from redraft.events.bus import INBOX, work_queue
-from redraft.events.rabbit_topology import Names
+from redraft.events.rabbit_topology import Kind, Names
 
 BUNDLE = 16
 """How many requests for one actor may share a message: the steps here are quick, so none waits for its neighbour."""
 
+QUEUES: Kind = "classic"
+"""The kind of the queues on the broker, which is one server here: a quorum queue has nobody to send a copy to."""
+
 
 @asynccontextmanager
-async def open_place(store: str, bus: str, module: Path, actors: Sequence[Actor]) -> AsyncIterator[Client]:
+async def open_place(
+    store: str, bus: str, module: Path, actors: Sequence[Actor], queues: Kind = QUEUES
+) -> AsyncIterator[Client]:
     """A client of a place where these actors of a module work; what it made on a broker is deleted at the end."""
     if not bus:
         async with open_house(read_settings(store=store), actors) as house:
             yield house.client
         return
-    settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}", bundle=BUNDLE)
+    settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}", bundle=BUNDLE, queues=queues)
     try:
         async with _deployed(settings, module, actors), open_client(settings) as client:
             yield client
@@ -56,7 +61,8 @@ async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -
 
 @asynccontextmanager
 async def _process(settings: Settings, *command: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
-    given = {f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in ("store", "bus", "prefix", "bundle")}
+    names = ("store", "bus", "prefix", "bundle", "queues")
+    given = {f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in names}
     with tempfile.TemporaryFile() as said:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "redraft", *command, env=os.environ | given, stdout=said, stderr=said

@@ -20,6 +20,7 @@ from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunEnded
 from redraft.events.envelope import Recorded
+from redraft.events.rabbit_topology import Kind
 from redraft.events.store import open_store
 
 ACTORS = """
@@ -71,17 +72,18 @@ DEADLINE = 45.0
 class Deployment:
     """`folder` holds the actors, the store, and a log for each process that was started."""
 
-    def __init__(self, folder: Path, prefix: str, store: str) -> None:
+    def __init__(self, folder: Path, prefix: str, store: str, queues: Kind) -> None:
         self.folder = folder
         self.prefix = prefix
         self.store = store
+        self.queues = queues
         self.processes: list[subprocess.Popen[bytes]] = []
         (folder / "loop.py").write_text(ACTORS)
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
         settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL, "REDRAFT_PREFIX": self.prefix}
-        return kept | settings | {"PYTHONWARNINGS": "error"}
+        return kept | settings | {"REDRAFT_QUEUES": self.queues, "PYTHONWARNINGS": "error"}
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """A process that serves; its log is `NAME.log`."""
@@ -184,10 +186,10 @@ class Deployment:
 
 
 @contextmanager
-def deployment(folder: Path, store: str = "") -> Iterator[Deployment]:
+def deployment(folder: Path, store: str = "", queues: Kind = "quorum") -> Iterator[Deployment]:
     """Ends every process, and takes away what they made on the broker. Skips the test where there is no broker."""
     require_rabbitmq()
-    made = Deployment(folder, new_prefix(), store or f"sqlite:///{folder / 'store.db'}")
+    made = Deployment(folder, new_prefix(), store or f"sqlite:///{folder / 'store.db'}", queues)
     try:
         yield made
     finally:

@@ -39,7 +39,7 @@ class ModelDeployment(Deployment):
 @contextmanager
 def deployed(folder: Path, store: str) -> Iterator[ModelDeployment]:
     require_rabbitmq()
-    made = ModelDeployment(folder, new_prefix(), store)
+    made = ModelDeployment(folder, new_prefix(), store, "quorum")
     try:
         yield made
     finally:

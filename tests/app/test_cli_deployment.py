@@ -50,6 +50,13 @@ def there(tmp_path: Path) -> Iterator[Deployment]:
         yield made
 
 
+@pytest.fixture(params=["quorum", "classic"])
+def on_either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """On queues of either kind."""
+    with deployment(tmp_path, queues=request.param) as made:
+        yield made
+
+
 def begin(there: Deployment) -> tuple[subprocess.Popen[bytes], subprocess.Popen[bytes]]:
     """The coordinator and a worker for the critic, beside one for all the others."""
     coordinator = there.start("coordinator", "coordinator")
@@ -129,19 +136,19 @@ def checked(there: Deployment, name: str, of: str = "") -> tuple[str, str]:
     return check["level"], check["told"]
 
 
-def test_a_worker_and_a_coordinator_killed_at_work_leave_a_whole_history(there: Deployment) -> None:
-    (there.folder / "hold").touch()
-    coordinator, judge = begin(there)
-    run = there.submit()
-    there.until("the critic is at work", lambda: "Loop[1]/judge#1" in there.worked())
+def test_a_worker_and_a_coordinator_killed_at_work_leave_a_whole_history(on_either: Deployment) -> None:
+    (on_either.folder / "hold").touch()
+    coordinator, judge = begin(on_either)
+    run = on_either.submit()
+    on_either.until("the critic is at work", lambda: "Loop[1]/judge#1" in on_either.worked())
     judge.kill()
     coordinator.kill()
-    (there.folder / "hold").unlink()
-    there.start("judge", "worker", "loop.py:judge")
-    there.start("coordinator", "coordinator")
-    there.ended(run)
-    whole(there, run)
-    assert Counter(there.worked()) - Counter(STEPS) == Counter({"Loop[1]/judge#1": 1}), "only what was cut off"
+    (on_either.folder / "hold").unlink()
+    on_either.start("judge", "worker", "loop.py:judge")
+    on_either.start("coordinator", "coordinator")
+    on_either.ended(run)
+    whole(on_either, run)
+    assert Counter(on_either.worked()) - Counter(STEPS) == Counter({"Loop[1]/judge#1": 1}), "only what was cut off"
 
 
 def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -> None:
@@ -164,26 +171,26 @@ def test_sigterm_lets_a_worker_end_what_it_does_and_no_more(there: Deployment) -
     assert coordinator.wait(30) == 0
 
 
-def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_nothing(there: Deployment) -> None:
-    coordinator, _ = begin(there)
-    runs = asyncio.run(submitted(there, 40))
+def test_coordinators_that_are_told_to_end_in_the_midst_of_runs_lose_and_double_nothing(on_either: Deployment) -> None:
+    coordinator, _ = begin(on_either)
+    runs = asyncio.run(submitted(on_either, 40))
     for turn in range(1, 4):
-        there.serving("coordinator", turn)
-        there.until("a part of it is done", partial(_have_begun, there, turn * 60))
+        on_either.serving("coordinator", turn)
+        on_either.until("a part of it is done", partial(_have_begun, on_either, turn * 60))
         coordinator.send_signal(signal.SIGTERM)
         assert coordinator.wait(30) == 0
-        assert there.lines("coordinator")[-1]["event"] == "ended"
-        coordinator = there.start("coordinator", "coordinator")
-    there.ended(*runs)
+        assert on_either.lines("coordinator")[-1]["event"] == "ended"
+        coordinator = on_either.start("coordinator", "coordinator")
+    on_either.ended(*runs)
     for run in runs:
-        whole(there, run)
-    assert Counter(there.worked()) == Counter(STEPS * len(runs)), "nothing was done twice"
-    assert there.json("parked", "list") == []
+        whole(on_either, run)
+    assert Counter(on_either.worked()) == Counter(STEPS * len(runs)), "nothing was done twice"
+    assert on_either.json("parked", "list") == []
 
 
 async def submitted(there: Deployment, number: int) -> list[str]:
     workflow = read_source(f"{there.folder}/loop.py:loop")
-    settings = read_settings(store=there.store, bus=URL, prefix=there.prefix)
+    settings = read_settings(store=there.store, bus=URL, prefix=there.prefix, queues=there.queues)
     async with open_client(settings, reads=False) as client:
         return [await client.submit(workflow.plan, "a text") for _ in range(number)]
 
@@ -192,21 +199,21 @@ def _have_begun(there: Deployment, steps: int) -> bool:
     return len(there.worked()) >= steps
 
 
-def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(there: Deployment) -> None:
+def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: Deployment) -> None:
     """Two critics; the one that has nothing to do gets the copies of what the other is at."""
-    (there.folder / "hold").touch()
-    begin(there)
-    there.start("second", "worker", "loop.py:judge", "--concurrency", "1")
-    there.serving("second")
-    runs = [there.submit() for _ in range(3)]
-    there.until("all are judged", lambda: there.worked().count("Loop[1]/judge#1") == len(runs))
-    assert there.json("doctor", "--rebuild-broker") == {"sent_again": len(runs)}
-    there.until("the copies are taken", lambda: " 0 messages" in checked(there, "queue", "critic.judge")[1])
-    (there.folder / "hold").unlink()
-    there.ended(*runs)
+    (on_either.folder / "hold").touch()
+    begin(on_either)
+    on_either.start("second", "worker", "loop.py:judge", "--concurrency", "1")
+    on_either.serving("second")
+    runs = [on_either.submit() for _ in range(3)]
+    on_either.until("all are judged", lambda: on_either.worked().count("Loop[1]/judge#1") == len(runs))
+    assert on_either.json("doctor", "--rebuild-broker") == {"sent_again": len(runs)}
+    on_either.until("the copies are taken", lambda: " 0 messages" in checked(on_either, "queue", "critic.judge")[1])
+    (on_either.folder / "hold").unlink()
+    on_either.ended(*runs)
     for run in runs:
-        whole(there, run)
-    assert Counter(there.worked()) == Counter(STEPS * len(runs))
+        whole(on_either, run)
+    assert Counter(on_either.worked()) == Counter(STEPS * len(runs))
 
 
 def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:
@@ -220,25 +227,25 @@ def test_a_second_sigterm_stops_at_once(there: Deployment) -> None:
     assert judge.wait(30) == 128 + signal.SIGTERM
 
 
-def test_up_runs_all_of_it_in_one_log_and_starts_again_what_dies(there: Deployment) -> None:
-    up = there.start("up", "up", "loop.py:loop", "--scale", "judge=2")
+def test_up_runs_all_of_it_in_one_log_and_starts_again_what_dies(on_either: Deployment) -> None:
+    up = on_either.start("up", "up", "loop.py:loop", "--scale", "judge=2")
 
     def pids(name: str) -> list[int]:
-        return [each["pid"] for each in there.lines("up") if each["event"] == "serving" and each["process"] == name]
+        return [each["pid"] for each in on_either.lines("up") if each["event"] == "serving" and each["process"] == name]
 
     names = ["coordinator", "generator.write", "critic.judge-1", "critic.judge-2", "refiner.improve", "publisher.save"]
-    there.until("all serve", lambda: all(pids(name) for name in names))
+    on_either.until("all serve", lambda: all(pids(name) for name in names))
     os.kill(pids("coordinator")[0], signal.SIGKILL)
     os.kill(pids("refiner.improve")[0], signal.SIGKILL)
-    run = there.submit()
-    there.ended(run)
-    whole(there, run)
-    there.until("both serve again", lambda: len(pids("coordinator")) == len(pids("refiner.improve")) == 2)
+    run = on_either.submit()
+    on_either.ended(run)
+    whole(on_either, run)
+    on_either.until("both serve again", lambda: len(pids("coordinator")) == len(pids("refiner.improve")) == 2)
     up.send_signal(signal.SIGTERM)
     assert up.wait(30) == 0
-    ended = {line["process"] for line in there.lines("up") if line["event"] == "ended"}
+    ended = {line["process"] for line in on_either.lines("up") if line["event"] == "ended"}
     assert ended == {"up", *names}
-    told = there.log("up").read_text()
+    told = on_either.log("up").read_text()
     assert "guest:guest" not in told
     assert "a text" not in told
     assert not [name for name in names if any(_lives(pid) for pid in pids(name))]
@@ -304,6 +311,22 @@ def test_processes_with_another_delivery_limit_are_told_so_in_one_line_and_end(t
     assert "inequivalent arg 'x-delivery-limit'" in line
     assert "same delivery limit" in line
     assert "interrupted" not in [each["event"] for each in there.lines("judge")]
+
+
+def test_processes_that_are_told_of_another_kind_of_queues_say_so_in_one_line_and_end(there: Deployment) -> None:
+    coordinator, _ = begin(there)
+    there.serving("coordinator")
+    there.ended(there.submit())
+    there.queues = "classic"
+    worker = there.start("second", "worker", "loop.py:judge")
+    assert worker.wait(60) == 2
+    [line] = [line for line in there.log("second").read_text().splitlines() if line.startswith("redraft: ")]
+    assert f"queue {there.prefix}.critic.judge is there with other settings" in line
+    assert "same setting `queues` (REDRAFT_QUEUES, here classic)" in line
+    said = there.call("submit", "loop.py:loop", "a text")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "REDRAFT_QUEUES, here classic" in said.err
+    assert coordinator.poll() is None
 
 
 def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:

@@ -84,6 +84,13 @@ def test_a_draft_that_rabbitmq_would_not_carry_is_refused_where_it_is_the_bus(mo
     assert read_settings(bus="amqp://host/").draft_limit == 4 * 1024**2
 
 
+def test_a_kind_of_queues_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().queues == "quorum"
+    monkeypatch.setenv("REDRAFT_QUEUES", "lazy")
+    with pytest.raises(InputError, match=r"'queues' \(REDRAFT_QUEUES or redraft.toml\): .*'quorum' or 'classic'"):
+        read_settings()
+
+
 @pytest.mark.parametrize("url", [f"http://me:{SECRET}@host", f"rabbit:{SECRET}", ""])
 def test_settings_refuse_another_bus_without_repeating_it(url: str) -> None:
     with pytest.raises(InputError, match="amqp://") as refused:

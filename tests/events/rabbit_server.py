@@ -16,7 +16,7 @@ import pytest
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, work_queue
 from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
-from redraft.events.rabbit_topology import Names
+from redraft.events.rabbit_topology import Kind, Names
 
 URL: Final = os.environ.get("REDRAFT_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
 QUEUES: Final = (work_queue("critic", "judge"), work_queue("critic", "prüfer-京都"), INBOX)
@@ -45,13 +45,14 @@ async def rabbit(
     queues: Sequence[str] = QUEUES,
     prefix: str = "",
     bundle: int = 1,
+    kind: Kind = "quorum",
 ) -> AsyncIterator[RabbitBus]:
     """A bus with names of its own on the shared server; all of them are gone afterwards."""
     require_rabbitmq()
     names = prefix or new_prefix()
     try:
         async with open_rabbit_bus(
-            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, bundle=bundle
+            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, bundle=bundle, queues=kind
         ) as bus:
             yield bus
     finally:

@@ -15,10 +15,17 @@ from redraft.events.bus import INBOX, Consumer, Delivery, Letter, work_queue
 from redraft.events.envelope import Origin
 from redraft.events.rabbit_bundle import BATCH, LARGEST, bundled
 from redraft.events.rabbit_bus import RabbitBus
-from redraft.events.rabbit_topology import Names
+from redraft.events.rabbit_topology import Kind, Names
 
 QUEUE = work_queue("critic", "judge")
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture(params=["quorum", "classic"])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    """Of the queues."""
+    which: Kind = request.param
+    return which
 
 
 def letters(last: int) -> list[Letter]:
@@ -60,9 +67,9 @@ def test_groups_keep_the_order_are_bounded_and_leave_alone_what_must_be(bodies: 
         assert len(groups) == -(-len(small) // most)
 
 
-async def test_letters_for_the_inbox_share_a_message_and_arrive_as_they_were_sent() -> None:
+async def test_letters_for_the_inbox_share_a_message_and_arrive_as_they_were_sent(kind: Kind) -> None:
     prefix = new_prefix()
-    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus:
+    async with asyncio.timeout(30), rabbit(kind=kind, prefix=prefix) as bus:
         await bus.publish(INBOX, letters(5))
         assert await depth(prefix, INBOX) == 1
         async with bus.consume(INBOX, 10) as inbox:
@@ -75,9 +82,11 @@ async def test_letters_for_the_inbox_share_a_message_and_arrive_as_they_were_sen
 
 
 @pytest.mark.parametrize(("bundle", "messages"), [(1, 5), (4, 2)])
-async def test_letters_for_work_share_a_message_where_the_bus_is_told_so(bundle: int, messages: int) -> None:
+async def test_letters_for_work_share_a_message_where_the_bus_is_told_so(
+    kind: Kind, bundle: int, messages: int
+) -> None:
     prefix = new_prefix()
-    async with asyncio.timeout(30), rabbit(prefix=prefix, bundle=bundle) as bus:
+    async with asyncio.timeout(30), rabbit(kind=kind, prefix=prefix, bundle=bundle) as bus:
         await bus.publish(QUEUE, letters(5))
         assert await depth(prefix, QUEUE) == messages
         async with bus.consume(QUEUE, 2) as consumer:
@@ -88,32 +97,36 @@ async def test_letters_for_work_share_a_message_where_the_bus_is_told_so(bundle:
             assert [delivery.letter for delivery in (*first, *rest)] == letters(4)
 
 
-async def test_what_was_left_comes_again_one_by_one_and_is_counted() -> None:
-    async with asyncio.timeout(30), rabbit() as bus:
+async def test_what_was_left_comes_again_one_by_one_and_is_counted(kind: Kind) -> None:
+    async with asyncio.timeout(30), rabbit(kind=kind) as bus:
         await bus.publish(INBOX, letters(3))
         async with bus.consume(INBOX, 10) as dies:
             taken = await take_exactly(dies, 3)
             await dies.ack(taken[:2])
+        left = ["run-1", "run-2", "run-3"] if kind == "quorum" else ["run-3"]  # there the reader sends it again
         async with bus.consume(INBOX, 10) as lives:
-            again = await take_exactly(lives, 3)
-            assert sorted(delivery.letter.run for delivery in again) == ["run-1", "run-2", "run-3"]
+            again = await take_exactly(lives, len(left))
+            assert sorted(delivery.letter.run for delivery in again) == left
             assert {delivery.count for delivery in again} == {2}
             await lives.ack(again)
 
 
-async def test_what_was_not_even_taken_is_counted_when_its_neighbour_was() -> None:
-    """Its neighbour may be done: what comes again with it has to be confirmed, and so has it."""
-    async with asyncio.timeout(30), rabbit(bundle=4) as bus:
+async def test_what_was_not_even_taken_is_counted_when_its_neighbour_was(kind: Kind) -> None:
+    """Its neighbour may be done: what comes again with it has to be confirmed, and so has it. On a classic queue its
+    reader sends it again alone."""
+    async with asyncio.timeout(30), rabbit(kind=kind, bundle=4) as bus:
         await bus.publish(QUEUE, letters(3))
         async with bus.consume(QUEUE, 10) as dies:
             await dies.ack(await take_exactly(dies, 2))
         async with bus.consume(QUEUE, 10) as lives:
-            assert {delivery.count for delivery in await take_exactly(lives, 3)} == {2}
+            expected = [("run-1", 2), ("run-2", 2), ("run-3", 2)] if kind == "quorum" else [("run-3", 1)]
+            again = await take_exactly(lives, len(expected))
+            assert sorted((delivery.letter.run, delivery.count) for delivery in again) == expected
 
 
-async def test_one_of_several_is_parked_retried_and_given_back_by_itself() -> None:
+async def test_one_of_several_is_parked_retried_and_given_back_by_itself(kind: Kind) -> None:
     prefix = new_prefix()
-    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
+    async with asyncio.timeout(30), rabbit(kind=kind, prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
         await bus.publish(INBOX, letters(3))
         first, second, third = await take_exactly(inbox, 3)
         await inbox.reject(first, requeue=False, reason="nonsense")
@@ -130,8 +143,8 @@ async def test_one_of_several_is_parked_retried_and_given_back_by_itself() -> No
         await inbox.ack([retried])
 
 
-async def test_one_that_ends_its_readers_is_parked_and_its_neighbours_are_not() -> None:
-    async with asyncio.timeout(60), rabbit(delivery_limit=4) as bus:
+async def test_one_that_ends_its_readers_is_parked_and_its_neighbours_are_not(kind: Kind) -> None:
+    async with asyncio.timeout(60), rabbit(kind=kind, delivery_limit=4) as bus:
         await bus.publish(INBOX, letters(3))
         done: set[str] = set()
         while not (parked := await bus.parked()):
@@ -155,9 +168,9 @@ async def read_until_it_dies(bus: RabbitBus, poison: str, done: set[str]) -> Non
             return
 
 
-async def test_several_that_cannot_be_read_are_one_letter_that_can_be_parked() -> None:
+async def test_several_that_cannot_be_read_are_one_letter_that_can_be_parked(kind: Kind) -> None:
     prefix = new_prefix()
-    async with asyncio.timeout(30), rabbit(prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
+    async with asyncio.timeout(30), rabbit(kind=kind, prefix=prefix) as bus, bus.consume(INBOX, 10) as inbox:
         await bus.publish(INBOX, letters(1))
         await inbox.ack(await inbox.take(1))
         async with await aio_pika.connect(URL) as connection, connection.channel() as channel:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from redraft.app.contract_schemas import Schema
-from redraft.events.rabbit_letters import QUEUE, REASON, SENT
+from redraft.events.rabbit_letters import DELIVERED, QUEUE, REASON, SENT
 
 PREFIX: Final = "cloudEvents:"
 TYPE: Final = f"{PREFIX}type"
@@ -59,6 +59,10 @@ _OWN: Final[Mapping[str, Schema]] = {
     SENT: {
         **_PLACE,
         "description": "How often the message was sent before without an answer: it may be there twice.",
+    },
+    DELIVERED: {
+        **_PLACE,
+        "description": "How often it was delivered before a reader sent it again, as it had been left unsettled.",
     },
     QUEUE: {"type": "string", "description": "On a parked message: the queue that it was in."},
     REASON: {"type": "string", "description": "On a parked message: why it was set aside."},

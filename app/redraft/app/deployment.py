@@ -62,7 +62,9 @@ async def open_bus(settings: Settings, patience: float = PATIENCE) -> AsyncItera
     require_broker(settings)
     from redraft.events.rabbit_bus import open_rabbit_bus
 
-    async with open_rabbit_bus(settings.bus, prefix=settings.prefix, patience=patience, bundle=settings.bundle) as bus:
+    async with open_rabbit_bus(
+        settings.bus, prefix=settings.prefix, patience=patience, bundle=settings.bundle, queues=settings.queues
+    ) as bus:
         yield bus
 
 

@@ -40,10 +40,11 @@ class Settings(BaseSettings):
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
     is how many requests one actor works on at once; `bundle` is how many requests for one actor may share a message on
-    RabbitMQ, and then go to one worker; `log` is the form of log lines (`auto`: text on a terminal, JSON otherwise).
-    `encrypt` seals the texts of new runs with the key that `encrypt_key` is, in base64, or that stands in
-    `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and `public_key` (PEM) sign
-    checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
+    RabbitMQ, and then go to one worker; `queues` is the kind of the queues there, the same for all parts of a
+    deployment (`quorum`, or `classic`, which is quicker where the broker is one server); `log` is the form of log lines
+    (`auto`: text on a terminal, JSON otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key`
+    is, in base64, or that stands in `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and
+    `public_key` (PEM) sign checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
@@ -57,6 +58,7 @@ class Settings(BaseSettings):
     draft_limit: int = Field(default=MAX_DRAFT_BYTES, ge=1, le=64 * 1024 * 1024)
     concurrency: int = Field(default=64, ge=1, le=10_000)
     bundle: int = Field(default=1, ge=1, le=1_000)
+    queues: Literal["quorum", "classic"] = "quorum"
     log: Literal["auto", "text", "json"] = "auto"
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)

@@ -83,7 +83,8 @@ class Consumer(Protocol):
     """One reader of a queue, holding at most `prefetch` letters (at least 1) that are not yet settled.
 
     On leaving the context, what was not settled goes back to the queue, before letters that were never delivered, with
-    its count raised. A bus that sends ahead may raise the count of letters, too, that were sent and not yet taken.
+    its count raised. A bus that sends ahead may raise the count of letters, too, that were sent and not yet taken, and
+    letters that it has sent ahead to another consumer may come before those that went back.
     """
 
     async def take(self, most: int) -> Sequence[Delivery]:

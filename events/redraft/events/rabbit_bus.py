@@ -1,9 +1,9 @@
 """The bus of many machines: RabbitMQ, by aio-pika. What lies where is in `rabbit_topology`, how messages look in
 `rabbit_letters`.
 
-A letter is safe once `publish` returns: a quorum queue has confirmed it. Every letter arrives at least once; one that
-was sent again, because nothing was heard of the first time, arrives with a `count` above 1. Letters of one `publish`
-keep their order unless something failed in between.
+A letter is safe once `publish` returns: its queue has confirmed it. Every letter arrives at least once; one that was
+sent again, because nothing was heard of the first time, arrives with a `count` above 1. Letters of one `publish` keep
+their order unless something failed in between.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from redraft.events.errors import InputError
 from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_bundle import BATCH, bundled, write_bundle
-from redraft.events.rabbit_consumer import Held, RabbitConsumer
-from redraft.events.rabbit_letters import letter_headers
+from redraft.events.rabbit_consumer import RabbitConsumer
+from redraft.events.rabbit_held import Held
+from redraft.events.rabbit_letters import DELIVERED, letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
 from redraft.events.rabbit_link import Link
 from redraft.events.rabbit_overheard import Cancellations, Notes
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
+from redraft.events.rabbit_returns import Return
 from redraft.events.rabbit_room import Room
 from redraft.events.rabbit_stream import Stream, announce
-from redraft.events.rabbit_topology import PREFIX, Names, Topology
+from redraft.events.rabbit_topology import PREFIX, Kind, Names, Topology
 from redraft.events.rabbit_turns import Turns
 from redraft.events.rabbit_wire import Outgoing
 
@@ -53,18 +55,20 @@ def open_rabbit_bus(
     capacity: int = CAPACITY,
     patience: float = PATIENCE,
     bundle: int = 1,
+    queues: Kind = "quorum",
 ) -> RabbitBus:
     """The bus on the server of a URL: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS (`read_address`).
 
     `delivery_limit` (at least 1) is how often a letter is delivered before it is parked, the same for all who use the
     server. `prefix` is what names on the server begin with. `bundle` (at least 1) is how many letters of one `publish`
-    share a message in a work queue, see `rabbit_bundle`: then one worker gets all of them. Raises InputError for a URL
-    or number that cannot be used. It connects when it is entered (BusError when that fails) or first used.
+    share a message in a work queue, see `rabbit_bundle`: then one worker gets all of them. `queues` is the kind of the
+    queues of letters (`Kind`), the same for all who use the server. Raises InputError for a URL or number that cannot
+    be used. It connects when it is entered (BusError when that fails) or first used.
     """
     for what, number in [("delivery_limit", delivery_limit), ("capacity", capacity), ("bundle", bundle)]:
         if number < 1:
             raise InputError(f"{what} is {number}: it must be at least 1")
-    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex, bundle)
+    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex, bundle, queues)
 
 
 class RabbitBus:
@@ -85,6 +89,7 @@ class RabbitBus:
         patience: float,
         token: str,
         bundle: int,
+        queues: Kind,
     ) -> None:
         self._names = names
         self._limit = delivery_limit
@@ -93,8 +98,8 @@ class RabbitBus:
         self._life = Lifetime()
         self._out = Link(address, "publishes", patience)
         self._in = Link(address, "consumes", patience)
-        self._places = Topology(self._out, names, delivery_limit)
-        self._queues = Topology(self._in, names, delivery_limit)
+        self._places = Topology(self._out, names, delivery_limit, queues)
+        self._queues = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")
         self._announcer = Publisher(self._out, f"{token}-e")
         self._rooms: defaultdict[str, Room] = defaultdict(lambda: Room(capacity))
@@ -135,7 +140,7 @@ class RabbitBus:
             raise InputError(f"prefetch is {prefetch}: it must be at least 1")
         self._life.require_open()
         name = self._names.there(queue)
-        consumer = RabbitConsumer(queue, name, prefetch, self._in, self._queues, self._park, self._part, self._limit)
+        consumer = RabbitConsumer(queue, name, prefetch, self._in, self._queues, self._park, self._again, self._limit)
         self._consumers.add(consumer)
         try:
             yield consumer
@@ -223,15 +228,20 @@ class RabbitBus:
         most = INBOX_BUNDLE if queue == INBOX else self._bundle
         return most if self._limit > 2 else 1
 
-    async def _part(self, bundle: Sequence[Held], sent: int) -> None:
-        """Sends letters of one message again, each by itself, as `sent` so many times before."""
-        queue = bundle[0].delivery.queue
-        key, place = self._names.key(queue), Place(queue, lambda: self._places.queue(queue))
-        messages = [
-            Outgoing(self._names.commands, key, held.delivery.letter.body, held.headers, sent) for held in bundle
-        ]
+    async def _again(self, letters: Sequence[Return]) -> None:
+        """Sends letters of one queue again, each by itself."""
+        queue = letters[0].held.delivery.queue
+        place = Place(queue, lambda: self._places.queue(queue))
+        messages = [self._counted(self._names.key(queue), each) for each in letters]
         async with self._life.during():
             await self._publisher.send(place, messages)
+
+    def _counted(self, key: str, letter: Return) -> Outgoing:
+        held = letter.held
+        headers = {**held.headers, DELIVERED: letter.delivered} if letter.delivered else held.headers
+        priority = int(self._places.kind == "classic")
+        body = held.delivery.letter.body
+        return Outgoing(self._names.commands, key, body, headers, held.sent, priority=priority)
 
 
 def _message(exchange: str, key: str, letters: Sequence[Letter]) -> Outgoing:

@@ -9,15 +9,16 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-import msgspec
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus import Delivery
 from redraft.events.errors import BusError, InputError, TooLarge
 from redraft.events.rabbit_bundle import read_bundle
-from redraft.events.rabbit_letters import SENT, Headers, headers_of, letter_headers, number, read_letter, sendable
+from redraft.events.rabbit_held import Bundle, Held
+from redraft.events.rabbit_letters import DELIVERED, SENT, headers_of, number, read_letter
 from redraft.events.rabbit_link import LOST, Link, let_go
-from redraft.events.rabbit_session import Session
+from redraft.events.rabbit_returns import Return, Returns
+from redraft.events.rabbit_session import Session, tag_of
 from redraft.events.rabbit_topology import Topology
 
 ACK_DELAY: Final = 0.05
@@ -28,40 +29,6 @@ Each that a quorum queue gets costs it a write to its log, at the expense of the
 
 _MOST: Final = 65_535
 _LEAVE: Final = 5.0
-
-
-class Bundle:
-    """How many letters of one message are not settled, and whether some reader has had one of them."""
-
-    __slots__ = ("open", "taken")
-
-    def __init__(self, letters: int) -> None:
-        self.open = letters
-        self.taken = False
-
-
-class Held(msgspec.Struct, frozen=True, gc=False):
-    """A delivery, and the session and message that it came with: neither is that of another connection.
-
-    `bundle` is there if the message holds several letters.
-    """
-
-    delivery: Delivery
-    session: Session
-    message: DeliveredMessage
-    bundle: Bundle | None = None
-
-    @property
-    def headers(self) -> Headers:
-        """Those of a message that would hold this letter alone."""
-        return letter_headers(self.delivery.letter) if self.bundle else sendable(headers_of(self.message))
-
-    def settle(self) -> None:
-        """Has the message settled, once all its letters are."""
-        if self.bundle is not None:
-            self.bundle.open -= 1
-        if self.bundle is None or self.bundle.open == 0:
-            self.session.settle(self.message)
 
 
 class RabbitConsumer:
@@ -79,7 +46,7 @@ class RabbitConsumer:
         link: Link,
         topology: Topology,
         park: Callable[[Held, str], Awaitable[None]],
-        part: Callable[[Sequence[Held], int], Awaitable[None]],
+        again: Callable[[Sequence[Return]], Awaitable[None]],
         delivery_limit: int,
     ) -> None:
         self._queue = queue
@@ -88,12 +55,12 @@ class RabbitConsumer:
         self._link = link
         self._topology = topology
         self._park = park
-        self._part = part
+        self._send_again = again
         self._limit = delivery_limit
         self._tags = count(1)
         self._ready: deque[Held] = deque()
         self._held: dict[int, Held] = {}
-        self._again: deque[Sequence[Held]] = deque()
+        self._returns = Returns(again, park, delivery_limit)
         self._session: Session | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -106,15 +73,15 @@ class RabbitConsumer:
         self._require_presence()
         self._waiting += 1
         try:
-            while self._again:
-                await self._take_apart()
+            while self._returns:
+                await self._returns.sent()
             while (room := min(most, self._prefetch - len(self._held))) < 1 or not self._ready:
                 self._keep()
                 self._changed.clear()
                 await self._changed.wait()
                 self._require_presence()
-                while self._again:
-                    await self._take_apart()
+                while self._returns:
+                    await self._returns.sent()
         finally:
             self._waiting -= 1
         taken = [self._ready.popleft() for _ in range(min(room, len(self._ready)))]
@@ -139,11 +106,11 @@ class RabbitConsumer:
             return
         if not requeue:
             await self._set_aside(held, reason or "rejected")
-        elif delivery.count >= self._limit:
-            times = f"delivered {delivery.count} times, the last time"
+        elif held.delivered >= self._limit:
+            times = f"delivered {held.delivered} times, the last time"
             await self._set_aside(held, f"{times}: {reason or 'rejected'}")
         elif held.bundle is not None:
-            await self._part([held], delivery.count)
+            await self._send_again([Return(held, held.delivered)])
             self._dismiss(held)
         elif self._held.pop(delivery.tag, None):
             with suppress(*LOST):  # a session that ended has given it back
@@ -158,16 +125,40 @@ class RabbitConsumer:
             await asyncio.gather(self._keeper, return_exceptions=True)
         session, self._session = self._session, None
         if session is not None:
-            seen = [*self._held.values(), *(held for held in self._ready if held.bundle and held.bundle.taken)]
-            held = {tag for held in seen if held.session is session if (tag := held.message.delivery_tag)}
             with suppress(*LOST):
                 async with asyncio.timeout(_LEAVE):
-                    await session.leave(held)
+                    await self._leave(session)
+        await self._returns.end()
 
     def close(self, why: str) -> None:
         """Everybody who waits, and every call from now on, gets BusError."""
         self._end = self._end or why
         self._changed.set()
+
+    async def _leave(self, session: Session) -> None:
+        try:
+            await session.stop()
+            if self._topology.kind == "classic":
+                await self._send_back(session)
+        finally:
+            mine = self._unsettled(session)
+            await session.leave({tag_of(held.message) for held in mine if self._is_held(held) or held.comes_with_taken})
+
+    async def _send_back(self, session: Session) -> None:
+        """A classic queue would mark what was never begun as well: all is sent again, each with its own count."""
+        for held in self._unsettled(session):
+            self._returns.add([held], begun=self._is_held(held))
+        with suppress(BusError):
+            while self._returns:
+                await self._returns.sent()
+
+    def _unsettled(self, session: Session) -> Sequence[Held]:
+        """What a session brought, and who reads may have had, in the order of the queue."""
+        mine = (held for held in (*self._held.values(), *self._ready) if held.session is session)
+        return sorted(mine, key=lambda held: held.delivery.tag)
+
+    def _is_held(self, held: Held) -> bool:
+        return held.delivery.tag in self._held
 
     async def _set_aside(self, held: Held, reason: str) -> None:
         try:
@@ -184,16 +175,6 @@ class RabbitConsumer:
         if self._held.pop(held.delivery.tag, None):
             held.settle()
             held.session.send_soon()
-
-    async def _take_apart(self) -> None:
-        """Letters that came together and came back are sent again one by one: one of them may be what stops readers."""
-        bundle = self._again[0]
-        await self._part(bundle, bundle[0].delivery.count - 1)
-        if self._again and self._again[0] is bundle:
-            self._again.popleft()
-            for held in bundle:
-                held.settle()
-            bundle[0].session.send_soon()
 
     def _require_presence(self) -> None:
         if self._end:
@@ -252,21 +233,29 @@ class RabbitConsumer:
 
     def _arrived(self, session: Session, message: DeliveredMessage) -> None:
         headers = headers_of(message)
-        times = 1 + number(headers, SENT) + number(headers, "x-delivery-count")
+        back = self._came_back(message)
+        delivered = 1 + number(headers, DELIVERED) + back
+        times = delivered + number(headers, SENT)
         letters = read_bundle(message)
         bundle = Bundle(len(letters)) if letters else None
         arrived = [
-            Held(Delivery(letter, self._queue, next(self._tags), times), session, message, bundle)
+            Held(Delivery(letter, self._queue, next(self._tags), times), session, message, delivered, bundle)
             for letter in letters or (read_letter(message),)
         ]
-        if bundle is not None and times > 1:
-            self._again.append(arrived)
+        if (back and self._topology.kind == "classic") or (bundle is not None and times > 1):
+            self._returns.add(arrived, begun=False)
         else:
             self._ready += arrived
         self._changed.set()
+
+    def _came_back(self, message: DeliveredMessage) -> int:
+        """How often the server says that it delivered a message before; a classic queue knows only whether it did."""
+        if self._topology.kind == "classic":
+            return int(bool(message.redelivered))
+        return number(headers_of(message), "x-delivery-count")
 
     def _drop(self, session: Session) -> None:
         """Forgets what was sent ahead by a session that ended. What is held stays held until it is settled."""
         self._session = None
         self._ready = deque(held for held in self._ready if held.session is not session)
-        self._again = deque(bundle for bundle in self._again if bundle[0].session is not session)
+        self._returns.forget(session)

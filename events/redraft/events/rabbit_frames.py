@@ -18,8 +18,8 @@ _METHOD, _HEADER, _BODY = 1, 2, 3
 _END: Final = b"\xce"
 _PUBLISH: Final = struct.pack(">HHH", 60, 40, 0)
 _MANDATORY: Final = b"\x01"
-_FLAGS: Final = 0x8000 | 0x2000 | 0x1000 | 0x0080
-"""Of the properties there are content type, headers, delivery mode and message id, in this order."""
+_FLAGS: Final = 0x8000 | 0x2000 | 0x1000 | 0x0800 | 0x0080
+"""Of the properties there are content type, headers, delivery mode, priority and message id, in this order."""
 
 _PERSISTENT: Final = b"\x02"
 
@@ -30,13 +30,22 @@ _number = struct.Struct(">q").pack
 
 
 def publish_frames(
-    channel: int, most: int, exchange: str, key: str, kind: str, body: bytes, headers: Headers, message_id: str
+    channel: int,
+    most: int,
+    exchange: str,
+    key: str,
+    kind: str,
+    body: bytes,
+    headers: Headers,
+    message_id: str,
+    priority: int = 0,
 ) -> bytes:
     """A persistent, mandatory message of this content type on a channel, its body in frames of at most `most` bytes.
 
-    Raises ValueError when a name is longer than 255 bytes, struct.error for a number of more than 64 bits.
+    `priority` is 0 to 255. Raises ValueError when it is not, or when a name is longer than 255 bytes, struct.error for
+    a number of more than 64 bits.
     """
-    properties = b"".join((_short(kind), _table(headers), _PERSISTENT, _short(message_id)))
+    properties = b"".join((_short(kind), _table(headers), _PERSISTENT, bytes((priority,)), _short(message_id)))
     header = _content(60, 0, len(body), _FLAGS) + properties
     pieces = [_method(channel, exchange, key), _frame(_HEADER, channel, len(header)), header, _END]
     for start in range(0, len(body), most):

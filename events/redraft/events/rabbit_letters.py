@@ -27,7 +27,8 @@ What is empty is left out. A recorded event (`redraft.events`) has also:
 it is read now, and its hash then still speaks of the older bytes.
 
 Redraft's own headers: `redraft-sent`, how often the message was sent before without an answer, so that it may be there
-twice; `redraft-queue` and `redraft-reason` on what was set aside.
+twice; `redraft-delivered`, how often it was delivered before a reader sent it again; `redraft-queue` and
+`redraft-reason` on what was set aside.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ from redraft.events.filters import About, EventFilter, fits
 Headers: TypeAlias = FieldTable
 
 SENT: Final = "redraft-sent"
+DELIVERED: Final = "redraft-delivered"
 QUEUE: Final = "redraft-queue"
 REASON: Final = "redraft-reason"
 

@@ -85,11 +85,15 @@ class Session:
         await tell(self._channel.basic_reject(tag_of(message), requeue=False, wait=False))
         self._open.pop(tag_of(message), None)
 
+    async def stop(self) -> None:
+        """Asks for nothing more. What arrived by now is still to be settled."""
+        if not self.ended:
+            await answer(self._channel.basic_cancel(_READER))
+
     async def leave(self, held: set[int]) -> None:
         """Sends what is settled and gives back the rest in its order. What was not `held` is not counted, by 4.3."""
         try:
             if not self.ended:
-                await answer(self._channel.basic_cancel(_READER))
                 await self._send()
                 for tag in list(self._open):
                     back = self._channel.basic_reject if tag in held else self._channel.basic_nack

@@ -1,20 +1,24 @@
 """What there is on the server: exchanges, queues and how they are bound. Whoever comes first makes it.
 
-    redraft.commands  (direct)   -- critic.judge --> redraft.critic.judge   quorum queue, one per actor
-                                 -- inbox ---------> redraft.inbox          quorum queue
+    redraft.commands  (direct)   -- critic.judge --> redraft.critic.judge   quorum or classic queue, one per actor
+                                 -- inbox ---------> redraft.inbox          quorum or classic queue
     (default exchange, dead letters)      ---------> redraft.parked         quorum queue
     redraft.events    (topic)    -- # -------------> redraft.events         stream
 
-Only what RabbitMQ 3.10 and 4.x both have is used. A queue of work parks what was delivered too often: the server moves
-it, at least once, and keeps it until `redraft.parked` has it. Delivery limits are always named: 3.10 has none of its
-own, 4.x has 20, which would take away what is only looked at in `redraft.parked`.
+Only what RabbitMQ 3.10 and 4.x both have is used. A quorum queue of work parks what was delivered too often: the server
+moves it, at least once, and keeps it until `redraft.parked` has it. Delivery limits are always named: 3.10 has none of
+its own, 4.x has 20, which would take away what is only looked at in `redraft.parked`.
+
+A classic queue counts no deliveries: its readers do (`rabbit_returns`). What they send again has the priority 1, so
+that it comes before what was never delivered. Which implementation of classic queues it is (3.10 makes version 1, 4.x
+has version 2 alone) is left to the server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from typing import Final
+from typing import Final, Literal, TypeAlias, assert_never
 from urllib.parse import quote, unquote
 
 from aiormq import Channel
@@ -23,6 +27,10 @@ from pamqp.common import FieldTable
 
 from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit_link import Link, answer, explain
+
+Kind: TypeAlias = Literal["quorum", "classic"]
+"""Of the queues of letters: `quorum` has each letter synced to disk, on most nodes of a cluster, before it delivers it;
+`classic` delivers at once and writes beside that, on one node."""
 
 PREFIX: Final = "redraft"
 """What every name on the server begins with, unless the bus is told otherwise; queues are always `redraft.…` to us."""
@@ -77,7 +85,8 @@ class Names:
 class Topology:
     """Declares what is needed, on a channel of its own: a refusal ends the channel that it is told on."""
 
-    def __init__(self, link: Link, names: Names, delivery_limit: int) -> None:
+    def __init__(self, link: Link, names: Names, delivery_limit: int, kind: Kind) -> None:
+        self.kind = kind
         self._link = link
         self._names = names
         self._limit = delivery_limit
@@ -97,15 +106,7 @@ class Topology:
     async def waiting(self, queue: str) -> int:
         """How many letters wait in a queue, which is made if it is not there."""
         names = self._names
-        arguments: FieldTable = {
-            "x-queue-type": "quorum",
-            "x-delivery-limit": self._limit - 1,  # the server counts deliveries after the first
-            "x-dead-letter-exchange": "",
-            "x-dead-letter-routing-key": names.parked,
-            "x-dead-letter-strategy": "at-least-once",
-            "x-overflow": "reject-publish",
-        }
-        return await self._declare(await self._own(), names.there(queue), arguments)
+        return await self._declare(await self._own(), names.there(queue), letter_queue(self.kind, names, self._limit))
 
     async def parked(self) -> int:
         """Makes the queue of what was set aside; how many letters wait in it."""
@@ -135,6 +136,25 @@ class Topology:
         except ChannelPreconditionFailed as error:
             raise BusUnusable(
                 f"the queue {name} is there with other settings ({explain(error)}); all processes on one broker need "
-                "the same release and the same delivery limit: end the others, or delete the queue when it is empty"
+                f"the same release, the same setting `queues` (REDRAFT_QUEUES, here {self.kind}) and the same delivery "
+                "limit: end the others, or delete the queue when it is empty"
             ) from None
         return made.message_count or 0
+
+
+def letter_queue(kind: Kind, names: Names, delivery_limit: int) -> FieldTable:
+    """The arguments of a queue of letters."""
+    common: FieldTable = {
+        "x-queue-type": kind,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": names.parked,
+        "x-overflow": "reject-publish",
+    }
+    match kind:
+        case "quorum":
+            limit = delivery_limit - 1  # the server counts deliveries after the first
+            return {**common, "x-delivery-limit": limit, "x-dead-letter-strategy": "at-least-once"}
+        case "classic":
+            return {**common, "x-max-priority": 1}
+        case _:
+            assert_never(kind)

@@ -23,7 +23,10 @@ _TOGETHER: Final = 1024 * 1024
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """A message to send, of the content type `kind`. `sent` is how often it was sent before: it may have arrived."""
+    """A message to send, of the content type `kind`. `sent` is how often it was sent before: it may have arrived.
+
+    One of the `priority` 1 comes before those of 0 in a queue that has priorities.
+    """
 
     exchange: str
     key: str
@@ -31,6 +34,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     headers: Headers
     sent: int = 0
     kind: str = "application/json"
+    priority: int = 0
 
 
 class Wire:
@@ -116,4 +120,5 @@ def _payload(channel: Channel, message: Outgoing, attempt: str) -> bytes:
         message.body,
         headers,
         attempt,
+        message.priority,
     )
