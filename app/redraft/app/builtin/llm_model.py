@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
 
 CURRENCY: Final = "USD"
+_FORMER: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
 
 
 def model_of(name: str, url: str) -> Model:
@@ -36,6 +37,9 @@ def model_fault(name: str, url: str = "") -> str:
         return CONFIGURE
     if ":" not in name and not url:
         return f"model {name!r}: name the provider too, such as openai:{name}"
+    provider, _, model = name.partition(":")
+    if provider in _FORMER and not url:
+        return f"model {name!r}: the provider has another name now, write {_FORMER[provider]}:{model}"
     try:
         model_of(name, url)
     except (UserError, ImportError) as error:
