@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors.coordinator import BATCH, Coordinator, Log, Written
+from redraft.actors.coordinator import BATCH, Coordinator, Known, Log, Written
+from redraft.actors.thompson import Tallies, thompson
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked
 from redraft.events.codec import encode_message
 from redraft.events.commands import CancelRun, ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
@@ -28,11 +29,13 @@ from redraft.events.domain_events import (
     RunEnded,
     RunStarted,
     StepFailed,
+    StepRequested,
+    Tally,
 )
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.local_bus import LocalBus
-from redraft.events.plan import Parallel, Plan, Repeat, Step
+from redraft.events.plan import Arm, Parallel, Plan, Repeat, Step
 from redraft.events.store import Append, EventStore, open_store
 
 WRITE, JUDGE = Step("generator", "write", "write"), Step("critic", "judge", "judge")
@@ -74,7 +77,9 @@ async def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncItera
 
 
 @asynccontextmanager
-async def coordinating(store: Log, *resent: tuple[str, str, int]) -> AsyncIterator[tuple[LocalBus, Coordinator]]:
+async def coordinating(
+    store: Log, *resent: tuple[str, str, int], known: Known | None = None
+) -> AsyncIterator[tuple[LocalBus, Coordinator]]:
     """A coordinator as a new process would have it: it knows nothing of the log's runs yet."""
     async with LocalBus() as bus:
 
@@ -82,7 +87,7 @@ async def coordinating(store: Log, *resent: tuple[str, str, int]) -> AsyncIterat
             sent_again.append((run, path, sent))
 
         sent_again: list[tuple[str, str, int]] = []
-        coordinator = Coordinator(store, bus, lambda: datetime.now(UTC), resend)
+        coordinator = Coordinator(store, bus, lambda: datetime.now(UTC), resend, known=known)
         task = TASKS[coordinator] = asyncio.create_task(coordinator.run())
         try:
             yield bus, coordinator
@@ -421,3 +426,69 @@ async def test_a_fork_that_cannot_begin_is_parked_and_the_rest_goes_on(
 
 async def _never(run: str, path: str, sent: int) -> None:
     raise AssertionError(f"{path} of {run} was in doubt")
+
+
+CHOICE = Step("critic", "", "judge", choose=(Arm("a", "a"), Arm("b", "b")))
+CHOOSING = replace(PLAN, steps=(WRITE, Repeat("Refinement", score >= 0.9, 3, (CHOICE, IMPROVE)), SAVE))
+
+
+class Memory:
+    """What is known of arms, and how often it was asked for."""
+
+    def __init__(self, **tallies: int) -> None:
+        self.asked: list[str] = []
+        self._known = {"Refinement/judge": tuple(Tally(arm, successes) for arm, successes in tallies.items())}
+
+    async def __call__(self, workflow: str) -> Tallies:
+        self.asked.append(workflow)
+        return self._known
+
+
+async def chosen_in(store: EventStore) -> list[StepRequested]:
+    return [
+        event.data for event in await store.read("r") if isinstance(event.data, StepRequested) and event.data.choice
+    ]
+
+
+async def test_what_is_known_of_arms_is_asked_for_only_where_there_is_a_choice_to_make(store: EventStore):
+    plain, choosing = Memory(), Memory(a=0, b=1000)
+    async with coordinating(store, known=plain) as (bus, _):
+        await bus.publish(INBOX, [letter(replace(START, run="plain"))])
+        await until_recorded(store, StepRequested)
+    async with coordinating(store, known=choosing) as (bus, _):
+        await bus.publish(INBOX, [letter(replace(START, plan=CHOOSING)), letter(Generated("r", "write", 1, "one"))])
+        await until_recorded(store, StepRequested, 3)
+    assert (plain.asked, choosing.asked) == ([], ["p"])
+    (asked,) = await chosen_in(store)
+    assert asked.choice == thompson("r", await choosing("p"), "Refinement[1]/judge", "Refinement/judge", ("a", "b"))
+    assert asked.actor == "b"
+
+
+async def test_another_coordinator_keeps_what_was_chosen_whatever_it_knows(store: EventStore):
+    async with coordinating(store, known=Memory(a=1000)) as (bus, _):
+        await bus.publish(INBOX, [letter(replace(START, plan=CHOOSING)), letter(Generated("r", "write", 1, "one"))])
+        await until_recorded(store, StepRequested, 2)
+    async with coordinating(store, known=Memory(b=1000)) as (bus, _):
+        await bus.publish(INBOX, [letter(Generated("r", "write", 1, "one")), letter(JUDGED)])
+        await until_recorded(store, DraftCritiqued)
+        await bus.publish(INBOX, [letter(Refined("r", "Refinement[1]/improve", 1, "two"))])
+        await until_recorded(store, StepRequested, 4)
+    assert [(each.path, each.actor) for each in await chosen_in(store)] == [
+        ("Refinement[1]/judge", "a"),
+        ("Refinement[2]/judge", "b"),
+    ]
+
+
+async def test_without_anything_known_every_arm_has_the_same_chance(store: EventStore):
+    starts = [letter(replace(START, run=f"r{n}", plan=replace(CHOOSING, steps=(_writers(),)))) for n in range(40)]
+    async with coordinating(store) as (bus, _):
+        await bus.publish(INBOX, starts)
+        await until_recorded(store, StepRequested, 40)
+    drawn = [
+        e.data.actor async for batch in store.tail(0, follow=False) for e in batch if isinstance(e.data, StepRequested)
+    ]
+    assert 8 <= drawn.count("a") <= 32
+
+
+def _writers() -> Step:
+    return Step("generator", "", "write", choose=CHOICE.choose)

@@ -25,6 +25,7 @@ from redraft.actors import (
     publisher,
     refiner,
     score,
+    step,
 )
 from redraft.app import open_house, read_settings
 from redraft.events.recorders import open_recorder
@@ -67,13 +68,18 @@ def workflow(folder: Path) -> Workflow:
     async def improve(draft: Draft, history: History) -> Revision:
         return Revision(f"{draft.text} more{len(history.rounds)}", changes=("one word",))
 
+    @refiner
+    async def lengthen(draft: Draft) -> Revision:
+        return Revision(f"{draft.text} longer", changes=("another word",))
+
     @publisher
     async def save(draft: Draft) -> str:
         (folder / "published.txt").write_text(draft.text)
         return "published.txt"
 
+    body = [judge, step(choose=[improve, lengthen])]
     loop = Workflow("killed").start_with(write)
-    return loop.repeat_until(score >= 1.0, max_iterations=3, name="Refinement", body=[judge, improve]).finally_(save)
+    return loop.repeat_until(score >= 1.0, max_iterations=3, name="Refinement", body=body).finally_(save)
 
 
 async def main(folder: Path, when: str, number: int) -> None:

@@ -29,6 +29,7 @@ def run(folder: Path, *command: str) -> str:
     [
         ("article.py", "accepted after 3 iterations, score 1.0: the condition holds: score 1 >= 0.9"),
         ("panel.py", "accepted: the condition holds: score 1 >= 0.99"),
+        ("choose.py", "swap: accepted in 0 of 1 runs"),
         ("chapters.py", "a book of 3 chapters, the last of 11 words; 6 refinements; accepted: the condition holds: "),
         ("book.py", "15 refinements; accepted: the condition holds: outputs 5 >= 5"),
         ("advice.py", "1 x write about: far"),

@@ -65,6 +65,12 @@ async def test_a_run_that_is_killed_at_an_append_ends_as_if_it_had_not_been(
     assert (tmp_path / "published.txt").read_text() == (unkilled / "published.txt").read_text()
 
 
+async def test_what_is_killed_is_given_to_several_who_were_chosen(unkilled: Path):
+    """So that the tests here say that a choice stays the same, whenever a process is killed."""
+    chosen = {event.actor for _, event in await story(unkilled) if isinstance(event, StepRequested) and event.choice}
+    assert chosen == {"improve", "lengthen"}
+
+
 async def test_every_boundary_is_covered(unkilled: Path, tmp_path: Path):
     """The last append that there is kills; one more is never reached."""
     assert start(tmp_path, "after", APPENDS) == -signal.SIGKILL
