@@ -250,7 +250,9 @@ async def test_nobody_is_there():
     server = ModelServer([])
     with server:
         pass
-    assert "could not be asked" in failure(await judged(server))
+    told = failure(await judged(server))
+    assert "could not be asked" in told
+    assert told.count("Connection error") == 1
 
 
 async def test_a_reply_that_holds_the_key_is_refused():

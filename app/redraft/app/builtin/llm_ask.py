@@ -167,15 +167,17 @@ def _told(error: Exception, name: str, asks: int) -> StepError | ContentError:
 def _said(error: ModelAPIError) -> str:
     """The status and the server's own words, where it has any."""
     if not isinstance(error, ModelHTTPError):
-        return f"{error.message} {error.__cause__ or ''}"
+        return _cause(error)
     body = error.body
     inner = body.get("error", body) if isinstance(body, dict) else body
     words = inner.get("message", inner) if isinstance(inner, dict) else inner
     return f"status {error.status_code}: {words or error.message}"
 
 
-def _cause(error: UnexpectedModelBehavior) -> str:
-    return f"{error.message} {error.__cause__ or ''}"
+def _cause(error: ModelAPIError | UnexpectedModelBehavior) -> str:
+    """Its message, and what it came from where that says more."""
+    cause = str(error.__cause__ or "")
+    return error.message if cause in error.message else f"{error.message} {cause}"
 
 
 def _line(text: str) -> str:
