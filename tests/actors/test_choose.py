@@ -309,6 +309,17 @@ def test_a_critic_is_credited_when_people_approve() -> None:
     assert credits_in(run.events) == [("L/judge", "judge_a", True)]
 
 
+@pytest.mark.parametrize("chief", [None, approve()])
+def test_a_critic_is_credited_when_somebody_else_speaks_of_the_draft_after_the_loop(chief) -> None:
+    after = step("critic", "chief") if chief is None else part_node(chief)
+    plan = check_plan(Plan("p", (WRITE, Repeat("L", score >= 0.9, 3, (JUDGE, IMPROVE)), after)))
+    run = Chosen(plan, "judge_a").say(1.0, 0.9)
+    if run.state.approval:
+        run.send(ApproveDraft("r", run.state.approval.request.draft, "", "ann"))
+    assert isinstance(run.events[-1], RunEnded)
+    assert credits_in(run.events) == [("L/judge", "judge_a", True)]
+
+
 def test_a_critic_that_alone_ends_an_inner_loop_is_not_credited_by_the_outer_one() -> None:
     inner = Repeat("In", score >= 0.9, 2, (JUDGE, IMPROVE))
     plan = check_plan(Plan("p", (Repeat("Out", score >= 0.5, 2, (WRITE, inner, step("critic", "chief"))),)))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from model_server import ModelServer
 from tests.app.cli_calls import call, one_line
 from tests.app.deployments import Deployment
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
@@ -18,7 +19,15 @@ from tests.streams import recorded
 
 from redraft.app.known_arms import KnownArms
 from redraft.events.bus import INBOX, work_queue
-from redraft.events.domain_events import ChoicesCredited, DraftCritiqued, RunEnded, StepFailed, StepRequested, Tally
+from redraft.events.domain_events import (
+    ChoicesCredited,
+    DraftCritiqued,
+    DraftGenerated,
+    RunEnded,
+    StepFailed,
+    StepRequested,
+    Tally,
+)
 from redraft.events.envelope import Recorded
 from redraft.events.store import open_store
 from redraft.projections.read_models import ReadModels
@@ -190,6 +199,32 @@ def test_an_arm_that_nobody_provides_is_refused_before_anything_runs(here: Path)
     assert "Refinement/judge: there is no critic 'silnt'; did you mean 'silent'?" in one_line(said)
     (here / "plan.yaml").write_text(PLAN.replace("silent,", "improve,"))
     assert "Refinement/judge: improve is a refiner, and the plan wants a critic" in one_line(call(*RUN))
+
+
+# Models
+
+
+def test_models_can_be_the_arms_and_each_has_its_own_settings(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arms = "[{actor: llm, name: small, with: {model: 'openai:gpt-4o-mini'}}, {actor: llm, name: usual}]"
+    steps = f"- generate: {{choose: {arms}, with: {{max_tokens: 99}}}}\n- critique: {{actor: length}}\n"
+    (here / "models.yaml").write_text(f"name: models\nsteps:\n{steps}")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted-0123456789abcdef")
+    with ModelServer([{"for": "You write", "text": "The Moon pulls the sea.", "always": True}]) as server:
+        monkeypatch.setenv("REDRAFT_MODEL_URL", server.url)
+        asking = ("--workflow", "models.yaml", "--actors", "actors.py", "--model", "openai:gpt-4o", "--quiet")
+        for number in range(6):
+            said = call("run", "Why tides exist", *asking, "--key", f"key-{number}", "--budget", "tokens=90000")
+            assert said.code == 0, said.err
+    events = asyncio.run(log("sqlite:///store.db"))
+    wanted = {"small": "openai:gpt-4o-mini", "usual": "openai:gpt-4o"}
+    asked = choices(events)
+    assert {each.choice.arm for each in asked if each.choice} == set(wanted)
+    for request in asked:
+        run = next(event.run for event in events if event.data is request)
+        (made,) = [e.data for e in events if e.run == run and isinstance(e.data, DraftGenerated)]
+        assert request.choice
+        assert made.usage.model == wanted[request.choice.arm]
+        assert request.reserved.tokens > 99
 
 
 # How fresh it is, and what it costs

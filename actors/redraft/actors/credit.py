@@ -41,10 +41,20 @@ def took_part(state: RunState, asked: OpenStep, *, failed: bool = False) -> RunS
 
 
 def accepted(state: RunState, draft: Candidate | None) -> RunState:
-    """The state after a draft was accepted: an arm that alone spoke for it is not credited with that."""
-    alone = _sole_voice(state, draft)
-    picks = tuple(replace(each, alone=True) if each.spoke and each.spoke == alone else each for each in state.picks)
-    return replace(state, picks=picks)
+    """The state after a draft was accepted: an arm that alone spoke for it is not credited with that.
+
+    The end of the run looks at it again: others may have spoken of the draft since it left its loop.
+    """
+    if draft is None:
+        return state
+    alone, sha256 = _sole_voice(state, draft), draft.ref.sha256
+
+    def looked_at(pick: Pick) -> Pick:
+        if pick.spoke and pick.spoke == alone:
+            return replace(pick, alone=sha256)
+        return replace(pick, alone="") if pick.alone == sha256 else pick
+
+    return replace(state, picks=tuple(map(looked_at, state.picks)))
 
 
 def credited(state: RunState, end: RunEnded) -> ChoicesCredited | RunEnded:
@@ -68,9 +78,9 @@ def _success(pick: Pick, end: RunEnded, *, says_nothing: bool) -> bool | None:
     return end.outcome == "accepted"
 
 
-def _sole_voice(state: RunState, draft: Candidate | None) -> int:
+def _sole_voice(state: RunState, draft: Candidate) -> int:
     """The version of the only critique of a draft; 0 where several spoke of it, people included, or nobody."""
-    if draft is None or draft.judgement is None or state.approved == draft.ref:
+    if draft.judgement is None or state.approved == draft.ref:
         return 0
     critiques = draft.judgement.critiques
     return critiques[0] if len(critiques) == 1 else 0

@@ -122,15 +122,15 @@ class Failure(msgspec.Struct, frozen=True, gc=False):
 class Pick(msgspec.Struct, frozen=True, gc=False):
     """An arm of the step at this path in the plan that took part in the run.
 
-    `spoke` is the version of its last critique, 0 where it is no critic; `failed`: its step failed for good; `alone`:
-    it accepted a draft of which nobody else spoke.
+    `spoke` is the version of its last critique, 0 where it is no critic; `failed`: its step failed for good; `alone` is
+    the SHA-256 of a draft that was accepted by its word alone.
     """
 
     step: str
     arm: str
     spoke: int = 0
     failed: bool = False
-    alone: bool = False
+    alone: str = ""
 
 
 class RunState(msgspec.Struct, frozen=True, gc=False):
