@@ -119,6 +119,18 @@ async def test_a_draft_that_passed_is_better_than_one_with_a_higher_score_that_d
     assert [each.before.version for each in result.attempts] == [1, 1]
 
 
+@pytest.mark.parametrize("after_a_loop", [False, True])
+async def test_a_run_whose_last_draft_a_gate_outside_a_loop_did_not_pass_is_not_accepted(after_a_loop: bool):
+    desk = Desk()
+    started = Workflow("straight").start_with(desk.write)
+    if after_a_loop:
+        started = started.repeat_until(score >= 0.9, max_iterations=1, body=[desk.judge, desk.improve])
+    straight = started.then(step(desk.wants_x, gate=True))
+    ended = await end_of(straight)
+    assert (ended.outcome, ended.reason) == ("rejected", "a gate did not pass draft 1")
+    assert (await end_of(straight, "an X")).outcome == "accepted"
+
+
 def test_a_gate_passes_a_draft_that_it_approves_or_gives_the_full_score_without_errors():
     for said in (Critique(1.0), Critique(0.2, approved=True)):
         assert judgement_of(1, said, gate=True).gate == "passed"

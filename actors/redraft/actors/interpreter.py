@@ -262,8 +262,12 @@ def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnd
 
 
 def _run_ended(state: RunState) -> RunEnded:
+    """The end of the plan: as the last loop ended, but never accepted with a draft that a gate did not pass."""
     outcome, reason = state.loop or ("accepted", "every step is done")
-    return _ended(state, Verdict(outcome, reason), state.current)
+    draft = state.current
+    if outcome == "accepted" and draft and draft.judgement and draft.judgement.gate == "failed":
+        outcome, reason = "rejected", f"a gate did not pass draft {draft.ref.version}"
+    return _ended(state, Verdict(outcome, reason), draft)
 
 
 def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
