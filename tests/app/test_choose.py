@@ -29,6 +29,7 @@ from redraft.events.domain_events import (
     Tally,
 )
 from redraft.events.envelope import Recorded
+from redraft.events.errors import StoreError
 from redraft.events.store import open_store
 from redraft.projections.read_models import ReadModels
 
@@ -235,7 +236,7 @@ async def test_tallies_are_read_only_when_they_are_wanted_and_not_again_while_th
         open_store(f"sqlite:///{tmp_path / 'log.db'}") as store,
         ReadModels(tmp_path / "views.db", store) as models,
     ):
-        known = KnownArms(models, fresh=3600)
+        known = KnownArms(models, fresh=3600, share=1e9)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(known.run())
             assert not (tmp_path / "views.db").exists()
@@ -255,6 +256,17 @@ async def test_tallies_are_read_only_when_they_are_wanted_and_not_again_while_th
 async def test_a_choice_does_not_wait_for_tallies_for_ever(tmp_path: Path) -> None:
     async with open_store("memory:") as store, ReadModels(None, store) as models:
         assert await KnownArms(models, patience=0.01)("essay") == {}, "nobody reads"
+
+
+async def test_a_choice_does_not_wait_for_a_reading_that_failed(tmp_path: Path) -> None:
+    async with open_store("memory:") as store:
+        models = ReadModels(tmp_path, store)  # a folder is no file of read models
+        known = KnownArms(models, patience=60)
+        reading = asyncio.create_task(known.run())
+        async with asyncio.timeout(30):
+            assert await known("essay") == {}
+        with pytest.raises(StoreError):
+            await reading
 
 
 # On many machines
