@@ -230,6 +230,16 @@ def test_a_ring_holds_the_newest_events() -> None:
     assert positions(ring, 5) == []
 
 
+def test_a_full_ring_lets_go_of_a_sixteenth_at_a_time() -> None:
+    ring = Ring(most_events=32, most_bytes=1_000)
+    for position in range(1, 33):
+        ring.add([event(position)], 10)
+    assert len(positions(ring, 0)) == 32
+    ring.add([event(33)], 10)
+    assert positions(ring, 2) == []
+    assert positions(ring, 3) == list(range(4, 34))
+
+
 def test_a_ring_gives_what_came_together_piece_by_piece() -> None:
     ring = Ring(most_events=6, most_bytes=100)
     for first in (1, 4, 7):

@@ -221,3 +221,15 @@ def test_a_row_without_its_key_is_refused(change: Change) -> None:
 def test_a_table_that_cannot_be_is_refused(name: str, columns: dict[str, str], key: int) -> None:
     with pytest.raises(ValueError, match="table"):
         Table(name, columns, key)
+
+
+def test_what_begins_and_ends_between_two_writes_is_not_written_and_nothing_of_it_is_held() -> None:
+    with closing(table_in_memory()) as connection:
+        rows, cursor = Rows(TABLE), connection.cursor()
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        for change in (Delete("things", ("a",)), put(("a", "x"), "open", 1, None), Delete("things", ("a",))):
+            rows.change(change, cursor)
+        rows.write(cursor)
+        rows.change(Set("things", ("a", "x"), {"n": 2}), cursor)
+    assert [each.split()[0] for each in statements] == ["DELETE", "SELECT"]

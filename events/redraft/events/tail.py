@@ -64,11 +64,15 @@ class Ring:
         return self._events[start : start + most] if 0 <= start < len(self._events) else ()
 
     def _trim(self) -> None:
+        """Lets go of the oldest, a sixteenth at a time: to cut the front off a long list moves all the rest of it."""
+        if len(self._events) <= self._most_events and self._bytes <= self._most_bytes:
+            return
+        events, size = (most - most // 16 for most in (self._most_events, self._most_bytes))
         surplus = 0
-        while len(self._events) - surplus > self._most_events or self._bytes > self._most_bytes:
-            number, size = self._pieces.popleft()
+        while len(self._events) - surplus > events or self._bytes > size:
+            number, gone = self._pieces.popleft()
             surplus += number
-            self._bytes -= size
+            self._bytes -= gone
         del self._events[:surplus]
 
 

@@ -14,6 +14,9 @@ from redraft.projections.views import Views
 BATCH: Final = 2_000
 """How many events one transaction projects at most."""
 
+GATHERED: Final = 8_000
+"""How many at most where they come as they happen: what begins and ends within a transaction is never written."""
+
 APART: Final = 5 * BATCH
 """A projection that is so many events behind the others catches up by itself, and does not hold them up."""
 
@@ -87,8 +90,9 @@ async def _project(views: Views, log: Log, names: Collection[str], *, follow: bo
 
 async def _tailed(views: Views, log: Log, names: Collection[str], after: int, *, follow: bool) -> int | None:
     """Projects what follows a position; gives the end of the log, or None when it is to be read again."""
+    most = GATHERED if follow else BATCH
     async with (
-        _closing(log.tail(after, follow=follow, limit=BATCH)) as batches,
+        _closing(log.tail(after, follow=follow, limit=most)) as batches,
         _closing(batches if follow else _ahead(batches)) as coming,
     ):
         async for batch in coming:
@@ -96,7 +100,7 @@ async def _tailed(views: Views, log: Log, names: Collection[str], after: int, *,
             after = batch[-1].position
             if reached != after:
                 return None
-            if follow and len(batch) < BATCH:
+            if follow and len(batch) < most:
                 await views.progress.rest(REST_SECONDS)
     return after
 

@@ -50,14 +50,18 @@ class Rows:
         """Takes in one change; the cursor serves to look up a row that is not held."""
         match change:
             case Set():
-                row = self._find(change.key, cursor)
-                if row is None and change.new is not None:
-                    row = self._begun(change.key, change.new)
+                key = change.key
+                group = self._groups.get(key[0])
+                row = group.get(key) if group else None
+                if row is None:
+                    row = self._find(key, cursor)
+                    if row is None and change.new is not None:
+                        row = self._begun(key, change.new)
                 if row is not None and (change.where is None or _holds(row, change.where)):
                     _set(row, change)
                     if len(row) != self._width:
                         self._check(row)
-                    self._changed[change.key] = row
+                    self._changed[key] = row
             case Put():
                 self._check(change.row)
                 row = change.row.copy()
@@ -85,6 +89,8 @@ class Rows:
                 self._tables.delete(cursor, self._table, depth, keys)
         if self._changed:
             self._tables.put(cursor, self._table, map(self._values_of, self._changed.values()))
+        for key in self._deleted:
+            self._let_go_empty(key[0])
         self._settled()
         self._trim()
 
@@ -148,6 +154,11 @@ class Rows:
         self._count -= len(group)
         self._groups[key[0]] = {}
         self._whole.add(key[0])
+
+    def _let_go_empty(self, group: str | int) -> None:
+        if not self._groups.get(group, True):
+            del self._groups[group]
+            self._whole.discard(group)
 
     def _trim(self) -> None:
         """Lets go of the groups that have been held longest, until no more than `kept` rows are left."""

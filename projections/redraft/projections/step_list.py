@@ -23,7 +23,7 @@ class StepLine(msgspec.Struct, frozen=True):
     """A step as its last attempt left it.
 
     `open`: asked, not answered; `waiting`: failed, to be tried again at `retry_at`; `failed`: for good; `abandoned`:
-    its loop or run ended without its answer. `requested` and `finished` are the times of events. `score` (0..1) is a
+    its loop ended without its answer. `requested` and `finished` are the times of events. `score` (0..1) is a
     critic's, `draft` the version that was worked on or, once done, that came of it. `message` says why it failed.
     `position` is that of the request.
     """
@@ -45,7 +45,7 @@ class StepLine(msgspec.Struct, frozen=True):
 
 
 async def steps_of(views: Views, run: str) -> list[StepLine]:
-    """The steps of a run, in the order in which they were last asked for."""
+    """The steps of a run that goes on, in the order in which they were last asked for; none of one that has ended."""
     sql = f"SELECT {_COLUMNS} FROM steps WHERE run = ? ORDER BY position"  # noqa: S608
     return await views.read(_line, sql, (run,))
 

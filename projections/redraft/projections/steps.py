@@ -1,4 +1,7 @@
-"""The steps of all runs: one row a path, and when the timekeeper has to look at it. `step_list` asks for them."""
+"""The steps of the runs that go on: one row a path, and when the timekeeper has to look at it. `step_list` asks for them.
+
+A run that ends takes its rows with it, so that the table is as small as what is under way; `tree` keeps what has been.
+"""
 
 from __future__ import annotations
 
@@ -79,13 +82,13 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (_done(recorded, event.path, event.draft.version),)
         case StepFailed():
             return (_failed(recorded, event),)
-        case LoopEnded() | RunEnded() | BudgetReached():
+        case RunEnded() | RunStarted():
+            return (Delete("steps", (run,)),)
+        case LoopEnded() | BudgetReached():
             left: Row = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
             return (SetAll("steps", run, left, {"status": UNANSWERED}),)
         case RunErased():
             return (SetAll("steps", run, {"message": ""}),)
-        case RunStarted():
-            return (Delete("steps", (run,)),)  # there are none: said, it need not be looked up
         case IterationStarted() | LoopClosing():
             return ()
         case RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled() | ChoicesCredited():
@@ -103,7 +106,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-STEPS: Final = Projection("steps", 1, (TABLE,), project_step)
+STEPS: Final = Projection("steps", 2, (TABLE,), project_step)
 """The projection that keeps the steps."""
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final, cast
+from typing import Final
 
+from redraft.actors.plan_paths import steps_in
 from redraft.app.cli.checks import Check
 from redraft.app.deployment import open_survey
 from redraft.app.settings import LOCAL, Settings
 from redraft.events.bus import INBOX, work_queue
+from redraft.events.domain_events import RunStarted
 from redraft.events.errors import BusError, InputError
 from redraft.events.plan import Role
 from redraft.events.rabbit_survey import PARKED, Survey
+from redraft.events.store import EventStore
 from redraft.projections.plain import counted, plain
+from redraft.projections.run_list import list_runs
 from redraft.projections.views import Views
 
+PLANS: Final = 100
+"""How many of the newest runs' plans say which actors are needed."""
+
 MOST: Final = 200
-"""How many actors' queues are looked at, those that were needed last."""
+"""How many actors' queues are looked at."""
 
 _OLDEST: Final = (3, 10)
 
@@ -37,10 +44,14 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
     return found
 
 
-async def actors_known(views: Views) -> list[tuple[Role, str]]:
-    """The actors that steps were asked of, those that were needed last first."""
-    sql = f"SELECT role, actor FROM steps GROUP BY role, actor ORDER BY max(position) DESC LIMIT {MOST}"  # noqa: S608
-    return await views.read(_seat, sql)
+async def actors_known(store: EventStore, views: Views) -> list[tuple[Role, str]]:
+    """The actors that the plans of the newest runs name, those of the newest first."""
+    found: dict[tuple[Role, str], None] = {}
+    for line in await list_runs(views, limit=PLANS):
+        for event in await store.read(line.run, upto=1):
+            if isinstance(event.data, RunStarted):
+                found |= {(step.role, step.actor): None for _, step in steps_in(event.data.plan.steps)}
+    return list(found)[:MOST]
 
 
 async def _asked(survey: Survey, actors: Sequence[tuple[Role, str]]) -> AsyncIterator[Check]:
@@ -76,7 +87,3 @@ async def _served(survey: Survey, queue: str, remedy: str) -> Check:
         return Check("queue", "warn", f"{plain(queue)} is not there yet; {remedy}")
     told = f"{plain(queue)}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
     return Check("queue", "ok", told) if depth.consumers else Check("queue", "warn", f"{told}; {remedy}")
-
-
-def _seat(cells: Sequence[object]) -> tuple[Role, str]:
-    return cast("Role", str(cells[0])), str(cells[1])

@@ -93,7 +93,7 @@ async def _store(
             yield _projections(await views.states()) or Check("read models", "ok", told)
             async for each in _runs(settings, store, views, deep=deep):
                 yield each
-            actors += await _actors(settings, views)
+            actors += await _actors(settings, store, views)
     except (CodecError, Tampered) as error:
         yield Check("events", "fail", f"{error}; restore the store from a copy")
     except StoreError as error:
@@ -132,11 +132,11 @@ def _projections(states: Sequence[State]) -> Check | None:
     return Check("read models", "fail", f"{told}; mend it and start what keeps it again, see redraft projections list")
 
 
-async def _actors(settings: Settings, views: Views) -> list[tuple[Role, str]]:
+async def _actors(settings: Settings, store: EventStore, views: Views) -> list[tuple[Role, str]]:
     """The actors whose queues the broker is asked about."""
     from redraft.app.cli.broker_checks import actors_known
 
-    return await actors_known(views) if settings.bus != LOCAL else []
+    return await actors_known(store, views) if settings.bus != LOCAL else []
 
 
 async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
