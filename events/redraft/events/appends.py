@@ -11,7 +11,6 @@ from redraft.events.codec import Seal, Stored, decode_event, encode_event
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, StoreError
-from redraft.events.recorders import StoredEvent
 
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False):
@@ -35,10 +34,19 @@ class Append(msgspec.Struct, frozen=True, gc=False):
         return self.expected_version + len(self.events)
 
 
+class NewRow(msgspec.Struct, frozen=True, gc=False):
+    """A row as recorders take it: the library's `StoredEvent` field by field, at a fifth of what one costs to make."""
+
+    originator_id: str
+    originator_version: int
+    topic: str
+    state: bytes
+
+
 class Encoded(msgspec.Struct, frozen=True, gc=False):
     """The rows of an append, the hash of each event, and the hash of the event before them."""
 
-    rows: tuple[StoredEvent, ...]
+    rows: tuple[NewRow, ...]
     hashes: tuple[str, ...]
     previous: str
 
@@ -80,13 +88,13 @@ class Entry(msgspec.Struct, eq=False):
 
 def encode(append: Append, previous: str, seal: Seal | None = None) -> Encoded:
     """The rows of an append that follows the event with the hash `previous`, sealed if need be; raises CodecError."""
-    rows: list[StoredEvent] = []
+    rows: list[NewRow] = []
     hashes: list[str] = []
     last = previous
     for version, event in enumerate(append.events, append.expected_version + 1):
         stored = _encode_one(append.run, version, last, event, seal)
         last = stored.hash
-        rows.append(StoredEvent(append.run, version, stored.name, stored.state))
+        rows.append(NewRow(append.run, version, stored.name, stored.state))
         hashes.append(last)
     return Encoded(tuple(rows), tuple(hashes), previous)
 

@@ -219,6 +219,11 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
 class MemoryRecorder(POPOApplicationRecorder):
     """The library's recorder in memory, with positions with every read."""
 
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
+        """Records all of the events or none; it keeps objects, so these have to be the library's own."""
+        own = [StoredEvent(s.originator_id, s.originator_version, s.topic, s.state) for s in stored_events]
+        return super().insert_events(own, **kwargs)
+
     def select_events(
         self,
         originator_id: UUID | str,

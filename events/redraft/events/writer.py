@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import cast
 
-from redraft.events.appends import Append, Encoded, Entry, Outcome, Written, encode
+from redraft.events.appends import Append, Encoded, Entry, NewRow, Outcome, Written, encode
 from redraft.events.codec import GENESIS, decode_event
 from redraft.events.errors import CodecError, Conflict, StoreError
 from redraft.events.keyring import Keyring
@@ -103,10 +104,10 @@ def _find(
     return Written(encoded, tuple(row.id if isinstance(row, Notification) else 0 for row in stored))
 
 
-def _insert(recorder: ApplicationRecorder, rows: Sequence[StoredEvent]) -> Sequence[int]:
+def _insert(recorder: ApplicationRecorder, rows: Sequence[NewRow]) -> Sequence[int]:
     if not rows:
         return ()
-    positions = recorder.insert_events(rows)
+    positions = recorder.insert_events(cast("Sequence[StoredEvent]", rows))
     if positions is None:
         raise PersistenceError(f"{type(recorder).__name__} gives no positions")
     return positions

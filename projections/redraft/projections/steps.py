@@ -1,4 +1,4 @@
-"""The steps of the runs that go on: one row a path, and when the timekeeper has to look at it. `step_list` asks for them.
+"""The steps of the runs that go on: one row a path, and when the timekeeper has to look at it. `step_list` asks.
 
 A run that ends takes its rows with it, so that the table is as small as what is under way; `tree` keeps what has been.
 """
