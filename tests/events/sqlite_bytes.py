@@ -15,7 +15,7 @@ _INTERIOR_INDEX, _INTERIOR_TABLE, _LEAF_INDEX, _LEAF_TABLE = 2, 5, 10, 13
 
 
 class Map:
-    """`used[n]` is 1 where byte n of the file holds something."""
+    """`used[n]` is 1 where byte n of the file holds something; `may_be_left(n)` tells where SQLite leaves something."""
 
     def __init__(self, file: bytes) -> None:
         self._file = file
@@ -24,9 +24,14 @@ class Map:
         self.used = bytearray(len(file))
         self._mark(0, 100)
         self._freelist()
-        roots = [1, *self._roots()]
-        for root in roots:
-            self._tree(root)
+        self._appended: set[int] = set()
+        self._taken_from: set[int] = set()
+        for root, grows in [(1, True), *self._roots()]:
+            self._tree(root, self._appended if grows else self._taken_from)
+
+    def may_be_left(self, place: int) -> bool:
+        """Whether a byte lies in a page from which cells are taken away: of an index, or of keys; and holds nothing."""
+        return not self.used[place] and place // self._size + 1 in self._taken_from
 
     def _mark(self, start: int, end: int) -> None:
         self.used[start:end] = b"\1" * (end - start)
@@ -39,20 +44,22 @@ class Map:
             self._mark(at, at + 8 + 4 * leaves)
             trunk = int.from_bytes(self._file[at : at + 4])
 
-    def _roots(self) -> Iterator[int]:
-        """The root pages of tables and indexes: SQLite itself is asked for them."""
+    def _roots(self) -> Iterator[tuple[int, bool]]:
+        """The root pages of tables and indexes, and which is of the events: SQLite itself is asked for them."""
         import sqlite3
         from contextlib import closing
 
         with closing(sqlite3.connect(":memory:")) as connection:
             connection.deserialize(self._as_rollback_file())
-            yield from (root for (root,) in connection.execute("SELECT rootpage FROM sqlite_master WHERE rootpage"))
+            found = connection.execute("SELECT rootpage, name FROM sqlite_master WHERE rootpage").fetchall()
+            yield from ((root, name == "stored_events") for root, name in found)
 
     def _as_rollback_file(self) -> bytes:
         """The same file without a write-ahead log, which a database in memory cannot have."""
         return self._file[:18] + b"\1\1" + self._file[20:]
 
-    def _tree(self, page: int) -> None:
+    def _tree(self, page: int, pages: set[int]) -> None:
+        pages.add(page)
         start = (page - 1) * self._size
         head = start + (100 if page == 1 else 0)
         kind = self._file[head]
@@ -62,20 +69,20 @@ class Map:
         self._mark(head, pointers + 2 * count)
         self._freeblocks(start, int.from_bytes(self._file[head + 1 : head + 3]))
         if interior:
-            self._tree(int.from_bytes(self._file[head + 8 : head + 12]))
+            self._tree(int.from_bytes(self._file[head + 8 : head + 12]), pages)
         for number in range(count):
             place = pointers + 2 * number
-            self._cell(kind, start + int.from_bytes(self._file[place : place + 2]))
+            self._cell(kind, start + int.from_bytes(self._file[place : place + 2]), pages)
 
     def _freeblocks(self, start: int, offset: int) -> None:
         while offset:
             self._mark(start + offset, start + offset + 4)
             offset = int.from_bytes(self._file[start + offset : start + offset + 2])
 
-    def _cell(self, kind: int, at: int) -> None:
+    def _cell(self, kind: int, at: int, pages: set[int]) -> None:
         begin = at
         if kind in (_INTERIOR_INDEX, _INTERIOR_TABLE):
-            self._tree(int.from_bytes(self._file[at : at + 4]))
+            self._tree(int.from_bytes(self._file[at : at + 4]), pages)
             at += 4
         if kind == _INTERIOR_TABLE:
             self._mark(begin, self._varint(at)[1])

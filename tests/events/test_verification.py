@@ -14,6 +14,7 @@ import pytest
 
 from redraft.events.domain_events import StepFailed
 from redraft.events.errors import StoreError
+from redraft.events.inspection import Inspection
 from redraft.events.recorders import MemoryRecorder, Opened, StoredEvent
 from redraft.events.store import EventStore, NewEvent, open_store
 from redraft.events.verification import Report
@@ -202,7 +203,9 @@ async def test_an_enormous_number_of_faults_is_counted_and_not_kept(log: Log, no
     from redraft.events import verification
 
     async with log.store() as store:
-        check = verification.LogCheck(store._rows(), store._keyring.keys, 2_000, place=lambda: ["x"] * 3_000)
+        check = verification.LogCheck(
+            store._rows(), store._keyring.keys, 2_000, place=lambda: Inspection(["x"] * 3_000)
+        )
         while check.step():
             pass
     report = check.report()

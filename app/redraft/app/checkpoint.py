@@ -32,17 +32,22 @@ _FORMAT: Final = 1
 
 
 class FileDigest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A SQLite file, byte for byte: its size and SHA-256."""
+    """A SQLite file, byte for byte: its size and SHA-256; and its own count of changes, which SQLite keeps in it.
+
+    The count goes up whenever the file grows, a table is made, or it is vacuumed, and not for every row.
+    """
 
     size: int
     sha256: str
+    changes: int | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The log up to `position`, at a time (UTC): how many events and runs it has, and its digest.
 
     `marks` are positions before it, each with the digest there. `file` is the file that held it, when nobody else had
-    it open.
+    it open. `keys` and `all_keys` are digests of the wrapped keys of encrypted runs, as in `Report`; empty if it was
+    written by a version that did not know them.
     """
 
     format: int
@@ -53,6 +58,8 @@ class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
     marks: tuple[tuple[int, str], ...]
     file: FileDigest | None = None
+    keys: str = ""
+    all_keys: str = ""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -76,7 +83,9 @@ def digest_of(path: Path | None) -> FileDigest | None:
         if ahead.exists() and ahead.stat().st_size:
             return None
         with path.open("rb") as file:
-            return FileDigest(path.stat().st_size, file_digest(file, "sha256").hexdigest())
+            changes = int.from_bytes(file.read(28)[24:])
+            file.seek(0)
+            return FileDigest(path.stat().st_size, file_digest(file, "sha256").hexdigest(), changes)
     except OSError:
         return None
 
@@ -87,7 +96,18 @@ def write_checkpoint(report: Report, key: Ed25519PrivateKey, file: FileDigest | 
         raise ValueError("a log with faults is not signed")
     marks = tuple(sorted((at, digest) for at, digest in report.marks.items() if at < report.position))
     now = datetime.now(UTC).replace(microsecond=0)
-    held = Checkpoint(_FORMAT, now, report.position, report.events, report.runs, report.digest, marks, file)
+    held = Checkpoint(
+        _FORMAT,
+        now,
+        report.position,
+        report.events,
+        report.runs,
+        report.digest,
+        marks,
+        file,
+        report.keys,
+        report.all_keys,
+    )
     raw = msgspec.json.encode(held)
     written = _File(msgspec.Raw(raw), _name(key.public_key()), signed(key, _SIGNED + raw))
     return msgspec.json.encode(written) + b"\n"
@@ -117,7 +137,7 @@ def read_checkpoint(path: Path, key: Ed25519PublicKey) -> Checkpoint:
 
 def differences(held: Checkpoint, report: Report) -> Iterator[Fault]:
     """What of the log is not what was signed; `report` must have the digests at `positions_of` the checkpoint."""
-    when = f"{held.time:%Y-%m-%d %H:%M:%S} UTC"
+    when = _when(held)
     if report.position < held.position:
         yield Fault(
             f"the log ends at position {report.position}, but at {held.position} when it was signed ({when}): "
@@ -129,11 +149,36 @@ def differences(held: Checkpoint, report: Report) -> Iterator[Fault]:
             yield Fault(f"what is recorded at positions {before + 1} to {at} is not what was signed ({when})")
             return
         before = at
+    if held.keys and report.position == held.position and report.keys != held.keys:
+        yield Fault(
+            f"the keys of encrypted runs are not those that were signed ({when}), though no event came since: "
+            "one was changed, taken away or put in; restore the store from a copy"
+        )
+
+
+def stray_change(held: Checkpoint, report: Report, now: FileDigest | None) -> Iterator[Fault]:
+    """A file that was changed where it holds nothing; told only if SQLite itself cannot have written it since.
+
+    It can, and no row shows it, when it vacuums the file or makes a copy of the store: it counts that. And a key of
+    which no event speaks can be put in and taken out.
+    """
+    signed = held.file
+    if signed is None or now is None or held.position != report.position or held.all_keys != report.all_keys:
+        return
+    if now.sha256 != signed.sha256 and now.changes == signed.changes:
+        yield Fault(
+            f"the file is not byte for byte the one that was signed ({_when(held)}), though all rows are as they were "
+            "and SQLite counted no change: bytes that hold nothing were changed; restore the store from a copy"
+        )
 
 
 def positions_of(held: Checkpoint) -> Iterable[int]:
     """Where the digest of a log is needed to compare it with the checkpoint."""
     return (*(at for at, _ in held.marks), held.position)
+
+
+def _when(held: Checkpoint) -> str:
+    return f"{held.time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _digest_at(report: Report, position: int) -> str:

@@ -21,7 +21,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_keys import PostgresKeys
 from redraft.events.postgres_listening import listen
-from redraft.events.postgres_schema import EVENTS, faults, prepare
+from redraft.events.postgres_schema import EVENTS, inspect, prepare
 from redraft.events.recorders import (
     LAST,
     DataError,
@@ -44,7 +44,7 @@ def open_postgres(url: str) -> Opened:
     datastore = Datastore(database, schema)
     listening = partial(listen, database, schema, datastore.connections.serves)
     keys = PostgresKeys(database, schema, datastore.connections)
-    check = partial(faults, database, schema)
+    check = partial(inspect, database, schema)
     return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening, keys, check)
 
 

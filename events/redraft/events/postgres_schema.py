@@ -13,6 +13,7 @@ from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from redraft.events.errors import StoreUnusable
+from redraft.events.inspection import Inspection
 from redraft.events.postgres_connection import Database
 
 SCHEMA_VERSION: Final = 1
@@ -98,7 +99,7 @@ def prepare(database: Database) -> str:
     return schema
 
 
-def faults(database: Database, schema: str) -> list[str]:
+def inspect(database: Database, schema: str) -> Inspection:
     """What is wrong with what protects the events, and with the indexes that find them."""
     name = Identifier(schema, EVENTS).as_string()
     asked = """
@@ -117,7 +118,7 @@ def faults(database: Database, schema: str) -> list[str]:
             found = cursor.execute(asked, {"name": name}).fetchall()
     except psycopg.Error as error:
         raise database.unreadable(error) from None
-    return [f"store {database.where}: {told}" for (told,) in found]
+    return Inspection([f"store {database.where}: {told}" for (told,) in found])
 
 
 def _schema(connection: psycopg.Connection[DictRow], where: str) -> str:

@@ -30,8 +30,9 @@ from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQLiteConnectionPool, SQLiteDatastore
 
 from redraft.events.errors import InputError
+from redraft.events.inspection import Inspection
 from redraft.events.run_keys import RunKeys, SqliteKeys
-from redraft.events.sqlite_check import checker
+from redraft.events.sqlite_check import FileCheck
 from redraft.events.sqlite_file import connect, explain, prepare
 
 __all__ = [
@@ -77,7 +78,7 @@ class Opened(msgspec.Struct, frozen=True):
     release: Callable[[], None]
     listen: Listen | None = None
     keys: RunKeys | None = None
-    check: Callable[[], Sequence[str]] | None = None
+    check: Callable[[], Inspection] | None = None
 
 
 def open_recorder(url: str) -> Opened:
@@ -121,8 +122,13 @@ def _open_sqlite(path: Path) -> Opened:
     datastore = _Datastore(path)
     recorder = SQLiteRecorder(datastore)
     prepare(path, recorder.events_table_name, recorder.create_table_statements)
-    check = checker(path, recorder.events_table_name, recorder.create_table_statements)
-    return Opened(recorder, str(path), True, datastore.close, keys=SqliteKeys(path), check=check)
+    check = FileCheck(path, recorder.events_table_name, recorder.create_table_statements)
+
+    def release() -> None:
+        datastore.close()
+        check.close()
+
+    return Opened(recorder, str(path), True, release, keys=SqliteKeys(path), check=check)
 
 
 class _Pool(SQLiteConnectionPool):

@@ -71,7 +71,7 @@ class SqliteKeys:
 
     def get(self, run: str) -> bytes | None:
         found = self._ask(f"SELECT wrapped FROM {TABLE} WHERE run = ?", (run,))  # noqa: S608
-        return bytes(found[0][0]) if found else None
+        return _key(found[0][0]) if found else None
 
     def put(self, run: str, wrapped: bytes) -> bytes:
         with self._connection() as connection:
@@ -92,7 +92,7 @@ class SqliteKeys:
 
     def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
         asked = f"SELECT run, wrapped FROM {TABLE} WHERE run > ? ORDER BY run LIMIT ?"  # noqa: S608
-        return [(run, wrapped) for run, wrapped in self._ask(asked, (after, most))]
+        return [(str(run), _key(wrapped)) for run, wrapped in self._ask(asked, (after, most))]
 
     def close(self) -> None:
         with self._lock:
@@ -112,13 +112,12 @@ class SqliteKeys:
         with self._lock:
             try:
                 if self._open is None:
-                    self._open = connect(self._path)
-                    when_free(lambda: self._opened().execute("PRAGMA secure_delete=ON"))
+                    self._open = when_free(lambda: connect(self._path))
                 yield self._open
             except sqlite3.Error as error:
                 raise StoreError(f"store {self._path}: {explain(error)}") from error
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._open is None:
-            raise StoreError(f"store {self._path} is closed")
-        return self._open
+
+def _key(found: object) -> bytes:
+    """A key as it is kept; in a file that was tampered with there may be anything, which then opens nothing."""
+    return found if isinstance(found, bytes) else repr(found).encode(errors="replace")

@@ -1,23 +1,37 @@
 """Whether a SQLite file is what it should be around the events: its header, its pages, its tables and triggers.
 
-What no check can tell are bytes that hold nothing: free space in pages and free pages, the end of a chain of overflow
-pages, the number of the SQLite library that wrote the file last, and the counter of changes to the schema.
+Bytes that hold nothing are looked at too: free space in pages and free pages, the end of a chain of overflow pages; see
+`sqlite_unused`, which also says where they may be anything. Of two numbers in the header any that is
+possible is taken: which SQLite library wrote the file last, and how often the schema was changed.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
+from redraft.events.inspection import Inspection
 from redraft.events.run_keys import CREATE as CREATE_KEYS
 from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, explain, triggers_of
+from redraft.events.sqlite_snapshot import file_at_rest
+from redraft.events.sqlite_unused import Tree, Walk
 
 MOST: Final = 100
-"""Faults of the pages that are named."""
+"""Faults of the pages that are named, and changed bytes that hold nothing."""
+
+STRAY: Final = (
+    "holds nothing, yet is not zero: something else than Redraft wrote it; "
+    "if nothing else is wrong, redraft export, and redraft import into a new store, make a clean copy"
+)
+WRITTEN_TO: Final = (
+    "the bytes that hold nothing were not looked at, because the store is written to all the time; "
+    "verify it again when less goes on, or a copy of it"
+)
 
 _IF_NOT_EXISTS: Final = "IF NOT EXISTS "
 _FIXED: Final = (
@@ -34,36 +48,82 @@ _FIXED: Final = (
 """Bytes of the header that are the same in every file of ours: https://www.sqlite.org/fileformat2.html#the_database_header"""
 
 
-def checker(path: Path, table: str, statements: Sequence[str]) -> Callable[[], Sequence[str]]:
-    """What looks at the file, whose table of events was made by these statements, and tells what is wrong with it."""
-    expected = {table: statements[0].replace(_IF_NOT_EXISTS, ""), f"sqlite_autoindex_{table}_1": None}
-    expected |= triggers_of(table)
-    return lambda: list(_faults(path, expected))
+class FileCheck:
+    """A look at a file that holds the table of events, whenever it is wanted; see `Inspection`.
+
+    The file stays open until this is closed: closing it would give up the locks that SQLite holds on it in this process
+    (https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_).
+    """
+
+    def __init__(self, path: Path, table: str, statements: Sequence[str]) -> None:
+        """`statements` are those that made the table."""
+        self._path = path
+        self._table = table
+        self._expected: dict[str, str | None] = {
+            table: statements[0].replace(_IF_NOT_EXISTS, ""),
+            f"sqlite_autoindex_{table}_1": None,
+            **triggers_of(table),
+        }
+        self._file: BinaryIO | None = None
+
+    def __call__(self) -> Inspection:
+        faults: list[str] = []
+        remarks: list[str] = []
+        try:
+            self._look(faults, remarks)
+        except sqlite3.Error as error:
+            faults.append(explain(error))
+        except OSError as error:
+            faults.append(f"it cannot be read: {error.strerror}")
+        return Inspection(*([f"file {self._path}: {told}" for told in each] for each in (faults, remarks)))
+
+    def close(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _look(self, faults: list[str], remarks: list[str]) -> None:
+        if self._file is None:
+            self._file = self._path.open("rb", buffering=0)
+        faults.extend(_header(self._file))
+        with closing(connect(self._path)) as connection:
+            told = [each for (each,) in connection.execute(f"PRAGMA integrity_check({MOST})")]
+            faults.extend(each for each in told if each != "ok")
+            faults.extend(_schema(connection, self._expected))
+            if told != ["ok"]:
+                return  # where nothing is held is not known
+            with file_at_rest(connection, self._path) as at_rest:
+                if at_rest:
+                    faults.extend(_unused(connection, self._file, self._table))
+                else:
+                    remarks.append(WRITTEN_TO)
 
 
-def _faults(path: Path, expected: Mapping[str, str | None]) -> Iterator[str]:
-    try:
-        yield from _header(path)
-        with closing(connect(path)) as connection:
-            for (told,) in connection.execute(f"PRAGMA integrity_check({MOST})"):
-                if told != "ok":
-                    yield f"file {path}: {told}"
-            yield from _schema(connection, path, expected)
-    except sqlite3.Error as error:
-        yield f"file {path}: {explain(error)}"
+def _unused(connection: sqlite3.Connection, file: BinaryIO, table: str) -> Iterator[str]:
+    """Bytes that hold nothing and were changed."""
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    found = connection.execute("SELECT rootpage, tbl_name FROM sqlite_master WHERE rootpage > 0").fetchall()
+    trees = [Tree(1, only_added=True), *(Tree(root, only_added=name == table) for root, name in found)]
+    for stray in islice(Walk(file, pages).strays(trees), MOST):
+        yield f"byte {stray.at} (page {stray.page}) {STRAY}"
 
 
-def _header(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        head = file.read(100)
+def _header(file: BinaryIO) -> Iterator[str]:
+    file.seek(0)
+    head = file.read(100)
     for at, right, what in _FIXED:
         if head[at : at + len(right)] != right:
-            yield f"file {path}: bytes {at} to {at + len(right) - 1} are not what they should be ({what})"
+            yield f"bytes {at} to {at + len(right) - 1} are not what they should be ({what})"
     if head[24:28] != head[92:96]:
-        yield f"file {path}: its two counts of changes differ (bytes 24 to 27 and 92 to 95)"
+        yield "its two counts of changes differ (bytes 24 to 27 and 92 to 95)"
+    if not 0 < int.from_bytes(head[40:44]) < 2**16:
+        yield "bytes 40 to 43 are not what they should be (the count of changes to the tables)"
+    version = int.from_bytes(head[96:100])
+    if not (version // 1_000_000 == 3 and version % 1_000 < 100):  # 3.40.1 is 3,040,001
+        yield "bytes 96 to 99 are not what they should be (the version of SQLite that wrote it last)"
 
 
-def _schema(connection: sqlite3.Connection, path: Path, expected: Mapping[str, str | None]) -> Iterator[str]:
+def _schema(connection: sqlite3.Connection, expected: Mapping[str, str | None]) -> Iterator[str]:
     """Tables, indexes and triggers that were changed, taken away or put in."""
     rows = connection.execute("SELECT name, tbl_name, type, sql FROM sqlite_master").fetchall()
     found = {name: sql for name, _, _, sql in rows}
@@ -71,8 +131,8 @@ def _schema(connection: sqlite3.Connection, path: Path, expected: Mapping[str, s
         expected = {**expected, KEYS: CREATE_KEYS.replace(_IF_NOT_EXISTS, ""), f"sqlite_autoindex_{KEYS}_1": None}
     for name in dict.fromkeys((*expected, *found)):
         if name not in found:
-            yield f"file {path}: {name} is missing"
+            yield f"{name} is missing"
         elif name not in expected:
-            yield f"file {path}: {name} is none of ours"
+            yield f"{name} is none of ours"
         elif found[name] != expected[name]:
-            yield f"file {path}: {name} was changed"
+            yield f"{name} was changed"

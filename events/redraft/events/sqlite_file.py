@@ -26,6 +26,7 @@ BUSY_SECONDS: Final = 10
 """How long a statement waits for another process that holds the file."""
 
 _MAGIC: Final = b"SQLite format 3\0"
+_SETTINGS: Final = {"synchronous": 2, "secure_delete": 1}
 _KEEP: Final = {
     "{0}_never_updated": "CREATE TRIGGER {0}_never_updated BEFORE UPDATE ON {0} "
     "BEGIN SELECT RAISE(ABORT, 'events are never updated'); END",
@@ -53,7 +54,10 @@ def uri_of(path: Path) -> str:
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode, every commit synced to disk. Raises sqlite3.Error."""
+    """A connection in autocommit mode, every commit synced to disk, what is deleted overwritten with zeros.
+
+    So the bytes of the file that hold nothing are known; see `sqlite_unused`. Raises sqlite3.Error.
+    """
     connection = sqlite3.connect(
         uri_of(path),
         uri=True,
@@ -62,9 +66,10 @@ def connect(path: Path) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        connection.execute("PRAGMA synchronous=FULL")
-        if connection.execute("PRAGMA synchronous").fetchone()[0] != 2:
-            raise sqlite3.OperationalError("synchronous=FULL is refused")
+        for setting, value in _SETTINGS.items():
+            connection.execute(f"PRAGMA {setting}={value}")
+            if connection.execute(f"PRAGMA {setting}").fetchone()[0] != value:
+                raise sqlite3.OperationalError(f"{setting}={value} is refused")
     except sqlite3.Error:
         connection.close()
         raise

@@ -16,6 +16,7 @@ import msgspec
 from redraft.events.codec import GENESIS, link_of, verify_content
 from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.errors import StoreError, Tampered
+from redraft.events.inspection import Inspection
 from redraft.events.recorders import Notification
 from redraft.events.run_keys import RunKeys
 
@@ -53,7 +54,9 @@ class Fault(msgspec.Struct, frozen=True, omit_defaults=True):
 class Report(msgspec.Struct, frozen=True):
     """What was found up to a position of the log: `digest` stands for all events up to it, `marks` for earlier ones.
 
-    `faults` are the first of them, `count` is how many there are.
+    `faults` are the first of them, `count` is how many there are. `remarks` say what could not be looked at. `keys` is
+    the SHA-256 of the wrapped keys of runs, in their order: a line each, with the run, a space, and the key in hex.
+    `all_keys` is the same of all that there are, also of runs of which nothing is recorded (yet).
     """
 
     runs: int
@@ -63,6 +66,9 @@ class Report(msgspec.Struct, frozen=True):
     marks: dict[int, str]
     faults: tuple[Fault, ...]
     count: int
+    remarks: tuple[str, ...] = ()
+    keys: str = ""
+    all_keys: str = ""
 
 
 class LogCheck:
@@ -74,7 +80,7 @@ class LogCheck:
         keys: RunKeys,
         head: int,
         marks: Collection[int] = (),
-        place: Callable[[], Sequence[str]] | None = None,
+        place: Callable[[], Inspection] | None = None,
     ) -> None:
         """`head` is the position to go up to, `marks` where the digest is wanted; `place` looks at the database."""
         self._rows = rows
@@ -82,7 +88,11 @@ class LogCheck:
         self._head = head
         self._wanted = frozenset(marks)
         self._place = place
-        self._todo = [self._look_at_place, self._along_runs, self._along_log]
+        self._todo = [self._look_at_place, self._along_keys, self._along_runs, self._along_log]
+        self._remarks: tuple[str, ...] = ()
+        self._keyed = ""
+        self._used_keys = sha256()
+        self._all_keys = sha256()
         self._faults: list[Fault] = []
         self._count = 0
         self._position = 0
@@ -116,6 +126,9 @@ class LogCheck:
             self._marks,
             tuple(self._faults),
             self._count,
+            self._remarks,
+            self._used_keys.hexdigest(),
+            self._all_keys.hexdigest(),
         )
 
     def _found(self, told: str, run: str = "", position: int = 0) -> None:
@@ -192,7 +205,10 @@ class LogCheck:
         run = self._run
         if not run.sealed:
             return
-        has_key = self._keys.get(run.name) is not None
+        key = self._keys.get(run.name)
+        has_key = key is not None
+        if key is not None:
+            self._used_keys.update(_line(run.name, key))
         if run.erased and has_key:
             self._found(f"run {run.name} was erased, but its key is there again: erase it once more", run.name)
         elif not run.erased and not has_key:
@@ -200,8 +216,17 @@ class LogCheck:
                 f"run {run.name} cannot be read any more: its key is gone, and no erasure is recorded", run.name
             )
 
+    def _along_keys(self) -> bool:
+        page = self._keys.page(self._keyed, AT_ONCE)
+        for run, wrapped in page:
+            self._keyed = run
+            self._all_keys.update(_line(run, wrapped))
+        return bool(page)
+
     def _look_at_place(self) -> bool:
-        for told in self._place() if self._place else ():
+        found = self._place() if self._place else Inspection()
+        self._remarks = tuple(found.remarks)
+        for told in found.faults:
             self._found(told)
         return False
 
@@ -221,6 +246,10 @@ def _number(row: Notification) -> int:
     whole = sha256(f"{row.id}\n{row.originator_id}\n{row.originator_version}\n{row.topic}\n".encode(errors="replace"))
     whole.update(row.state or b"")
     return int.from_bytes(whole.digest())
+
+
+def _line(run: str, key: bytes) -> bytes:
+    return f"{run} {key.hex()}\n".encode(errors="replace")
 
 
 def _told(error: Exception, row: Notification) -> str:

@@ -47,6 +47,10 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
     signer = _signer(asked, settings)
     held = _held(asked, settings)
     report, faults = asyncio.run(_verified(settings, held, signs=signer is not None))
+    same = None
+    if held is not None and held.file is not None and held.position == report.position:
+        same, strays = _compared(settings, report, held)
+        faults.extend(strays)
     written = ""
     if signer is not None and not faults:
         from redraft.app.checkpoint import digest_of, write_checkpoint
@@ -55,7 +59,6 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
         file = digest_of(_file_of(settings))
         write_whole(Path(asked.checkpoint), write_checkpoint(report, signer, file), "--checkpoint")
         written = asked.checkpoint
-    same = _is_same_file(settings, report, held)
     count = report.count + len(faults) - len(report.faults)
     for fault in faults:
         say(fault.told)
@@ -65,6 +68,8 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
         print_json(_document(report, faults, count, written, held, same))
     else:
         _told(report, count, written, held)
+        for remark in report.remarks:
+            print_line(remark)
         if same is not None and not count:
             print_line(SAME if same else OTHER)
     return FAILED if count else 0
@@ -129,17 +134,17 @@ def _file_of(settings: Settings) -> Path | None:
     return Path(path) if scheme == "sqlite" and path else None
 
 
-def _is_same_file(settings: Settings, report: Report, held: Checkpoint | None) -> bool | None:
-    """Whether the store's file has the very bytes that were signed; None where that says nothing.
+def _compared(settings: Settings, report: Report, held: Checkpoint) -> tuple[bool | None, list[Fault]]:
+    """Whether the store's file has the very bytes that were signed, and what is wrong if not.
 
-    It says nothing when events came since, when there is no file, or while somebody else has it open.
+    None where that says nothing: when there is no file, or while somebody else has it open.
     """
-    if held is None or held.file is None or held.position != report.position:
-        return None
-    from redraft.app.checkpoint import digest_of
+    from redraft.app.checkpoint import digest_of, stray_change
 
     now = digest_of(_file_of(settings))
-    return None if now is None else now == held.file
+    if now is None or held.file is None:
+        return None, []
+    return now.sha256 == held.file.sha256, list(stray_change(held, report, now))
 
 
 def _document(
@@ -152,6 +157,7 @@ def _document(
         "digest": report.digest,
         "faults": faults,
         "fault_count": count,
+        "remarks": report.remarks,
         "against": {"time": held.time, "position": held.position, "events": held.events} if held else None,
         "same_file": same,
         "checkpoint": written or None,

@@ -1,0 +1,14 @@
+"""What was found about the place that holds the events: a file, or the tables of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Inspection(msgspec.Struct, frozen=True):
+    """`faults` are what is wrong; `remarks` are what could not be looked at, and why."""
+
+    faults: Sequence[str] = ()
+    remarks: Sequence[str] = ()
