@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 from base64 import b64decode
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from tests.app.cli_calls import Said, call, one_line
 from tests.app.test_cli_reading import LOUD
 from tests.events.test_verification import PostgresTampering, SqliteTampering, Tampering
+
+from redraft.app.signing import read_private
+from redraft.app.signing import signed as sign
 
 SIGN = ("audit", "--all", "--checkpoint", "now.json", "--key", "a.pem")
 COMPARE = ("audit", "--all", "--verify", "--against", "now.json", "--public-key", "a.pem.pub")
@@ -39,6 +44,13 @@ def run(text: str) -> None:
     assert call("run", "loud.py:loud", f"{text}.", "--quiet").code == 0
 
 
+def cover(tampering: Tampering) -> None:
+    """Takes away what SQLite leaves behind where a row was deleted, which the file itself shows."""
+    if isinstance(tampering, SqliteTampering):
+        with closing(sqlite3.connect("store.db")) as connection:
+            connection.execute("VACUUM")
+
+
 def head() -> int:
     return int(json.loads(call("audit", "--all", "--verify", "--json").out)["position"])
 
@@ -62,25 +74,70 @@ def test_a_log_holds_what_was_signed_and_what_came_since(tampering: Tampering):
     assert faults() == []
 
 
-def test_a_file_whose_unused_space_differs_is_told_and_no_fault(signed: dict[str, Any]):
+def flip(place: int, path: str = "store.db") -> None:
+    whole = bytearray(Path(path).read_bytes())
+    whole[place] ^= 1
+    Path(path).write_bytes(whole)
+
+
+def test_a_changed_byte_that_the_file_alone_does_not_show_is_a_fault(signed: dict[str, Any]):
     assert "the file is byte for byte the one" in call(*COMPARE).out
     assert json.loads(call(*COMPARE, "--json").out)["same_file"] is True
-    with Path("store.db").open("r+b") as file:
-        file.seek(96)
-        number = file.read(1)[0]
-        file.seek(96)
-        file.write(bytes([number ^ 1]))
+    flip(43)  # how often the schema was changed, which can be any number
+    assert call("audit", "--all", "--verify").code == 0
     said = call(*COMPARE)
-    assert said.code == 0
-    assert "not byte for byte the one that was signed" in said.out
-    assert said.err == ""
+    assert said.code == 1
+    assert "the file is not byte for byte the one that was signed" in one_line(said)
+    assert "bytes that hold nothing were changed" in said.err
+    assert json.loads(call(*COMPARE, "--json").out)["same_file"] is False
     run("Two")
     said = call(*COMPARE, "--json")
     assert (said.code, json.loads(said.out)["same_file"]) == (0, None)
 
 
+def test_a_file_that_was_vacuumed_is_no_fault(signed: dict[str, Any]):
+    with closing(sqlite3.connect("store.db")) as connection:
+        connection.execute("VACUUM")
+    said = call(*COMPARE)
+    assert (said.code, said.err) == (0, "")
+    assert "not byte for byte the one that was signed" in said.out
+
+
+def test_a_changed_key_of_an_encrypted_run_is_a_fault(signed: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    assert call("key", "encryption", "k").code == 0
+    monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", "k")
+    run("Secret")
+    assert call(*SIGN).code == 0
+    assert call(*COMPARE).code == 0
+    with closing(sqlite3.connect("store.db")) as connection:
+        ((wrapped,),) = connection.execute("SELECT wrapped FROM redraft_keys").fetchall()
+    flip(Path("store.db").read_bytes().index(wrapped) + 3)
+    assert call("audit", "--all", "--verify").code == 0
+    said = call(*COMPARE)
+    assert said.code == 1
+    assert "the keys of encrypted runs are not those that were signed" in one_line(said)
+
+
+def test_a_checkpoint_of_an_earlier_version_still_verifies(signed: dict[str, Any]):
+    held = signed["checkpoint"]
+    del held["keys"], held["all_keys"], held["file"]["changes"]
+    raw = json.dumps(held, separators=(",", ":"))
+    key = read_private(Path("a.pem").read_text(), "a.pem")
+    signature = sign(key, b"redraft checkpoint\n" + raw.encode())
+    Path("now.json").write_text(f'{{"checkpoint":{raw},"key":"{signed["key"]}","signature":"{signature}"}}')
+    said = call(*COMPARE)
+    assert said.code == 0
+    assert "the file is byte for byte the one" in said.out
+    flip(43)
+    said = call(*COMPARE)
+    assert said.code == 0
+    assert "not byte for byte the one that was signed" in said.out
+
+
 def test_an_end_that_was_cut_off_is_noticed(tampering: Tampering):
     tampering.take_out(head())
+    cover(tampering)
     assert call("audit", "--all", "--verify").code == 0, "the log itself cannot show it"
     (fault,) = faults()
     assert "its end was cut off" in fault
@@ -104,6 +161,7 @@ def test_a_run_that_was_taken_out_and_the_rest_moved_up_is_noticed(tampering: Ta
     column = "rowid" if isinstance(tampering, SqliteTampering) else "notification_id"
     for position in range(half + 1, last + 1):
         tampering.set(position, column, position - half)
+    cover(tampering)
     assert call("audit", "--all", "--verify").code == 0, "the log itself cannot show it"
     assert any("is not what was signed" in fault for fault in faults())
 

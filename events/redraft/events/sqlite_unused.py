@@ -16,8 +16,9 @@ changed one: it is the header of a block of less than 256 bytes after which no o
 3.40 and 3.54, one in 70 to 530 pages of a large index had one, of many values and anywhere in the gap; rules about its
 value and its place were broken by a few pages in 100,000, so there is none here.
 
-Holes between cells are zero but for their headers. Of these, and of the node above the leaves, a single byte is told;
-more is not, because a SQLite that does not overwrite what it deletes leaves whole cells there when it vacuums a file.
+Holes between cells are zero but for their headers, and so is the end of a chain of a key's overflow pages. Of these,
+and of the node above the leaves, a single byte is told; more is not, because a SQLite that does not overwrite what it
+deletes leaves whole cells there when it vacuums a file.
 """
 
 from __future__ import annotations
@@ -143,7 +144,7 @@ class Walk:
                 tops += 1
                 top = list(self._lone(number, page, node.gap, node.content))
             for first, count in node.chains:
-                yield from self._chain(first, count, were_freed=were_freed)
+                yield from self._chain(first, count, is_row=node.kind == LEAF_TABLE, were_freed=were_freed)
         if tops == 1:  # it was never split
             yield from top
 
@@ -152,16 +153,16 @@ class Walk:
             if end - begin > SHORT:
                 yield from self._lone(number, page, begin, end)
 
-    def _chain(self, page: int, count: int, *, were_freed: bool) -> Iterator[Stray]:
-        """The overflow pages from this one on, with so many bytes of a row."""
+    def _chain(self, page: int, count: int, *, is_row: bool, were_freed: bool) -> Iterator[Stray]:
+        """The overflow pages from this one on, with so many bytes of a row, or else of a key."""
         most = self._usable - 4
-        while count > 0 and self._enter(page):
-            if count <= most:
-                held, end = self._page(page), 4 + count
-                yield from self._zeros(page, held, self._numbers_end(held, -(-end // 4) * 4) if were_freed else end)
-                return
+        while count > most and self._enter(page):
             count -= most
             page = int.from_bytes(self._read((page - 1) * self._size, 4))
+        if 0 < count <= most and self._enter(page):
+            held, end = self._page(page), 4 + count
+            begin = self._numbers_end(held, -(-end // 4) * 4) if were_freed else end
+            yield from (self._zeros if is_row else self._lone)(page, held, begin, self._size)
 
 
 def _is_top(node: Node, number: int, tree: Tree) -> bool:

@@ -181,7 +181,8 @@ class LogCheck:
 
     def _follow(self, row: Notification) -> None:
         run, version = self._run, row.originator_version
-        run.version, expected = version, run.version + 1
+        before: object = run.version  # in a file that was tampered with it may be a text
+        run.version, expected = version, before + 1 if isinstance(before, int) else version
         if row.id > self._head:
             return
         self._others += 1
@@ -244,7 +245,8 @@ class _Run(msgspec.Struct):
 def _number(row: Notification) -> int:
     """A number that stands for a row with all that is in it."""
     whole = sha256(f"{row.id}\n{row.originator_id}\n{row.originator_version}\n{row.topic}\n".encode(errors="replace"))
-    whole.update(row.state or b"")
+    state: object = row.state  # in a file that was tampered with it may be of any type
+    whole.update(state if isinstance(state, bytes) else repr(state).encode(errors="replace"))
     return int.from_bytes(whole.digest())
 
 

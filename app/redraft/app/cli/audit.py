@@ -64,8 +64,9 @@ def audit(
     or ended; `because of 5` names the event that led to another.
 
     Each event holds the SHA-256 of itself and of the event before it: --verify finds what was changed, put in or taken
-    out, names the event, and ends with exit code 1. A .jsonl export can be checked without Redraft. A checkpoint that
-    was signed before, and is kept elsewhere, also shows that no end was cut off and no run taken out.
+    out, names the event, and ends with exit code 1. With --all it also looks at what holds the log, such as every
+    page of a SQLite file. A .jsonl export can be checked without Redraft. A checkpoint that was signed before, and is
+    kept elsewhere, also shows that no end was cut off and no run taken out.
     """
     path = _target(export)
     if everything == bool(run):
