@@ -310,5 +310,20 @@ def test_a_deployment_chooses_too(tmp_path: Path, kind: str, request: pytest.Fix
             assert f"redraft.critic.{actor}: 1 consumer" in told
 
 
+def test_doctor_asks_for_the_workers_of_arms_that_were_not_chosen_yet(tmp_path: Path) -> None:
+    with deployed(tmp_path, f"sqlite:///{tmp_path / 'store.db'}") as there:
+        there.start("coordinator", "coordinator")
+        assert there.call("submit", "plan.yaml", "two words").code == 0
+        there.until("it has begun", lambda: bool(requests_in(there)))
+        told = [each["told"] for each in there.json("doctor")["checks"] if each["name"] == "queue"]
+    for actor in ("silent", "helpful"):
+        remedy = f"start `redraft worker` for the critic {actor}"
+        assert f"redraft.critic.{actor} is not there yet; {remedy}" in told
+
+
+def requests_in(there: Deployment) -> list[Recorded]:
+    return [event for event in asyncio.run(log(there.store)) if isinstance(event.data, StepRequested)]
+
+
 def _serving(there: Deployment) -> set[str]:
     return {line["process"] for line in there.lines("up") if line["event"] == "serving"}

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from redraft.actors.approval import expire, requested
 from redraft.actors.arms import resolved
 from redraft.actors.credit import accepted, took_part
+from redraft.actors.fans import candidate_of, member_of, stopped_by_gate, weights_of
 from redraft.actors.judgement import Judgement, join, judgement_of, reach
 from redraft.actors.oscillation import noted, watched
 from redraft.actors.run_state import (
@@ -21,7 +22,6 @@ from redraft.actors.run_state import (
     RunState,
     after_critics,
     closing_body,
-    gates_of,
     is_critic,
     wanted,
 )
@@ -218,20 +218,12 @@ def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
         state = took_part(state, asked)
     judgement = judgement_of(state.version, event.critique, gate=asked is not None and asked.step.gate)
     if top.fan:
-        number = _number_in(top.fan, event) if top.fan.judging else _place_in(top.fan, asked) if asked else 0
+        number = candidate_of(top.fan, event) if top.fan.judging else member_of(top.fan, asked) if asked else 0
         fan = replace(top.fan, heard=(*top.fan.heard, (number, judgement)))
         return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
     heard = (*top.heard, judgement)
     top = replace(top, heard=heard, index=after_critics(top.body, top.index, join(heard)))
     return _settled(_with_top(_closed(state, event.path), top))
-
-
-def _number_in(fan: Fan, event: DraftCritiqued) -> int:
-    return fan.candidates.index(event.draft) if event.draft in fan.candidates else 0
-
-
-def _place_in(fan: Fan, asked: OpenStep) -> int:
-    return next(number for number, step in enumerate(fan.node.steps) if step.name == asked.step.name)
 
 
 def _settled(state: RunState) -> RunState:
@@ -293,7 +285,7 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
         if len(fan.heard) < len(fan.candidates):
             return _with_top(state, top)
         return _fan_judged(state, top, fan)
-    if role == "critic" and (len(fan.heard) >= enough or _stopped_by_gate(fan)):
+    if role == "critic" and (len(fan.heard) >= enough or stopped_by_gate(fan)):
         return _panel_over(state, top, fan)
     if role in ("generator", "refiner") and len(fan.candidates) >= enough:
         fan = replace(fan, judging=True, requested=0)
@@ -305,21 +297,12 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
 
 def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
     """What the critics said together; those that have not answered are late."""
-    joined = join([each for _, each in fan.heard], fan.node.combine, _weights(fan))
+    joined = join([each for _, each in fan.heard], fan.node.combine, weights_of(fan))
     top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
     if state.open:
         late = {**state.late, **state.open}
         state = replace(state, open={}, late=dict(list(late.items())[-LATE:]))
     return _settled(_with_top(state, top))
-
-
-def _stopped_by_gate(fan: Fan) -> bool:
-    """Whether all gates have spoken and one of them has failed."""
-    return len(fan.heard) == gates_of(fan.node) and any(each.gate == "failed" for _, each in fan.heard)
-
-
-def _weights(fan: Fan) -> tuple[float, ...]:
-    return tuple(fan.node.weights[number] for number, _ in fan.heard) if fan.node.weights else ()
 
 
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
