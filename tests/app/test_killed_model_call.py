@@ -46,6 +46,9 @@ def test_the_run_goes_on_and_no_kill_costs_more_than_one_call(
         paid = [instructions_of(each["body"])[:10] for each in server.asked]
         assert killed == 3 * (2 if graceless == "both" else 1)
         assert 4 <= len(paid) <= 4 + killed, paid
+        begun = [line["path"] for name in running for line in made.lines(name) if line["event"] == "begun again"]
+        assert len(paid) - 4 <= len(begun) <= killed, (paid, begun)
+        assert len(begun) >= 3, "each kill of the worker was during a call"
         check(made, run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -13,9 +14,16 @@ from redraft.actors.signatures import Signatures
 from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import Delivery, Letter
 from redraft.events.codec import encode_message
-from redraft.events.commands import ConfirmStep, Message, Work
+from redraft.events.commands import ConfirmStep, Message, Request, Work
 from redraft.events.envelope import Origin
 from redraft.events.errors import ContentError
+
+Again: TypeAlias = Callable[[Request], None]
+"""Is told of a request that may have cost something before, and of which nothing came."""
+
+
+def untold(request: Request) -> None:
+    """Tells nobody."""
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -32,7 +40,8 @@ class Finished(msgspec.Struct, frozen=True):
 class Desk:
     """`new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest letter, in bytes.
 
-    `signatures` name who answers; `whereabouts` say who is at work on what; `off` are runs to do no more for.
+    `signatures` name who answers; `whereabouts` say who is at work on what; `off` are runs to do no more for. `again`
+    is told of a request that is begun once more, since whoever had it before never answered.
     """
 
     def __init__(
@@ -44,6 +53,7 @@ class Desk:
         signatures: Signatures,
         whereabouts: Whereabouts,
         off: Container[str] = frozenset(),
+        again: Again = untold,
     ) -> None:
         self._actor = actor
         self._new_id = new_id
@@ -52,6 +62,7 @@ class Desk:
         self._signatures = signatures
         self._whereabouts = whereabouts
         self._off = off
+        self._again = again
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
@@ -75,6 +86,7 @@ class Desk:
         request = work.request
         waited = await self._whereabouts.begin_alone(request.id)
         if not self._closed and request.run not in self._off and not waited and _is_confirmed(work, delivery):
+            self._again(request)
             self._call(delivery, work)
             return
         self._whereabouts.end(request.id, worked=False)

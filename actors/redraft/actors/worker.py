@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from redraft.actors.admission import Admission
-from redraft.actors.desk import Desk
+from redraft.actors.desk import Again, Desk, untold
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.actors.whereabouts import Whereabouts
@@ -26,7 +26,8 @@ class Worker:
     """Serves any number of actors. `new_id` makes the ids of its outcomes, unique for each piece of work done.
 
     `differs` is told of an actor whose code has another version than the plan of a run names. `neighbours` is how it
-    asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them.
+    asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them. `again`
+    is told of each request that is begun once more, since whoever had it before never answered.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class Worker:
         limit: int = MAX_DRAFT_BYTES,
         differs: Differs = unheard,
         neighbours: Neighbours | None = None,
+        again: Again = untold,
     ) -> None:
         self._actors = tuple(actors)
         self._bus = bus
@@ -46,6 +48,7 @@ class Worker:
         self._limit = limit
         self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
+        self._again = again
         me = new_id() if neighbours else ""
         self._whereabouts = {
             (actor.role, actor.name): Whereabouts(work_queue(actor.role, actor.name), me, neighbours)
@@ -87,7 +90,8 @@ class Worker:
 
     async def _serve(self, actor: Actor) -> None:
         whereabouts = self._whereabouts[actor.role, actor.name]
-        desk = Desk(actor, self._new_id, self._limit, self._bus.largest, self._signatures, whereabouts, self._off)
+        sizes = self._limit, self._bus.largest
+        desk = Desk(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off, self._again)
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             self._desks.append(desk)
             try:

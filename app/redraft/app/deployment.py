@@ -34,6 +34,7 @@ from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
+from redraft.events.commands import Request
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.errors import InputError
 from redraft.events.relay_lease import open_lease
@@ -189,9 +190,13 @@ async def work(
                 "another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run
             )
 
+        def again(request: Request) -> None:
+            log.warning("begun again", path=request.path, attempt=request.attempt, sent=request.sent, run=request.run)
+
         if turns is not None:
             turns.share(bus.turns)
-        worker = Worker(actors, bus, new_message_id, settings.concurrency, settings.draft_limit, differs, bus)
+        sizes = settings.concurrency, settings.draft_limit
+        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again)
         async with _drained(worker, drain):
             ready()
             heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
