@@ -79,7 +79,7 @@ def credits_in(events: Sequence[DomainEvent]) -> list[tuple[str, str, bool]]:
 def chosen(*arms: str):
     """Chooses these, one after the other."""
     left = list(arms)
-    return lambda path, step, known: Choice(left.pop(0), tuple(map(Tally, known)))
+    return lambda path, step, known, draft: Choice(left.pop(0), tuple(map(Tally, known)))
 
 
 class Chosen(Run):
@@ -366,6 +366,13 @@ def test_what_if_follows_what_was_chosen() -> None:
     assert found.imagined == found.recorded
     sooner = what_if(told(run), Policy(until=score >= 0.6))
     assert (sooner.imagined.outcome, sooner.imagined.score, sooner.saved) == ("accepted", 0.7, 2)
+
+
+def test_what_if_takes_the_word_of_whom_a_draft_was_given_to_in_another_pass() -> None:
+    """With fewer passes the last draft is judged in the closing look, by the critic that judged it in the next pass."""
+    run = Chosen(plan_of(JUDGE, IMPROVE), *(f"judge_{arm}" for arm in "abaa")).say(0.5, 0.7, 0.6, 0.6)
+    fewer = what_if(told(run), Policy(max_iterations=1))
+    assert (fewer.imagined.outcome, fewer.imagined.score, fewer.ends_at) == ("exhausted", 0.7, None)
 
 
 # What else knows of it

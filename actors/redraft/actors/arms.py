@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from redraft.actors.plan_paths import as_done_by, step_at, step_key
+from redraft.events.content import DraftRef
 from redraft.events.domain_events import Choice, StepRequested
 from redraft.events.plan import Arm, Plan, Role, Step
 
@@ -21,14 +22,14 @@ NAMES: Final[Mapping[Role, str]] = {"generator": "generate", "critic": "critique
 class Choose(Protocol):
     """Which of these arms, named in the order of the plan, a request is for.
 
-    `path` is that of the request (`Refinement[2]/critique`), `step` that of the step in the plan. The same is given
-    whenever the same is asked.
+    `path` is that of the request (`Refinement[2]/critique`), `step` that of the step in the plan, `draft` what is to be
+    worked on. The same is given whenever the same is asked.
     """
 
-    def __call__(self, path: str, step: str, arms: Sequence[str], /) -> Choice: ...
+    def __call__(self, path: str, step: str, arms: Sequence[str], draft: DraftRef | None, /) -> Choice: ...
 
 
-def first_arm(path: str, step: str, arms: Sequence[str]) -> Choice:
+def first_arm(path: str, step: str, arms: Sequence[str], draft: DraftRef | None = None) -> Choice:
     """The first: what is chosen where nobody has a say."""
     return Choice(arms[0])
 
@@ -37,7 +38,7 @@ def given_to(plan: Plan, asked: StepRequested, choose: Choose) -> StepRequested:
     """The request for a step that chooses, to the actor of the arm that is chosen."""
     key = step_key(asked.path)
     step = step_at(plan.steps, key)
-    choice = choose(asked.path, key, tuple(arm.name for arm in step.choose))
+    choice = choose(asked.path, key, tuple(arm.name for arm in step.choose), asked.draft)
     return replace(asked, actor=resolved(step, choice, "").actor, choice=choice)
 
 
@@ -69,15 +70,24 @@ def _arm(step: Step, arm: Arm, done: Step) -> Arm:
 
 
 def recorded(events: Iterable[object]) -> Choose:
-    """What was chosen in a record: at the same path the same; elsewhere what its step chose last, else the first."""
-    at: dict[str, Choice] = {}
+    """What was chosen in a record: for the same draft, by its text, at the same path the same.
+
+    At another path it is what the same step chose first for that draft, else what it chose last, else the first arm.
+    """
+    known: dict[tuple[str, str], Choice] = {}
     last: dict[str, Choice] = {}
     for event in events:
         if isinstance(event, StepRequested) and event.choice is not None:
-            at[event.path] = last[step_key(event.path)] = event.choice
+            key = step_key(event.path)
+            known[event.path, _text(event.draft)] = last[key] = event.choice
+            known.setdefault((key, _text(event.draft)), event.choice)
 
-    def choose(path: str, step: str, arms: Sequence[str], /) -> Choice:
-        choice = at.get(path) or last.get(step)
+    def choose(path: str, step: str, arms: Sequence[str], draft: DraftRef | None, /) -> Choice:
+        choice = known.get((path, _text(draft))) or known.get((step, _text(draft))) or last.get(step)
         return choice if choice is not None and choice.arm in arms else first_arm(path, step, arms)
 
     return choose
+
+
+def _text(draft: DraftRef | None) -> str:
+    return draft.sha256 if draft else ""

@@ -14,15 +14,19 @@ from random import Random
 from typing import TypeAlias
 
 from redraft.events.commands import request_id
+from redraft.events.content import DraftRef
 from redraft.events.domain_events import Choice, Tally
 
 Tallies: TypeAlias = Mapping[str, Sequence[Tally]]
 """What is known of the arms of one workflow, by the path in the plan of the step that chooses."""
 
 
-def thompson(run: str, tallies: Tallies, path: str, step: str, arms: Sequence[str]) -> Choice:
-    """The arm for a request. Its id is the seed, so the same tallies give the same arm, whoever decides, however often.
+def thompson(
+    run: str, tallies: Tallies, path: str, step: str, arms: Sequence[str], draft: DraftRef | None = None
+) -> Choice:
+    """The arm for a request, whatever its draft.
 
+    Its id is the seed, so the same tallies give the same arm, whoever decides, however often.
     The choice tells all that it was made by. Arms that nothing is known of have 0 of both.
     """
     known = {each.arm: each for each in tallies.get(step, ())}
@@ -41,6 +45,6 @@ class Undecided:
     def __init__(self) -> None:
         self.was_asked = False
 
-    def __call__(self, path: str, step: str, arms: Sequence[str], /) -> Choice:
+    def __call__(self, path: str, step: str, arms: Sequence[str], draft: DraftRef | None = None, /) -> Choice:
         self.was_asked = True
         return Choice(arms[0])
