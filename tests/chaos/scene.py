@@ -26,6 +26,7 @@ from redraft.app.deployment import open_client
 from redraft.app.settings import read_settings
 from redraft.events.domain_events import RunEnded
 from redraft.events.errors import StoreError
+from redraft.events.rabbit_topology import Kind
 from redraft.events.store import open_store
 
 DEADLINE: Final = 60.0
@@ -33,7 +34,12 @@ DEADLINE: Final = 60.0
 
 
 class Scene:
-    """`folder` holds the workflow, what its functions noted, and a log for each process that was started."""
+    """`folder` holds the workflow, what its functions noted, and a log for each process that was started.
+
+    `queues` is the kind of those on the broker.
+    """
+
+    queues: Kind = "quorum"
 
     def __init__(self, folder: Path, node: RabbitNode, cluster: Cluster) -> None:
         self.folder = folder
@@ -99,7 +105,7 @@ class Scene:
 
     async def submit(self, number: int) -> list[str]:
         """So many runs; they are safe on the broker when this returns."""
-        settings = read_settings(store=self.store, bus=self.node.url, prefix=self.prefix)
+        settings = read_settings(store=self.store, bus=self.node.url, prefix=self.prefix, queues=self.queues)
         async with asyncio.timeout(DEADLINE), open_client(settings, reads=False) as client:
             texts = [f"text {each}" for each in range(number)]
             return list(await asyncio.gather(*[client.submit(loop.loop, text) for text in texts]))
@@ -163,7 +169,7 @@ class Scene:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
         settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": self.node.url, "REDRAFT_PREFIX": self.prefix}
-        return kept | settings | {"PYTHONWARNINGS": "error"}
+        return kept | settings | {"REDRAFT_QUEUES": self.queues, "PYTHONWARNINGS": "error"}
 
 
 @contextmanager

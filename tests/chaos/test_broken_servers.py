@@ -10,6 +10,8 @@ import pytest
 from tests.chaos.histories import STEPS, doubles, require_whole
 from tests.chaos.scene import Scene
 
+from redraft.events.rabbit_topology import Kind
+
 RUNS = 200
 OUTAGE = 20.0
 """Seconds for which a stopped broker is away."""
@@ -45,10 +47,17 @@ async def store_killed(there: Scene) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("broken", [broker_stopped, broker_killed, broker_emptied, store_killed])
+@pytest.mark.parametrize(
+    ("broken", "queues"),
+    [
+        *((each, "quorum") for each in (broker_stopped, broker_killed, broker_emptied, store_killed)),
+        *((each, "classic") for each in (broker_stopped, broker_killed, broker_emptied)),
+    ],
+)
 async def test_all_runs_end_though_a_server_breaks(
-    there: Scene, broken: Callable[[Scene], Awaitable[None]], tell: Callable[[str], None]
+    there: Scene, broken: Callable[[Scene], Awaitable[None]], queues: Kind, tell: Callable[[str], None]
 ) -> None:
+    there.queues = queues
     await there.up()
     made = time.monotonic()
     await there.until("the queues are safe", lambda: time.monotonic() - made > SETTLED)
@@ -66,7 +75,8 @@ async def test_all_runs_end_though_a_server_breaks(
     await require_whole(there, submitted)
     [again] = doubles(there, [before])
     tell(
-        f"{broken.__name__} after {before} of {total} steps: {RUNS} runs ended {end - back:.1f} s after it was back, "
+        f"{broken.__name__} ({queues} queues) after {before} of {total} steps: "
+        f"{RUNS} runs ended {end - back:.1f} s after it was back, "
         f"{end - began:.1f} s after they were submitted; {again} pieces of work were done again"
     )
 

@@ -20,7 +20,8 @@ from tests.events.test_rabbit_stream import announce, recorded
 from redraft.events.bus import Consumer, Delivery, Letter, work_queue
 from redraft.events.envelope import Origin
 from redraft.events.errors import BusError
-from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
+from redraft.events.rabbit_bus import PATIENCE, RabbitBus, open_rabbit_bus
+from redraft.events.rabbit_topology import Kind
 
 QUEUE: Final = work_queue("critic", "judge")
 SETTLED: Final = 4.0
@@ -75,8 +76,8 @@ class Place:
     def _lines(self) -> str:
         return "".join(f"{name} = {value}\n" for name, value in self._settings.items())
 
-    def bus(self, **options: float) -> RabbitBus:
-        return open_rabbit_bus(self.node.url, prefix=new_prefix(), **options)  # type: ignore[arg-type]
+    def bus(self, patience: float = PATIENCE, queues: Kind = "quorum") -> RabbitBus:
+        return open_rabbit_bus(self.node.url, prefix=new_prefix(), patience=patience, queues=queues)
 
     def secured(self, host: str = "localhost", vhost: str = "", ca: str = "ca", *, mine: bool = True) -> str:
         files = f"?cafile={self.certificates}/{ca}.pem"
@@ -112,20 +113,22 @@ class Traffic:
     def __init__(self, bus: RabbitBus) -> None:
         self._bus = bus
         self._stopping = False
+        self._last: int | None = None
         self.published: list[int] = []
         self.settled: set[int] = set()
         self.counts: dict[int, int] = {}
 
     async def publish(self) -> None:
         for number in count(1):
-            if self._stopping:
-                return
+            self._last = number if self._stopping else None  # known before it can arrive: nobody waits for one more
             await self._bus.publish(QUEUE, [letter(number)])
             self.published.append(number)
+            if self._last:
+                return
 
     async def settle(self) -> None:
         async with self._bus.consume(QUEUE, 50) as consumer:
-            while not (self._stopping and self.settled.issuperset(self.published)):
+            while not (self._last in self.settled and self.settled.issuperset(self.published)):
                 for delivery in (taken := await consumer.take(50)):
                     self.counts[int(delivery.letter.body)] = delivery.count
                 await consumer.ack(taken)
@@ -157,10 +160,11 @@ async def traffic(bus: RabbitBus) -> AsyncIterator[Traffic]:
     assert flow.settled.issuperset(flow.published)
 
 
-async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place) -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place, kind: Kind) -> None:
     """Consumers are there again by themselves, and what was held before settles nothing of what is held after."""
     other = work_queue("critic", "slow")
-    async with asyncio.timeout(100), place.bus() as bus:
+    async with asyncio.timeout(100), place.bus(queues=kind) as bus:
         await bus.publish(other, [letter(1), letter(2), letter(3)])
         async with bus.consume(other, 5) as slow:
             old = await take_all(slow, {1, 2, 3})
@@ -322,8 +326,9 @@ async def test_a_server_that_stays_away_is_told_and_is_used_again_when_it_is_bac
 
 
 @pytest.mark.chaos
-async def test_nothing_confirmed_is_lost_over_many_kills(place: Place) -> None:
-    async with asyncio.timeout(170), place.bus() as bus, traffic(bus) as flow:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_nothing_confirmed_is_lost_over_many_kills(place: Place, kind: Kind) -> None:
+    async with asyncio.timeout(170), place.bus(queues=kind) as bus, traffic(bus) as flow:
         for _ in range(5):
             place.node.kill()
             await place.node.restart()
@@ -331,18 +336,23 @@ async def test_nothing_confirmed_is_lost_over_many_kills(place: Place) -> None:
         assert flow.published
 
 
-async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place) -> None:
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place, kind: Kind) -> None:
     """It was put there while the server took larger messages: refusing it must not end its reader."""
     prefix, large = new_prefix(), bytes(16 * 1024 * 1024 + 500_000)
     async with asyncio.timeout(120):
-        async with open_rabbit_bus(place.node.url, prefix=prefix) as bus, bus.consume(QUEUE, 10):
+        async with open_rabbit_bus(place.node.url, prefix=prefix, queues=kind) as bus, bus.consume(QUEUE, 10):
             await bus.publish(QUEUE, [letter(1)])
         async with await aio_pika.connect(place.node.url) as connection, connection.channel() as channel:
-            await channel.default_exchange.publish(aio_pika.Message(large), f"{prefix}.critic.judge", mandatory=True)
+            message = aio_pika.Message(large, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+            await channel.default_exchange.publish(message, f"{prefix}.critic.judge", mandatory=True)
         with place.taking(16 * 1024 * 1024):
             await asyncio.to_thread(place.node.stop)
             await place.node.restart()
-            async with open_rabbit_bus(place.node.url, prefix=prefix) as bus, bus.consume(QUEUE, 10) as consumer:
+            async with (
+                open_rabbit_bus(place.node.url, prefix=prefix, queues=kind) as bus,
+                bus.consume(QUEUE, 10) as consumer,
+            ):
                 await bus.publish(QUEUE, [letter(2)])
                 for delivery in await take_some(consumer, 3):
                     if len(delivery.letter.body) == len(large):

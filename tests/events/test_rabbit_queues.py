@@ -201,7 +201,7 @@ async def test_what_was_delivered_too_often_is_set_aside_though_the_parking_is_f
             taking = asyncio.create_task(consumer.take(1))
             first, second = await parked_when(bus, 2)
             assert (first.reason, second.queue) == ("first", QUEUE)
-            assert "set aside by RabbitMQ" in second.reason
+            assert second.reason == "delivered 1 times; the last consumer left before it was settled"
             assert not taking.done()
             await bus.publish(QUEUE, letters(2)[1:])
             assert [each.letter.run for each in await taking] == ["run-2"]

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, LARGEST_LETTER, Consumer, Letter, Parked, require_size
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, TooLarge
 from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_bundle import BATCH, bundled, write_bundle
@@ -217,11 +217,17 @@ class RabbitBus:
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _park(self, held: Held, reason: str) -> None:
+    async def _park(self, held: Held, reason: str, on_top: bool) -> None:
+        """See `Parking.put`. After TooLarge the server can move the message."""
         async with self._life.during():
             letter = held.delivery.letter
             body = letter.body if held.bundle else held.message.body
-            await self._parking.put(held.headers, body, held.delivery.queue, reason)
+            try:
+                await self._parking.put(held.headers, body, held.delivery.queue, reason, on_top=on_top)
+            except TooLarge:
+                if self._queues.kind == "classic":
+                    await self._parking.ready()
+                raise
 
     def _together(self, queue: str) -> int:
         """How many letters may share a message: what comes back is taken apart, and must not be parked for that."""

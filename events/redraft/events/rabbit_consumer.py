@@ -45,7 +45,7 @@ class RabbitConsumer:
         prefetch: int,
         link: Link,
         topology: Topology,
-        park: Callable[[Held, str], Awaitable[None]],
+        park: Callable[[Held, str, bool], Awaitable[None]],
         again: Callable[[Sequence[Return]], Awaitable[None]],
         delivery_limit: int,
     ) -> None:
@@ -162,7 +162,7 @@ class RabbitConsumer:
 
     async def _set_aside(self, held: Held, reason: str) -> None:
         try:
-            await self._park(held, reason)
+            await self._park(held, reason, False)
         except TooLarge:  # the server has it, and takes no longer what is so large: it can move it all the same
             self._held.pop(held.delivery.tag, None)
             with suppress(*LOST):

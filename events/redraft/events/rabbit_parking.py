@@ -16,7 +16,7 @@ from typing import Final
 
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
-from aiormq.exceptions import ChannelLockedResource
+from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from redraft.events.bus import Parked
 from redraft.events.errors import BusError
@@ -31,7 +31,7 @@ _LONGEST_REASON: Final = 4_000
 
 
 class Parking:
-    """`capacity` is how many letters consumers may park (at least 1); what the server parks comes on top."""
+    """`capacity` is how many letters consumers may park (at least 1); what was delivered too often comes on top."""
 
     def __init__(self, link: Link, topology: Topology, names: Names, publisher: Publisher, capacity: int) -> None:
         self._link = link
@@ -41,10 +41,13 @@ class Parking:
         self._capacity = capacity
         self._one = asyncio.Lock()
 
-    async def put(self, headers: Headers, body: bytes, queue: str, reason: str) -> None:
-        """Sets a message aside as it is, with the queue that it was in and the reason; it is safe when this returns."""
+    async def put(self, headers: Headers, body: bytes, queue: str, reason: str, *, on_top: bool) -> None:
+        """Sets a message aside as it is, with the queue that it was in and the reason; it is safe when this returns.
+
+        Raises TooLarge, and BusError: when too many are set aside already, unless it comes `on_top`.
+        """
         waiting = await self._link.persist(self._topology.parked)
-        if waiting >= self._capacity:
+        if waiting >= self._capacity and not on_top:
             raise BusError(
                 f"cannot park a letter from {queue} ({reason}): {waiting} letters are parked already; "
                 "mend what made them fail, then retry or discard them"
@@ -52,6 +55,24 @@ class Parking:
         headers = {**headers, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
         place = Place(self._names.parked, self._topology.parked)
         await self._publisher.send(place, [Outgoing("", self._names.parked, body, headers)])
+
+    async def ready(self) -> None:
+        """Waits until what the server itself moves here arrives. Raises BusError.
+
+        A classic queue hands over what it moves and forgets it; a quorum queue without a leader drops that, as in the
+        moment after a restart. To be asked for a message it needs one. Who may not ask does not wait.
+        """
+
+        async def asked() -> None:
+            await self._topology.parked()
+            channel = await self._link.channel()
+            try:
+                with suppress(ChannelAccessRefused):
+                    await answer(channel.basic_get(self._names.parked))
+            finally:
+                await let_go(channel)  # which gives back what it got
+
+        await self._link.persist(asked)
 
     async def all(self) -> Sequence[Parked]:
         """What is set aside, oldest first."""

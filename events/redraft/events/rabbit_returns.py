@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 
 from redraft.events.bus import LARGEST_LETTER
-from redraft.events.errors import BusError
+from redraft.events.errors import TooLarge
 from redraft.events.rabbit_held import Held
 from redraft.events.rabbit_link import LOST
 from redraft.events.rabbit_session import Session
@@ -30,12 +30,14 @@ class Return(msgspec.Struct, frozen=True, gc=False):
 
 
 class Returns:
-    """`send` sends letters again, `park` sets one aside with the reason, as one that was delivered `limit` times is."""
+    """`send` sends letters again; `park` sets one aside with the reason, as one that was delivered `limit` times is,
+    even if so many are set aside that consumers may not add to them.
+    """
 
     def __init__(
         self,
         send: Callable[[Sequence[Return]], Awaitable[None]],
-        park: Callable[[Held, str], Awaitable[None]],
+        park: Callable[[Held, str, bool], Awaitable[None]],
         limit: int,
     ) -> None:
         self._send = send
@@ -95,8 +97,8 @@ class Returns:
 
     async def _set_aside(self, letter: Return, reason: str) -> None:
         try:
-            await self._park(letter.held, reason)
-        except BusError:  # too large, or nobody can park more: the server can move it all the same
+            await self._park(letter.held, reason, True)
+        except TooLarge:  # the server has it, and takes no longer what is so large: it can move it all the same
             with suppress(*LOST):
                 await letter.held.session.dead_letter(letter.held.message)
             self._forget([letter])
