@@ -122,6 +122,19 @@ def test_the_first_call_reserves_what_its_step_says() -> None:
     assert reserved == [Usage(), Usage(90, 0.5, 2), Usage()]
 
 
+def test_a_step_that_makes_more_calls_than_its_actor_did_before_reserves_so_many_times_as_much() -> None:
+    thrice = msgspec.structs.replace(JUDGE, name="thrice", options={"reserve_tokens": 900, "reserve_calls": 3})
+    run = Spender(Plan("p", (WRITE, Repeat("L", NEVER, 2, (JUDGE, thrice, IMPROVE))), budget=Budget(tokens=4000)))
+    run.spend("write", Usage())
+    run.spend("L[1]/judge", Usage(101, 0.5, 1))
+    asked = run.events[-1]
+    assert isinstance(asked, StepRequested)
+    assert asked.reserved == Usage(303, 1.5, 3)
+    run.spend("L[1]/thrice", Usage(200, 0.5, 3))
+    run.spend("L[1]/improve", Usage(1, 0.0, 1))
+    assert [each.request.reserved for each in run.state.open.values()] == [Usage(200, 0.5, 3)]
+
+
 def test_side_by_side_only_as_many_are_asked_as_fit_and_the_others_when_there_is_room() -> None:
     panel = Parallel("P", tuple(step("critic", f"c{n}") for n in range(3)))
     again = Parallel("Q", tuple(msgspec.structs.replace(JUDGE, name=f"d{n}") for n in range(3)))

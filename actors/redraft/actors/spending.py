@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Final, Literal
 
 from msgspec.structs import replace
@@ -22,12 +23,20 @@ QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "
 def reserve_for(state: RunState, asked: StepRequested) -> Usage:
     """What is set aside for one attempt of a step: the most that one attempt of its actor used in this run so far.
 
-    Before the first one it is what the step's options `reserve_tokens`, `reserve_cost` and `reserve_calls` say; without
-    the first, `max_tokens`, if it has that.
+    That is multiplied where the step's option `reserve_calls` says that it makes more calls, as a critic that samples
+    does. Before the first attempt it is what the options `reserve_tokens`, `reserve_cost` and `reserve_calls` say;
+    without the first, `max_tokens`, if it has that.
     """
     known = state.used.get(f"{asked.role} {asked.actor}")
-    if known is not None:
-        return known
+    said = _said(state, asked)
+    if known is None:
+        return said
+    more = said.calls / known.calls if known.calls else 1
+    return known if more <= 1 else Usage(ceil(known.tokens * more), known.cost * more, said.calls)
+
+
+def _said(state: RunState, asked: StepRequested) -> Usage:
+    """What the options of the step say that is asked for."""
     key = step_key(asked.path)
     step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
     if step is None:
