@@ -85,17 +85,19 @@ class Material:
         self.version = event.version
         data = event.data
         match data:
-            case RunStarted():
-                self._brief, self._steps, self.facts = data.brief, steps_of(data.plan), About(data.plan.name, data.tags)
-            case DraftGenerated():
-                self._drafts[data.draft.version] = data.draft
+            case StepRequested() | IterationStarted():  # the most frequent
+                pass
+            case DraftCritiqued():
+                self._critiques[event.version] = data.critique
+                self._judged(data)
             case DraftRefined():
                 self._drafts[data.draft.version] = data.draft
                 self._changes[data.draft.version] = data.changes
                 self._disputed.update(dict.fromkeys(data.declined))
-            case DraftCritiqued():
-                self._critiques[event.version] = data.critique
-                self._judged(data)
+            case RunStarted():
+                self._brief, self._steps, self.facts = data.brief, steps_of(data.plan), About(data.plan.name, data.tags)
+            case DraftGenerated():
+                self._drafts[data.draft.version] = data.draft
             case RunGuided():
                 self._advice[event.version] = data.advice
             case DraftRejected():
@@ -104,9 +106,7 @@ class Material:
                 self._drafts[data.draft.version] = data.draft
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
             case (
-                IterationStarted()
-                | StepRequested()
-                | DraftPublished()
+                DraftPublished()
                 | StepFailed()
                 | LoopClosing()
                 | LoopEnded()

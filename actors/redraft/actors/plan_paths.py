@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Final, assert_never
 
 import msgspec
@@ -87,6 +88,7 @@ def _mapped(node: Node, change: Callable[[Step], Step]) -> Node:
             assert_never(node)
 
 
+@lru_cache(maxsize=4096)
 def step_key(path: str) -> str:
     """A path without its iterations: `Refinement[2]/judge` is the step `Refinement/judge`."""
     return "/".join(part.partition("[")[0] for part in path.split("/"))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from typing import Final
-from weakref import WeakSet
 
 import msgspec
 
@@ -34,6 +33,27 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _DECODER: Final = msgspec.json.Decoder(Note)
 
 
+class _Stay:
+    """Somebody is at work on a request, or asks around about it; `worked` says, once it is over, which it was."""
+
+    __slots__ = ("_over", "worked")
+
+    def __init__(self) -> None:
+        self._over: asyncio.Event | None = None
+        self.worked = False
+
+    async def wait(self) -> None:
+        """Returns when it is over; few wait, so that not every one needs an event."""
+        if self._over is None:
+            self._over = asyncio.Event()
+        await self._over.wait()
+
+    def end(self, *, worked: bool) -> None:
+        self.worked = worked
+        if self._over is not None:
+            self._over.set()
+
+
 class Whereabouts:
     """Those of the requests of one `queue`, as the worker `me` knows them. `neighbours` is how it asks the others.
 
@@ -48,23 +68,20 @@ class Whereabouts:
         self._neighbours = neighbours
         self._silence = silence
         self._again = again
-        self._here: dict[str, asyncio.Event] = {}
-        self._worked: WeakSet[asyncio.Event] = WeakSet()
+        self._here: dict[str, _Stay] = {}
         self._asking: dict[str, asyncio.Event] = {}
 
     def begin(self, request: str) -> bool:
         """Says that we are at work on a request; False when we are already."""
         if request in self._here:
             return False
-        self._here[request] = asyncio.Event()
+        self._here[request] = _Stay()
         return True
 
     def end(self, request: str, *, worked: bool = True) -> None:
         """Says that we are no longer; whether we had worked on it, or only asked around."""
-        if (over := self._here.pop(request, None)) is not None:
-            if worked:
-                self._worked.add(over)
-            over.set()
+        if (stay := self._here.pop(request, None)) is not None:
+            stay.end(worked=worked)
 
     async def begin_alone(self, request: str) -> bool:
         """Waits until nobody is at work on a request, and begins it; whether somebody was.
@@ -73,9 +90,9 @@ class Whereabouts:
         """
         waited = False
         while True:
-            while (over := self._here.get(request)) is not None:
-                await over.wait()
-                waited = waited or over in self._worked
+            while (stay := self._here.get(request)) is not None:
+                await stay.wait()
+                waited = waited or stay.worked
             self.begin(request)
             try:
                 if not await self._is_elsewhere(request):

@@ -7,6 +7,7 @@ import time
 from typing import Final
 
 _ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS: Final = [first + second for first in _ALPHABET for second in _ALPHABET]
 
 
 def run_id(milliseconds: int, randomness: bytes) -> str:
@@ -15,7 +16,7 @@ def run_id(milliseconds: int, randomness: bytes) -> str:
     The layout is that of the ULID specification, https://github.com/ulid/spec.
     """
     number = (milliseconds << 80) | int.from_bytes(randomness)
-    return "".join(_ALPHABET[(number >> shift) & 31] for shift in range(125, -1, -5))
+    return "".join([_PAIRS[(number >> shift) & 1023] for shift in range(120, -1, -10)])
 
 
 def new_run_id() -> str:
