@@ -326,6 +326,12 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so_in_one_line_an
     said = there.call("submit", "loop.py:loop", "a text")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert "REDRAFT_QUEUES, here classic" in said.err
+    said = there.call("doctor")
+    assert said.code == 1
+    for queue in ("inbox", "critic.judge"):
+        assert f"redraft.{queue} is there with other settings than REDRAFT_QUEUES=classic asks for" in said.out
+    there.queues = "quorum"
+    assert checked(there, "topology") == ("ok", "exchanges, inbox (quorum), parking and event stream are there")
     assert coordinator.poll() is None
 
 

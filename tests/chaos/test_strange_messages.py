@@ -13,6 +13,7 @@ from tests.chaos.strangers import LARGE, NOBODY, Stranger, proper, put, unreadab
 
 from redraft.events.bus import INBOX
 from redraft.events.codec import encode_message
+from redraft.events.rabbit_topology import Kind
 
 RUNS = 20
 
@@ -41,9 +42,11 @@ def found_in(letters: Sequence[dict[str, Any]], stranger: Stranger) -> list[dict
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("queues", ["quorum", "classic"])
 async def test_what_cannot_be_read_is_parked_with_the_reason_and_all_else_flows(
-    there: Scene, tell: Callable[[str], None]
+    there: Scene, queues: Kind, tell: Callable[[str], None]
 ) -> None:
+    there.queues = queues
     await there.up()
     strangers = unreadable()
     assert max(len(each.body) for each in strangers) > LARGE

@@ -67,7 +67,7 @@ CHANNELS: Final[Mapping[str, Channel]] = {
     "work": Channel(
         f"{PREFIX}.{{role}}.{{actor}}",
         "The queue of one actor. Its replicas compete for what is in it, and acknowledge a request once its outcome "
-        "is in the inbox.",
+        "is in the inbox. It is a classic queue, like the inbox, where REDRAFT_QUEUES=classic.",
         _WORK,
         _queue(None, "quorum"),
         _ACTOR,

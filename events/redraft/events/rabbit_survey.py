@@ -13,13 +13,13 @@ from typing import Final, TypeVar, cast
 import aiormq
 import msgspec
 from aiormq import Channel, Connection
-from aiormq.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
+from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
-from redraft.events.bus import INBOX
+from redraft.events.bus import DELIVERY_LIMIT, INBOX
 from redraft.events.errors import BusError
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_link import LOST, answer, explain, let_go
-from redraft.events.rabbit_topology import PREFIX, Names
+from redraft.events.rabbit_topology import PREFIX, Kind, Names, letter_queue
 
 PARKED: Final = "redraft.parked"
 EVENTS: Final = "redraft.events"
@@ -76,6 +76,24 @@ class Survey:
             except ChannelNotFoundEntity:
                 return None
             return Depth(found.message_count or 0, found.consumer_count or 0)
+
+        return await self._on_channel(asked)
+
+    async def fits(self, queue: str, kind: Kind) -> bool:
+        """Whether a queue of letters that is there has the settings of this kind. Who may not ask is told that it has.
+
+        To declare what is there changes nothing; the server refuses it where something differs.
+        """
+        names = self._names
+        there, arguments = names.there(queue), letter_queue(kind, names, DELIVERY_LIMIT)
+
+        async def asked(channel: Channel) -> bool:
+            try:
+                with suppress(ChannelAccessRefused):
+                    await answer(channel.queue_declare(there, durable=True, arguments=arguments))
+            except ChannelPreconditionFailed:
+                return False
+            return True
 
         return await self._on_channel(asked)
 

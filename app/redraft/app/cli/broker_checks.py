@@ -14,6 +14,7 @@ from redraft.events.domain_events import RunStarted
 from redraft.events.errors import BusError, InputError
 from redraft.events.plan import Role
 from redraft.events.rabbit_survey import PARKED, Survey
+from redraft.events.rabbit_topology import Kind
 from redraft.events.store import EventStore
 from redraft.projections.plain import counted, plain
 from redraft.projections.run_list import list_runs
@@ -35,7 +36,7 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
     found: list[Check] = []
     try:
         async with open_survey(settings) as survey:
-            async for check in _asked(survey, actors):
+            async for check in _asked(survey, settings.queues, actors):
                 found.append(check)  # noqa: PERF401 - what was found before an error counts
     except InputError as error:
         found.append(Check("broker", "fail", str(error)))
@@ -54,16 +55,17 @@ async def actors_known(store: EventStore, views: Views) -> list[tuple[Role, str]
     return list(found)[:MOST]
 
 
-async def _asked(survey: Survey, actors: Sequence[tuple[Role, str]]) -> AsyncIterator[Check]:
+async def _asked(survey: Survey, kind: Kind, actors: Sequence[tuple[Role, str]]) -> AsyncIterator[Check]:
     yield _version(await survey.server(), survey.where)
     missing = await survey.missing()
     if missing:
         yield Check("topology", "warn", f"not there yet: {', '.join(missing)}; a coordinator makes it all")
     else:
-        yield Check("topology", "ok", "exchanges, inbox, parking and event stream are there")
-    yield await _served(survey, INBOX, "start `redraft coordinator`")
+        yield Check("topology", "ok", f"exchanges, inbox ({kind}), parking and event stream are there")
+    yield await _served(survey, kind, INBOX, "start `redraft coordinator`")
     for role, actor in actors:
-        yield await _served(survey, work_queue(role, actor), f"start `redraft worker` for the {role} {plain(actor)}")
+        remedy = f"start `redraft worker` for the {role} {plain(actor)}"
+        yield await _served(survey, kind, work_queue(role, actor), remedy)
     parked = await survey.queue(PARKED)
     if parked and parked.waiting:
         told = f"{counted(parked.waiting, 'message')} set aside; see `redraft parked list`"
@@ -81,9 +83,12 @@ def _version(server: str, where: str) -> Check:
     return Check("broker", "ok", told)
 
 
-async def _served(survey: Survey, queue: str, remedy: str) -> Check:
+async def _served(survey: Survey, kind: Kind, queue: str, remedy: str) -> Check:
     depth = await survey.queue(queue)
     if depth is None:
         return Check("queue", "warn", f"{plain(queue)} is not there yet; {remedy}")
+    if not await survey.fits(queue, kind):
+        told = f"{plain(queue)} is there with other settings than REDRAFT_QUEUES={kind} asks for"
+        return Check("queue", "fail", f"{told}; give all parts the same, or delete the queue when it is empty")
     told = f"{plain(queue)}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
     return Check("queue", "ok", told) if depth.consumers else Check("queue", "warn", f"{told}; {remedy}")
