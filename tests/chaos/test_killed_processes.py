@@ -11,6 +11,7 @@ from tests.chaos.histories import STEPS, doubles, require_whole
 from tests.chaos.scene import Scene
 
 from redraft.actors.worker import CONCURRENCY
+from redraft.events.rabbit_topology import Kind
 
 COORDINATOR = "coordinator"
 STANDBY = "standby"
@@ -64,9 +65,11 @@ async def killed_and_checked(
     assert all(number <= CONCURRENCY for number in again)
 
 
+@pytest.mark.parametrize("queues", ["quorum", pytest.param("classic", marks=pytest.mark.chaos)])
 async def test_a_critic_a_refiner_and_the_coordinator_are_killed_in_turn(
-    there: Scene, tell: Callable[[str], None]
+    there: Scene, queues: Kind, tell: Callable[[str], None]
 ) -> None:
+    there.queues = queues
     await there.up()
     victims = ("critic.judge", "refiner.improve", COORDINATOR)
     await killed_and_checked(there, victims, 60, 90, tell)

@@ -32,16 +32,24 @@ def unmarshalled(data: bytes) -> list[object]:
     return found
 
 
-@given(names, names, st.binary(max_size=50), st.dictionaries(names, values, max_size=5), st.integers(1, 60))
-def test_a_message_is_read_as_it_was_written(exchange, key, body, headers, most):
+@given(
+    names,
+    names,
+    st.binary(max_size=50),
+    st.dictionaries(names, values, max_size=5),
+    st.integers(1, 60),
+    st.integers(0, 255),
+)
+def test_a_message_is_read_as_it_was_written(exchange, key, body, headers, most, priority):
     method, header, *rest = unmarshalled(
-        publish_frames(7, most, exchange, key, "application/json", body, headers, "attempt-1")
+        publish_frames(7, most, exchange, key, "application/json", body, headers, "attempt-1", priority)
     )
     assert isinstance(method, Basic.Publish)
     assert (method.exchange, method.routing_key, method.mandatory, method.immediate) == (exchange, key, True, False)
     assert isinstance(header, ContentHeader)
     said = header.properties
     assert (said.content_type, said.delivery_mode, said.message_id) == ("application/json", 2, "attempt-1")
+    assert said.priority == priority
     assert (said.headers or {}) == headers
     assert header.body_size == len(body)
     assert b"".join(piece.value for piece in rest if isinstance(piece, ContentBody)) == body
