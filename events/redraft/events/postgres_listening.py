@@ -23,6 +23,9 @@ RECONNECT_SECONDS: Final = 1.0
 _PAUSE_SECONDS: Final = 0.001
 """What is told within this time is taken in together."""
 
+_QUIET_SECONDS: Final = 0.02
+"""The same while only we append: to hear what we know already wakes us for nothing."""
+
 
 async def listen(database: Database, schema: str, is_ours: Callable[[int], bool], moved: Callable[[int], None]) -> None:
     """Calls `moved` with the end of the log when another program has appended; never ends by itself.
@@ -52,4 +55,4 @@ async def _listen(
         told = [each async for each in connection.notifies(stop_after=1) if not is_ours(each.pid)]
         if told and told[-1].payload.isdecimal():
             moved(int(told[-1].payload))
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(_PAUSE_SECONDS if told else _QUIET_SECONDS)
