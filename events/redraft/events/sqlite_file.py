@@ -1,7 +1,7 @@
 """The SQLite file: that it is ours before anything is written to it, and how a new one is laid out.
 
-A file of another program, of a later version, or no database at all is told by its first 100 bytes, which are read
-without SQLite: opening a stranger's database could already change it.
+A file of another program, of a later version, or no database at all is told by `sqlite_identity`, which changes
+nothing: to open a stranger's database as one's own could already change it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, TypeVar
-from urllib.parse import quote
 
 from redraft.events.errors import StoreError, StoreUnusable
+from redraft.events.sqlite_identity import address_of, identity_of
 
 APPLICATION_ID: Final = 0x52446674
 """SQLite's `application_id` of our files: "RDft"."""
@@ -25,7 +25,6 @@ SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 10
 """How long a statement waits for another process that holds the file."""
 
-_MAGIC: Final = b"SQLite format 3\0"
 _SETTINGS: Final = {"synchronous": 2, "secure_delete": 1}
 _KEEP: Final = {
     "{0}_never_updated": "CREATE TRIGGER {0}_never_updated BEFORE UPDATE ON {0} "
@@ -46,11 +45,8 @@ _Result = TypeVar("_Result")
 
 
 def uri_of(path: Path) -> str:
-    """The URI by which SQLite opens a file, and makes it if need be: what follows two slashes would be a host to it."""
-    plain = str(path)
-    if plain.startswith("//"):
-        plain = "/" + plain.lstrip("/")
-    return f"file:{quote(plain)}?mode=rwc"
+    """The URI by which SQLite opens a file, and makes it if need be."""
+    return f"{address_of(path)}?mode=rwc"
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -107,14 +103,14 @@ def refuse_stranger(path: Path) -> None:
         if not path.is_file():
             what = "a folder" if path.is_dir() else "not a regular file"
             raise StoreUnusable(f"store {path} is {what}; name a file, such as {path / 'redraft.db'}")
-        with path.open("rb") as file:
-            head = file.read(100)
+        if not path.stat().st_size:
+            return
+        found = identity_of(path)
     except OSError as error:
         raise StoreUnusable(f"store {path} cannot be read: {error.strerror}; check its permissions") from error
-    if head and (len(head) < 100 or not head.startswith(_MAGIC)):
+    if found is None:
         raise StoreUnusable(f"store {path} is not a database; name another file, or a new one")
-    if head:
-        _check(path, int.from_bytes(head[68:72], "big"), int.from_bytes(head[60:64], "big"))
+    _check(path, *found)
 
 
 def explain(error: BaseException) -> str:

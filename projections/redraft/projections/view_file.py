@@ -17,6 +17,7 @@ import msgspec
 
 from redraft.events.errors import Damaged, StoreError, StoreUnusable
 from redraft.events.sqlite_file import when_free
+from redraft.events.sqlite_identity import identity_of
 
 APPLICATION: Final = 0x52645677
 """The SQLite `application_id` of our files: "RdVw"."""
@@ -27,7 +28,6 @@ FORMAT: Final = 2
 BUSY_SECONDS: Final = 30.0
 """How long a write waits for another process that is writing."""
 
-_MAGIC: Final = b"SQLite format 3\0"
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _DAMAGED: Final = "it is damaged; `redraft rebuild` makes it anew from the log"
 _LINES: Final = {
@@ -84,13 +84,12 @@ def is_ours(path: Path) -> bool:
         return False
     if not path.is_file():
         raise StoreUnusable(f"read models {path}: not a file; name another place for them")
-    with path.open("rb") as file:
-        header = file.read(100)
-    if not header:
+    if not path.stat().st_size:
         return False
-    if not (header.startswith(_MAGIC) and int.from_bytes(header[68:72], "big") == APPLICATION):
+    found = identity_of(path)
+    if found is None or found.application != APPLICATION:
         raise StoreUnusable(f"read models {path}: the file is not ours; move it away or name another place for them")
-    if int.from_bytes(header[60:64], "big") > FORMAT:
+    if found.version > FORMAT:
         raise StoreUnusable(
             f"read models {path}: written by a later version of Redraft; use that version, or delete the file: "
             "it is made anew from the log"
