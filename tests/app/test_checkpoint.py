@@ -19,6 +19,8 @@ from tests.events.test_verification import PostgresTampering, SqliteTampering, T
 
 from redraft.app.signing import read_private
 from redraft.app.signing import signed as sign
+from redraft.events.sqlite_file import connect
+from redraft.events.sqlite_seal import break_seal
 
 SIGN = ("audit", "--all", "--checkpoint", "now.json", "--key", "a.pem")
 COMPARE = ("audit", "--all", "--verify", "--against", "now.json", "--public-key", "a.pem.pub")
@@ -74,6 +76,12 @@ def test_a_log_holds_what_was_signed_and_what_came_since(tampering: Tampering):
     assert faults() == []
 
 
+def unseal() -> None:
+    """Makes the file what it is without a seal, which would show another byte by itself: too large for one, say."""
+    with closing(connect(Path("store.db"))) as connection:
+        break_seal(connection)
+
+
 def flip(place: int, path: str = "store.db") -> None:
     whole = bytearray(Path(path).read_bytes())
     whole[place] ^= 1
@@ -95,6 +103,18 @@ def test_a_changed_byte_that_the_file_alone_does_not_show_is_a_fault(signed: dic
     assert (said.code, json.loads(said.out)["same_file"]) == (0, None)
 
 
+def test_a_file_is_sealed_when_a_run_has_ended_and_signing_changes_no_byte(signed: dict[str, Any]):
+    run("Two")
+    before = Path("store.db").read_bytes()
+    assert call(*SIGN).code == 0
+    assert "the file is byte for byte the one" in call(*COMPARE).out
+    assert Path("store.db").read_bytes() == before
+    flip(43)
+    said = call("audit", "--all", "--verify")
+    assert said.code == 1
+    assert "its bytes are not those that it had when it was last closed" in one_line(said)
+
+
 def test_a_file_that_was_vacuumed_is_no_fault(signed: dict[str, Any]):
     with closing(sqlite3.connect("store.db")) as connection:
         connection.execute("VACUUM")
@@ -108,6 +128,7 @@ def test_a_changed_key_of_an_encrypted_run_is_a_fault(signed: dict[str, Any], mo
     monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
     monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", "k")
     run("Secret")
+    unseal()
     assert call(*SIGN).code == 0
     assert call(*COMPARE).code == 0
     with closing(sqlite3.connect("store.db")) as connection:
@@ -183,6 +204,7 @@ def signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     assert call("key", "signing", "a.pem").code == 0
     assert call("key", "signing", "b.pem").code == 0
     run("One")
+    unseal()
     assert call(*SIGN).code == 0
     found: dict[str, Any] = json.loads(Path("now.json").read_bytes())
     return found

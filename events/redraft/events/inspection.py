@@ -8,7 +8,11 @@ import msgspec
 
 
 class Inspection(msgspec.Struct, frozen=True):
-    """`faults` are what is wrong; `remarks` are what could not be looked at, and why."""
+    """`faults` are what is wrong; `remarks` are what could not be looked at, and why.
+
+    `otherwise` says that something is wrong, and not what: for when nothing else is found, in the events either.
+    """
 
     faults: Sequence[str] = ()
     remarks: Sequence[str] = ()
+    otherwise: Sequence[str] = ()

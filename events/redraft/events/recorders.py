@@ -31,9 +31,11 @@ from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQ
 
 from redraft.events.errors import InputError
 from redraft.events.inspection import Inspection
+from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.run_keys import RunKeys, SqliteKeys
 from redraft.events.sqlite_check import FileCheck
 from redraft.events.sqlite_file import connect, explain, prepare
+from redraft.events.sqlite_seal import LAY_OUT, seal_file
 
 __all__ = [
     "ApplicationRecorder",
@@ -121,14 +123,17 @@ def psycopg_needed() -> Iterator[None]:
 def _open_sqlite(path: Path) -> Opened:
     datastore = _Datastore(path)
     recorder = SQLiteRecorder(datastore)
-    prepare(path, recorder.events_table_name, recorder.create_table_statements)
-    check = FileCheck(path, recorder.events_table_name, recorder.create_table_statements)
+    keys, table, statements = SqliteKeys(path), recorder.events_table_name, recorder.create_table_statements
+    prepare(path, table, (*statements, *LAY_OUT))
+    check = FileCheck(path, table, statements)
 
     def release() -> None:
+        if recorder.has_written or keys.has_written:
+            seal_file(path, table, KEYS)
         datastore.close()
         check.close()
 
-    return Opened(recorder, str(path), True, release, keys=SqliteKeys(path), check=check)
+    return Opened(recorder, str(path), True, release, keys=keys, check=check)
 
 
 class _Pool(SQLiteConnectionPool):
@@ -164,8 +169,15 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
     statement that is its own transaction does so once, where the library does n + 2 times.
     """
 
+    has_written = False
+
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         """Records all of the events or none, and gives their positions. Raises IntegrityError when one is there."""
+        positions = self._inserted(stored_events, **kwargs)
+        self.has_written = True
+        return positions
+
+    def _inserted(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         if not 0 < len(stored_events) <= _MOST_ROWS:
             return super().insert_events(stored_events, **kwargs)
         values = [v for s in stored_events for v in (str(s.originator_id), s.originator_version, s.topic, s.state)]

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from redraft.events.errors import StoreError
 from redraft.events.sqlite_file import connect, explain, when_free
+from redraft.events.sqlite_seal import break_seal
 
 TABLE: Final = "redraft_keys"
 CREATE: Final = f"CREATE TABLE IF NOT EXISTS {TABLE} (run TEXT NOT NULL PRIMARY KEY, wrapped BLOB NOT NULL)"
@@ -68,6 +69,7 @@ class SqliteKeys:
         self._path = path
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
+        self.has_written = False
 
     def get(self, run: str) -> bytes | None:
         found = self._ask(f"SELECT wrapped FROM {TABLE} WHERE run = ?", (run,))  # noqa: S608
@@ -76,7 +78,8 @@ class SqliteKeys:
     def put(self, run: str, wrapped: bytes) -> bytes:
         with self._connection() as connection:
             connection.execute(CREATE)
-            connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?) ON CONFLICT DO NOTHING", (run, wrapped))  # noqa: S608
+            put = connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?) ON CONFLICT DO NOTHING", (run, wrapped))  # noqa: S608
+            self.has_written = self.has_written or put.rowcount > 0
         kept = self.get(run)
         if kept is None:
             raise StoreError(f"store {self._path}: the key of run {run} was destroyed")
@@ -86,6 +89,8 @@ class SqliteKeys:
         if self.get(run) is None:
             return False
         with self._connection() as connection:
+            break_seal(connection)  # before the key goes: else another key could make as many as were sealed
+            self.has_written = True
             gone = connection.execute(f"DELETE FROM {TABLE} WHERE run = ?", (run,)).rowcount  # noqa: S608
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else it may stay in the write-ahead log for long
         return gone > 0

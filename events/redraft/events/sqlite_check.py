@@ -2,7 +2,8 @@
 
 Bytes that hold nothing are looked at too: free space in pages and free pages, the end of a chain of overflow pages; see
 `sqlite_unused`, which also says where they may be anything. Of two numbers in the header any that is
-possible is taken: which SQLite library wrote the file last, and how often the schema was changed.
+possible is taken: which SQLite library wrote the file last, and how often the schema was changed. What these leave open
+the seal shows, if the file was not written to since it was sealed; see `sqlite_seal`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 from redraft.events.inspection import Inspection
 from redraft.events.run_keys import CREATE as CREATE_KEYS
 from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, explain, triggers_of
+from redraft.events.sqlite_seal import CREATE as CREATE_SEAL
+from redraft.events.sqlite_seal import TABLE as SEAL
+from redraft.events.sqlite_seal import faults_of
 from redraft.events.sqlite_snapshot import file_at_rest
 from redraft.events.sqlite_unused import Tree, Walk
 
@@ -32,6 +36,9 @@ WRITTEN_TO: Final = (
     "the bytes that hold nothing were not looked at, because the store is written to all the time; "
     "verify it again when less goes on, or a copy of it"
 )
+
+_Made: TypeAlias = tuple[str, str, str | None]
+"""What the schema says of something: of which type it is, of which table, and by which statement it was made."""
 
 _IF_NOT_EXISTS: Final = "IF NOT EXISTS "
 _FIXED: Final = (
@@ -59,30 +66,30 @@ class FileCheck:
         """`statements` are those that made the table."""
         self._path = path
         self._table = table
-        self._expected: dict[str, str | None] = {
-            table: statements[0].replace(_IF_NOT_EXISTS, ""),
-            f"sqlite_autoindex_{table}_1": None,
-            **triggers_of(table),
+        self._expected: dict[str, _Made] = {
+            **_table(table, statements[0]),
+            **{name: ("trigger", table, sql) for name, sql in triggers_of(table).items()},
         }
         self._file: BinaryIO | None = None
 
     def __call__(self) -> Inspection:
         faults: list[str] = []
         remarks: list[str] = []
+        otherwise: list[str] = []
         try:
-            self._look(faults, remarks)
+            self._look(faults, remarks, otherwise)
         except sqlite3.Error as error:
             faults.append(explain(error))
         except OSError as error:
             faults.append(f"it cannot be read: {error.strerror}")
-        return Inspection(*([f"file {self._path}: {told}" for told in each] for each in (faults, remarks)))
+        return Inspection(*([f"file {self._path}: {told}" for told in each] for each in (faults, remarks, otherwise)))
 
     def close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             file.close()
 
-    def _look(self, faults: list[str], remarks: list[str]) -> None:
+    def _look(self, faults: list[str], remarks: list[str], otherwise: list[str]) -> None:
         if self._file is None:
             self._file = self._path.open("rb", buffering=0)
         faults.extend(_header(self._file))
@@ -95,6 +102,7 @@ class FileCheck:
             with file_at_rest(connection, self._path) as at_rest:
                 if at_rest:
                     faults.extend(_unused(connection, self._file, self._table))
+                    otherwise.extend(faults_of(connection, self._file, self._table, KEYS))
                 else:
                     remarks.append(WRITTEN_TO)
 
@@ -103,7 +111,7 @@ def _unused(connection: sqlite3.Connection, file: BinaryIO, table: str) -> Itera
     """Bytes that hold nothing and were changed."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     found = connection.execute("SELECT rootpage, tbl_name FROM sqlite_master WHERE rootpage > 0").fetchall()
-    trees = [Tree(1, only_added=True), *(Tree(root, only_added=name == table) for root, name in found)]
+    trees = [Tree(1, only_added=True), *(Tree(root, only_added=name in (table, SEAL)) for root, name in found)]
     for stray in islice(Walk(file, pages).strays(trees), MOST):
         yield f"byte {stray.at} (page {stray.page}) {STRAY}"
 
@@ -123,12 +131,22 @@ def _header(file: BinaryIO) -> Iterator[str]:
         yield "bytes 96 to 99 are not what they should be (the version of SQLite that wrote it last)"
 
 
-def _schema(connection: sqlite3.Connection, expected: Mapping[str, str | None]) -> Iterator[str]:
+def _table(name: str, statement: str) -> dict[str, _Made]:
+    """A table with a primary key that is an index of its own."""
+    return {
+        name: ("table", name, statement.replace(_IF_NOT_EXISTS, "")),
+        f"sqlite_autoindex_{name}_1": ("index", name, None),
+    }
+
+
+def _schema(connection: sqlite3.Connection, expected: Mapping[str, _Made]) -> Iterator[str]:
     """Tables, indexes and triggers that were changed, taken away or put in."""
     rows = connection.execute("SELECT name, tbl_name, type, sql FROM sqlite_master").fetchall()
-    found = {name: sql for name, _, _, sql in rows}
+    found = {name: (kind, table, sql) for name, table, kind, sql in rows}
     if KEYS in found:
-        expected = {**expected, KEYS: CREATE_KEYS.replace(_IF_NOT_EXISTS, ""), f"sqlite_autoindex_{KEYS}_1": None}
+        expected = {**expected, **_table(KEYS, CREATE_KEYS)}
+    if SEAL in found:  # its key is the number of the row
+        expected = {**expected, SEAL: ("table", SEAL, CREATE_SEAL.replace(_IF_NOT_EXISTS, ""))}
     for name in dict.fromkeys((*expected, *found)):
         if name not in found:
             yield f"{name} is missing"

@@ -25,6 +25,9 @@ SCHEMA_VERSION: Final = 1
 BUSY_SECONDS: Final = 10
 """How long a statement waits for another process that holds the file."""
 
+MOST_BYTES: Final = 32 * 2**20
+"""Of a file that is read as a whole: it takes up to 0.1 s, and for a moment memory of twice its size."""
+
 _SETTINGS: Final = {"synchronous": 2, "secure_delete": 1}
 _KEEP: Final = {
     "{0}_never_updated": "CREATE TRIGGER {0}_never_updated BEFORE UPDATE ON {0} "
@@ -49,15 +52,16 @@ def uri_of(path: Path) -> str:
     return f"{address_of(path)}?mode=rwc"
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """A connection in autocommit mode, every commit synced to disk, what is deleted overwritten with zeros.
 
-    So the bytes of the file that hold nothing are known; see `sqlite_unused`. Raises sqlite3.Error.
+    So the bytes of the file that hold nothing are known; see `sqlite_unused`. `seconds` is how long a statement waits
+    for others. Raises sqlite3.Error.
     """
     connection = sqlite3.connect(
         uri_of(path),
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=seconds,
         isolation_level=None,
         check_same_thread=False,
     )
@@ -160,11 +164,27 @@ def _identity(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def _log_ahead(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        return
+    _refuse_damage(connection, path)
     (mode,) = connection.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
         raise StoreUnusable(
             f"store {path}: this file system cannot keep a write-ahead log; name a file on a local disk"
         )
+
+
+def _refuse_damage(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreUnusable when a write-ahead log is asked for by one of two bytes: SQLite would mend it in silence.
+
+    They are read through SQLite, as `sqlite_identity` tells why; that takes memory, so in a large file they are not.
+    """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+    if pages * size <= MOST_BYTES and hasattr(connection, "serialize"):  # it may be compiled without
+        head = connection.serialize()[:20]
+        if head[18:19] != head[19:20]:
+            raise StoreUnusable(f"store {path} is damaged: bytes 18 and 19 differ; restore it from a copy")
 
 
 def when_free(attempt: Callable[[], _Result], seconds: float = BUSY_SECONDS) -> _Result:

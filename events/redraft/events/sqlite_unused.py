@@ -19,6 +19,8 @@ value and its place were broken by a few pages in 100,000, so there is none here
 Holes between cells are zero but for their headers, and so is the end of a chain of a key's overflow pages. Of these,
 and of the node above the leaves, a single byte is told; more is not, because a SQLite that does not overwrite what it
 deletes leaves whole cells there when it vacuums a file.
+
+A seal shows all that is left open here, as long as the file is as it was when it was closed; see `sqlite_seal`.
 """
 
 from __future__ import annotations

@@ -229,6 +229,8 @@ class LogCheck:
         self._remarks = tuple(found.remarks)
         for told in found.faults:
             self._found(told)
+        for told in () if self._count else found.otherwise:
+            self._found(told)
         return False
 
 
