@@ -7,7 +7,8 @@ from tests.streams import START, article, article_told, book, recorded
 
 from redraft.events.content import Critique, DraftRef
 from redraft.events.domain_events import DraftCritiqued, IterationStarted, RunEnded, StepFailed, StepRequested
-from redraft.projections.tree import Group, Leaf, Loop, Tree, steps, tree
+from redraft.projections.branches import Group, Leaf, Loop, Tree
+from redraft.projections.tree import steps, tree
 
 RUNS = (article(), book())
 

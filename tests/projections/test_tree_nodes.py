@@ -11,8 +11,9 @@ from tests.projections.logs import busy_log, contest_told, view_of
 from tests.streams import article, book, recorded
 
 from redraft.events.envelope import Recorded
+from redraft.projections.branches import Branch, Group, Leaf, Loop
 from redraft.projections.place import Where
-from redraft.projections.tree import Branch, Group, Leaf, Loop, tree
+from redraft.projections.tree import tree
 from redraft.projections.tree_nodes import TreeNode, tree_nodes
 
 Fact = tuple[object, ...]

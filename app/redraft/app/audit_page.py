@@ -20,11 +20,12 @@ from redraft.app.audit_markup import Markup, folding, joined, tag, text
 from redraft.events.content import Draft
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
+from redraft.projections.branches import Branch, Group, Leaf, Loop, Pass, Tree
 from redraft.projections.chart import chart
 from redraft.projections.plain import NAME_LENGTH, counted, outcome_text, plain
 from redraft.projections.scores import goals, kept, scores
 from redraft.projections.story import Entry, story
-from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Tree, tree
+from redraft.projections.tree import tree
 
 ROWS: Final = 5_000
 """Rows of a table that are shown at most: the first and the last half of so many."""

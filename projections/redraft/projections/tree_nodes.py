@@ -42,9 +42,9 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
+from redraft.projections.branches import Status
 from redraft.projections.lines import line_of
 from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
-from redraft.projections.tree import Status
 from redraft.projections.views import Views
 
 TABLE: Final = Table(

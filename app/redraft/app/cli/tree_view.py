@@ -9,8 +9,8 @@ from rich.text import Text
 from rich.tree import Tree as View
 
 from redraft.events.domain_events import Outcome
+from redraft.projections.branches import Branch, Group, Leaf, Loop, Pass, Status, Tree
 from redraft.projections.plain import counted, outcome_text, plain, score_text, usage_text
-from redraft.projections.tree import Branch, Group, Leaf, Loop, Pass, Status, Tree
 
 _STYLES: Final[dict[Status, str]] = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
 
