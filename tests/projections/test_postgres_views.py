@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 import psycopg
@@ -19,6 +19,7 @@ from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_schema import prepare
 from redraft.events.store import open_store
 from redraft.projections.place import Cells
+from redraft.projections.postgres_place import PostgresPlace
 from redraft.projections.postgres_session import PostgresCursor, PostgresSession
 from redraft.projections.postgres_tables import POSTGRES_TABLES
 from redraft.projections.projection import Change, Set, Table
@@ -108,6 +109,16 @@ def test_an_error_takes_back_all_of_a_transaction(session: PostgresSession) -> N
 
 
 # Beside the store
+
+
+@pytest.mark.parametrize("opened", [PostgresPlace.open, PostgresPlace.open_reader])
+def test_plans_are_made_anew_as_tables_grow(
+    postgres_url: str, opened: Callable[[PostgresPlace], PostgresSession]
+) -> None:
+    session = opened(PostgresPlace(postgres_url))
+    with session.reading() as cursor:
+        assert cursor.execute("SHOW plan_cache_mode").fetchone() == ("force_custom_plan",)
+    session.close()
 
 
 async def test_read_models_and_store_share_a_database_in_either_order(postgres_url: str) -> None:

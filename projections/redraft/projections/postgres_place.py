@@ -20,9 +20,11 @@ from redraft.projections.postgres_tracks import PostgresTracks
 
 _DAMAGE: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.DuplicateTable, errors.InvalidTableDefinition)
 _OF_ROWS: Final = (psycopg.IntegrityError, psycopg.DataError, psycopg.ProgrammingError)
-_AT_EASE: Final = "SET synchronous_commit = off"
+_FRESH_PLANS: Final = "SET plan_cache_mode = force_custom_plan"
+"""A plan that was made while a table was empty is not kept: where nobody analyzes, it would read it all."""
+_AT_EASE: Final = f"SET synchronous_commit = off; {_FRESH_PLANS}"
 """A server that fails may lose what was written last, rows and position together: it is made again from the log."""
-_READ_ONLY: Final = "SET default_transaction_read_only = on"
+_READ_ONLY: Final = f"SET default_transaction_read_only = on; {_FRESH_PLANS}"
 
 
 class PostgresPlace:

@@ -46,26 +46,24 @@ class PostgresTables:
 
     def delete(self, cursor: Cursor, table: Table, depth: int, keys: Iterable[Key]) -> None:
         names = table.keys[:depth]
-        cursor.execute(
-            f"DELETE FROM {table.name} WHERE ({', '.join(names)}) IN (SELECT * FROM {_given(table, names)})",  # noqa: S608
-            _columns(table, names, keys),
-        )
+        which = f"({', '.join(names)}) IN (SELECT * FROM {_given(table, names)})" if depth > 1 else _among(table)  # noqa: S608
+        cursor.execute(f"DELETE FROM {table.name} WHERE {which}", _columns(table, names, keys))  # noqa: S608
 
     def set_all(self, cursor: Cursor, table: Table, alike: Sequence[SetAll]) -> None:
         shape = alike[0]
         names = (table.keys[0], *shape.values)
         news = ", ".join(f"{name} = given.c{number}" for number, name in enumerate(shape.values, 1))
-        tests = [f"{table.name}.{names[0]} = given.c0"]
+        tests = [f"{table.name}.{names[0]} = given.c0", _among(table)]
         tests += [f"{table.name}.{name} = ANY(CAST(? AS {_array(table, name)}))" for name in shape.where]
         tests += [
             f"({table.name}.{name} IS NULL OR {table.name}.{name} <> ALL(CAST(? AS {_array(table, name)})))"
             for name in shape.unless
         ]
         sql = f"UPDATE {table.name} SET {news} FROM {_given(table, names)} WHERE {' AND '.join(tests)}"  # noqa: S608
-        rows = ((change.group, *change.values.values()) for change in alike)
+        columns = _columns(table, names, ((change.group, *change.values.values()) for change in alike))
         listed = (*shape.where.items(), *shape.unless.items())
         allowed = [_column(table, name, values) for name, values in listed]
-        cursor.execute(sql, [*_columns(table, names, rows), *allowed])
+        cursor.execute(sql, [*columns, columns[0], *allowed])
 
 
 POSTGRES_TABLES: Final = PostgresTables()
@@ -73,6 +71,11 @@ POSTGRES_TABLES: Final = PostgresTables()
 
 def _array(table: Table, name: str) -> str:
     return _KINDS[kind_of(table.columns[name])].partition(" COLLATE")[0] + "[]"
+
+
+def _among(table: Table) -> str:
+    """That a row's first key column is among given values: so it is looked up, also where nobody analyzes tables."""
+    return f"{table.name}.{table.keys[0]} = ANY(CAST(? AS {_array(table, table.keys[0])}))"
 
 
 def _given(table: Table, names: Sequence[str]) -> str:
