@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
@@ -44,14 +45,20 @@ def postgres_log(url: str) -> Log:
     return Log(lambda: open_recorder(url))
 
 
+def postgres_thread_log(url: str) -> Log:
+    """As where the event loop cannot watch a connection."""
+    return Log(lambda: replace(open_recorder(url), direct=None))
+
+
 LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log}
+SERVED = {"postgres": postgres_log, "postgres-thread": postgres_thread_log}
 
 
-@pytest.fixture(params=[*LOGS, "postgres"])
+@pytest.fixture(params=[*LOGS, *SERVED])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
     """A log of every kind there is, empty. A recorder joins the contract by its factory."""
-    if request.param == "postgres":
-        return postgres_log(request.getfixturevalue("postgres_url"))
+    if request.param in SERVED:
+        return SERVED[request.param](request.getfixturevalue("postgres_url"))
     return LOGS[request.param](tmp_path)
 
 

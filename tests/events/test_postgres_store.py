@@ -16,6 +16,7 @@ from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from redraft.events.errors import Conflict, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.postgres_connection import Database
@@ -304,7 +305,8 @@ async def test_a_group_above_the_size_of_one_call_is_still_all_or_nothing(
     postgres_url: str, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("redraft.events.postgres_recorder._MOST_BYTES", 50_000)
-    async with open_store(postgres_url) as store, open_store(postgres_url) as other:
+    by_thread = EventStore(replace(open_recorder(postgres_url), direct=None))
+    async with by_thread as store, open_store(postgres_url) as other:
         await store.append("a", 0, notes("a"))
         await other.append("a", 1, notes("a", 30, after=1, by="other", text="x" * 10_000))
         with pytest.raises(Conflict):
@@ -313,6 +315,26 @@ async def test_a_group_above_the_size_of_one_call_is_still_all_or_nothing(
         events = await store.append("a", 31, notes("a", 30, after=31, text="x" * 10_000))
         assert [event.position for event in events] == list(range(32, 62))
         assert await store.verify("a") == 61
+
+
+async def test_appends_up_to_a_megabyte_need_no_thread(
+    postgres_url: str, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The larger of them do not fit into a socket's buffer at once."""
+    opened, by_thread = open_recorder(postgres_url), list[int]()
+    insert = opened.recorder.insert_events
+
+    def counting(rows: Sequence[StoredEvent]) -> Sequence[int] | None:
+        by_thread.append(len(rows))
+        return insert(rows)
+
+    monkeypatch.setattr(opened.recorder, "insert_events", counting)
+    async with EventStore(opened) as store:
+        events = [await store.append(f"r{kib}", 0, notes(f"r{kib}", 3, text="x" * (kib * 1024))) for kib in (0, 8, 330)]
+        assert by_thread == []
+        events.append(await store.append("large", 0, notes("large", 3, text="x" * 350 * 1024)))
+        assert by_thread == [3]
+        assert [await store.read(run[0].run) for run in events] == events
 
 
 async def test_an_event_of_many_megabytes_is_kept(postgres_url: str, notes: Notes) -> None:

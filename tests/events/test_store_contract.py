@@ -41,7 +41,14 @@ def counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         sizes.append(len(rows))
         return insert(rows)  # type: ignore[arg-type]
 
+    def counting_direct(rows: list[object], then: object) -> bool:
+        sizes.append(len(rows))
+        return begin(rows, then)
+
     monkeypatch.setattr(opened.recorder, "insert_events", counting)
+    if opened.direct is not None:
+        begin = opened.direct.begin
+        monkeypatch.setattr(opened.direct, "begin", counting_direct)
     return sizes
 
 

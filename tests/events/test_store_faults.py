@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
+from msgspec.structs import replace
 
+from redraft.events.appends import NewRow
 from redraft.events.errors import StoreError, Tampered
-from redraft.events.recorders import DataError, IntegrityError, Opened, OperationalError, StoredEvent
+from redraft.events.recorders import (
+    DataError,
+    IntegrityError,
+    Opened,
+    OperationalError,
+    PersistenceError,
+    StoredEvent,
+    Then,
+)
 from redraft.events.store import Append, EventStore, NewEvent
 
 Notes = Callable[..., list[NewEvent]]
@@ -22,10 +32,40 @@ class Log(Protocol):
     def store(self, opened: Opened | None = None, poll: float = 0.02) -> EventStore: ...
 
 
-def with_insert(log: Log, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Insert], Insert]) -> EventStore:
-    opened = log.opened()
-    monkeypatch.setattr(opened.recorder, "insert_events", wrap(opened.recorder.insert_events))
-    return log.store(opened)
+class Direct:
+    """A direct writer that has its recorder's faults; how PostgreSQL's own fails is in `test_postgres_killed`."""
+
+    def __init__(self, insert: Insert) -> None:
+        self._insert = insert
+
+    def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
+        asyncio.get_running_loop().call_soon(then, self._told(rows))
+        return True
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _told(self, rows: Sequence[NewRow]) -> Sequence[int] | PersistenceError:
+        try:
+            return self._insert(cast("Rows", rows)) or ()
+        except PersistenceError as error:
+            return error
+
+
+WithInsert = Callable[[Callable[[Insert], Insert]], EventStore]
+
+
+@pytest.fixture(params=["thread", "direct"])
+def with_insert(request: pytest.FixtureRequest, log: Log, monkeypatch: pytest.MonkeyPatch) -> WithInsert:
+    """Opens a store whose recorder inserts as it is wrapped, in its thread or from the event loop."""
+
+    def opened_with(wrap: Callable[[Insert], Insert]) -> EventStore:
+        opened = log.opened()
+        insert = wrap(opened.recorder.insert_events)
+        monkeypatch.setattr(opened.recorder, "insert_events", insert)
+        return log.store(replace(opened, direct=Direct(insert) if request.param == "direct" else None))
+
+    return opened_with
 
 
 def losing(error: Exception, *, times: int = 1) -> Callable[[Insert], Insert]:
@@ -65,10 +105,8 @@ LOST = [IntegrityError("answered twice"), OperationalError("connection lost")]
 
 
 @pytest.mark.parametrize("error", LOST, ids=["integrity", "operational"])
-async def test_a_lost_answer_is_a_success(
-    log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    async with with_insert(log, monkeypatch, losing(error)) as store:
+async def test_a_lost_answer_is_a_success(with_insert: WithInsert, notes: Notes, error: Exception) -> None:
+    async with with_insert(losing(error)) as store:
         first = await store.append("a", 0, notes("a", 3))
         assert first == await store.read("a")
         assert [event.position for event in first] == [1, 2, 3]
@@ -78,9 +116,9 @@ async def test_a_lost_answer_is_a_success(
 
 @pytest.mark.parametrize("error", LOST, ids=["integrity", "operational"])
 async def test_a_lost_answer_of_a_group_is_a_success_for_each(
-    log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch, error: Exception
+    with_insert: WithInsert, notes: Notes, error: Exception
 ) -> None:
-    async with with_insert(log, monkeypatch, losing(error)) as store:
+    async with with_insert(losing(error)) as store:
         results = await asyncio.gather(*(store.append(f"r{n}", 0, notes(f"r{n}", 2)) for n in range(8)))
         for n, result in enumerate(results):
             assert result == await store.read(f"r{n}")
@@ -90,10 +128,8 @@ async def test_a_lost_answer_of_a_group_is_a_success_for_each(
         assert [event.position for event in tailed] == list(range(1, 25))
 
 
-async def test_a_failure_is_told_and_leaves_nothing_behind(
-    log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with with_insert(log, monkeypatch, failing(OperationalError("the disk is gone"))) as store:
+async def test_a_failure_is_told_and_leaves_nothing_behind(with_insert: WithInsert, notes: Notes) -> None:
+    async with with_insert(failing(OperationalError("the disk is gone"))) as store:
         calls = [store.append(f"r{n}", 0, notes(f"r{n}", 2)) for n in range(4)]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             assert type(result) is StoreError
@@ -105,8 +141,8 @@ async def test_a_failure_is_told_and_leaves_nothing_behind(
         assert await store.verify("r3") == 2
 
 
-async def test_what_builds_on_a_failure_fails_with_it(log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with with_insert(log, monkeypatch, failing(OperationalError("no"))) as store:
+async def test_what_builds_on_a_failure_fails_with_it(with_insert: WithInsert, notes: Notes) -> None:
+    async with with_insert(failing(OperationalError("no"))) as store:
         calls = [store.append("a", n, notes("a", after=n)) for n in range(3)]
         results = await asyncio.gather(*calls, return_exceptions=True)
         assert [type(result) for result in results] == [StoreError] * 3
@@ -114,7 +150,7 @@ async def test_what_builds_on_a_failure_fails_with_it(log: Log, notes: Notes, mo
         assert len(await store.append("a", 0, notes("a", 3))) == 3
 
 
-async def test_one_bad_row_fails_no_neighbour(log: Log, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_bad_row_fails_no_neighbour(with_insert: WithInsert, notes: Notes) -> None:
     def wrap(insert: Insert) -> Insert:
         def picky(rows: Rows) -> Sequence[int] | None:
             if any(row.originator_id == "bad" for row in rows):
@@ -123,7 +159,7 @@ async def test_one_bad_row_fails_no_neighbour(log: Log, notes: Notes, monkeypatc
 
         return picky
 
-    async with with_insert(log, monkeypatch, wrap) as store:
+    async with with_insert(wrap) as store:
         runs = ["a", "bad", "c"]
         results = await asyncio.gather(*(store.append(run, 0, notes(run)) for run in runs), return_exceptions=True)
         assert [isinstance(result, tuple) for result in results] == [True, False, True]

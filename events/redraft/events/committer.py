@@ -3,6 +3,7 @@
 Appends of one turn of the event loop, and those that come while a commit is under way, make the next group. The end
 of each run that was written lately is remembered, so that an append is encoded, and chained to the event before it,
 without a read. What is remembered may be wrong, since other processes write too: then the writer's thread finds out.
+Where there is a `DirectWriter`, the thread has only what that does not take, or could not do.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from redraft.events.codec import GENESIS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, StoreError
 from redraft.events.keyring import Keyring
-from redraft.events.recorders import ApplicationRecorder
-from redraft.events.writer import commit
+from redraft.events.recorders import ApplicationRecorder, DirectWriter, PersistenceError
+from redraft.events.writer import can_go_together, commit, rows_of, went_together
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -75,12 +76,14 @@ class Committer:
         executor: Executor,
         tell: Tell,
         keyring: Keyring | None = None,
+        direct: DirectWriter | None = None,
     ) -> None:
-        """`keyring` is given if there may be something to seal."""
+        """`keyring` is given if there may be something to seal. What `direct` cannot do, the executor does."""
         self._recorder = recorder
         self._keyring = keyring
         self._where = where
         self._executor = executor
+        self._direct = direct
         self._tell = tell
         self._tips: OrderedDict[str, Tip] = OrderedDict()
         self._waiting: deque[Batch] = deque()
@@ -134,14 +137,40 @@ class Committer:
             size += group[-1].size
         self._busy = True
         entries = [entry for batch in group for entry in batch.entries]
-        written = self._executor.submit(commit, self._recorder, self._where, entries, self._keyring)
-        if written.done():
-            self._finish(loop, group, written)
-        else:
-            written.add_done_callback(lambda done: loop.call_soon_threadsafe(self._finish, loop, group, done))
+        if not self._begun_directly(loop, group, entries):
+            self._execute(loop, group, entries)
 
-    def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], written: Future[None]) -> None:
-        fault = written.exception()
+    def _begun_directly(
+        self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], entries: Sequence[Entry]
+    ) -> bool:
+        if self._direct is None or not all(map(can_go_together, entries)):
+            return False
+
+        def then(told: Sequence[int] | PersistenceError) -> None:
+            if isinstance(told, PersistenceError):
+                self._execute(loop, group, entries, told)
+            else:
+                went_together(entries, told)
+                self._finish(loop, group, None)
+
+        return self._direct.begin(rows_of(entries), then)
+
+    def _execute(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        group: Sequence[Batch],
+        entries: Sequence[Entry],
+        failed: PersistenceError | None = None,
+    ) -> None:
+        written = self._executor.submit(commit, self._recorder, self._where, entries, self._keyring, failed)
+        if written.done():
+            self._finish(loop, group, written.exception())
+        else:
+            written.add_done_callback(
+                lambda done: loop.call_soon_threadsafe(self._finish, loop, group, done.exception())
+            )
+
+    def _finish(self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], fault: BaseException | None) -> None:
         there: list[Landed] = []
         self._busy = False
         if not isinstance(self._executor, Inline):

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 
 from redraft.events.errors import InputError, StoreError
+from redraft.events.recorders import DatabaseError, DataError, IntegrityError, OperationalError, PersistenceError
 
 LOCK_SECONDS: Final = 10
 """How long a statement waits for a lock that another one holds."""
@@ -108,6 +109,19 @@ class Database:
             text = text.replace(secret, "…")
         return line if line and not line.startswith(";") else text + line
 
+    def persistence_error(self, error: psycopg.Error) -> PersistenceError:
+        """The error of the `eventsourcing` library that says the same, with a line for people."""
+        line = self.explain(error)
+        match error:
+            case psycopg.IntegrityError():
+                return IntegrityError(line)
+            case psycopg.DataError():
+                return DataError(line)
+            case psycopg.OperationalError() | psycopg.InterfaceError():
+                return OperationalError(line)
+            case _:
+                return DatabaseError(line)
+
     def unreadable(self, error: psycopg.Error) -> StoreError:
         """The error as it is told to people."""
         return StoreError(f"store {self.where}: {self.explain(error)}")
@@ -152,7 +166,7 @@ class Connections:
     def _take(self) -> _Lent:
         while self._idle:
             lent = self._idle.pop()
-            if not _was_ended(lent.connection):
+            if not has_something_to_say(lent.connection):
                 return lent
             self._end(lent)
         connection = self._database.connect()
@@ -178,8 +192,8 @@ def _limits() -> tuple[str, str]:
     return f"{LOCK_SECONDS * 1000:.0f}ms", f"{STATEMENT_SECONDS * 1000:.0f}ms"
 
 
-def _was_ended(connection: psycopg.Connection[DictRow]) -> bool:
-    """A server says nothing to an idle connection but that it ends."""
+def has_something_to_say(connection: psycopg.Connection[DictRow] | psycopg.AsyncConnection[DictRow]) -> bool:
+    """Whether there is something to read. A server says nothing to an idle connection but that it ends."""
     with selectors.DefaultSelector() as selector:
         selector.register(connection.fileno(), selectors.EVENT_READ)
         return bool(selector.select(0))

@@ -6,6 +6,7 @@ takes an advisory lock, numbers the events without a gap, and tells whoever foll
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,22 +14,19 @@ from typing import Any, Final
 from uuid import UUID
 
 import psycopg
-from eventsourcing.persistence import DatabaseError
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from redraft.events.postgres_connection import Connections, Database
+from redraft.events.postgres_direct import PostgresDirectWriter
 from redraft.events.postgres_keys import PostgresKeys
 from redraft.events.postgres_listening import listen
 from redraft.events.postgres_schema import EVENTS, inspect, prepare
 from redraft.events.recorders import (
     LAST,
-    DataError,
-    IntegrityError,
     Notification,
     Opened,
-    OperationalError,
     StoredEvent,
     versions_between,
 )
@@ -42,10 +40,24 @@ def open_postgres(url: str) -> Opened:
     database = Database(url)
     schema = prepare(database)
     datastore = Datastore(database, schema)
-    listening = partial(listen, database, schema, datastore.connections.serves)
+    direct = PostgresDirectWriter(database, schema)
+
+    def is_ours(process: int) -> bool:
+        return direct.serves(process) or datastore.connections.serves(process)
+
+    listening = partial(listen, database, schema, is_ours)
     keys = PostgresKeys(database, schema, datastore.connections)
     check = partial(inspect, database, schema)
-    return Opened(PostgresRecorder(datastore), database.where, True, datastore.close, listening, keys, check)
+    return Opened(
+        PostgresRecorder(datastore),
+        database.where,
+        True,
+        datastore.close,
+        listening,
+        keys,
+        check,
+        None if sys.platform == "win32" else direct,  # its event loop watches no sockets
+    )
 
 
 class Datastore(PostgresDatastore):
@@ -65,14 +77,8 @@ class Datastore(PostgresDatastore):
         try:
             with self.connections.lend() as connection:
                 yield connection
-        except psycopg.IntegrityError as error:
-            raise IntegrityError(self._database.explain(error)) from None
-        except psycopg.DataError as error:
-            raise DataError(self._database.explain(error)) from None
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise OperationalError(self._database.explain(error)) from None
         except psycopg.Error as error:
-            raise DatabaseError(self._database.explain(error)) from None
+            raise self._database.persistence_error(error) from None
 
     def close(self) -> None:
         if hasattr(self, "connections"):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from heapq import nsmallest
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -29,6 +29,7 @@ from eventsourcing.persistence import (
 from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQLiteConnectionPool, SQLiteDatastore
 
+from redraft.events.appends import NewRow
 from redraft.events.errors import InputError
 from redraft.events.inspection import Inspection
 from redraft.events.run_keys import TABLE as KEYS
@@ -40,6 +41,7 @@ from redraft.events.sqlite_seal import LAY_OUT, seal_file
 __all__ = [
     "ApplicationRecorder",
     "DataError",
+    "DatabaseError",
     "IntegrityError",
     "MemoryRecorder",
     "Notification",
@@ -66,12 +68,32 @@ _MOST_ROWS: Final = 4096
 Listen: TypeAlias = Callable[[Callable[[int], None]], Coroutine[None, None, None]]
 
 
+Then: TypeAlias = Callable[[Sequence[int] | PersistenceError], None]
+"""Told the positions of rows that were recorded, or why it is not known that they were."""
+
+
+class DirectWriter(Protocol):
+    """Records rows from the event loop itself, where no call may wait, one insert at a time."""
+
+    def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
+        """Begins to record all of the rows or none, and calls `then` later; False when it does not take these rows.
+
+        What is told is as `insert_events` of a recorder gives and raises it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of what it holds; nothing may be under way."""
+        ...
+
+
 class Opened(msgspec.Struct, frozen=True):
     """A recorder, what it is called in error messages, whether its calls may wait for a disk, and how it is let go.
 
     `listen` is there if the recorder hears of what other processes append: it runs until it is cancelled, and calls
     what it is given with the end of the log. `keys` is where the keys of encrypted runs lie; without it, in memory.
-    `check` looks at what holds the events, and tells what is wrong with it.
+    `check` looks at what holds the events, and tells what is wrong with it. `direct` is there where appends need no
+    thread.
     """
 
     recorder: ApplicationRecorder
@@ -81,6 +103,7 @@ class Opened(msgspec.Struct, frozen=True):
     listen: Listen | None = None
     keys: RunKeys | None = None
     check: Callable[[], Inspection] | None = None
+    direct: DirectWriter | None = None
 
 
 def open_recorder(url: str) -> Opened:

@@ -78,7 +78,9 @@ class EventStore:
             self._writes,
             self._tail.landed if encryption is None else self._landed,
             None if encryption is None else self._keyring,
+            None if inline else opened.direct,
         )
+        self._direct = opened.direct
         self._closed = False
 
     @property
@@ -213,6 +215,8 @@ class EventStore:
         self._closed = True
         await self._committer.drain()
         await self._tail.close(self._closed_line())
+        if self._direct is not None:
+            self._direct.close()
         await asyncio.to_thread(self._let_go)
 
     async def __aenter__(self) -> Self:

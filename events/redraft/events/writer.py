@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import cast
 
@@ -21,20 +21,25 @@ from redraft.events.recorders import (
 )
 
 
-def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry], keyring: Keyring | None = None) -> None:
+def commit(
+    recorder: ApplicationRecorder,
+    where: str,
+    entries: Sequence[Entry],
+    keyring: Keyring | None = None,
+    failed: PersistenceError | None = None,
+) -> None:
     """Gives every entry its outcome. `where` names the store in errors, `keyring` seals what is to be sealed.
 
-    All that are encoded go into one transaction. If one of them cannot be recorded, each is tried by itself, so that
-    none fails for its neighbour's sake; if the store fails, each is looked up, for it may be recorded all the same.
+    All that are encoded go into one transaction; `failed` is why that failed if somebody has tried it already. If one
+    of them cannot be recorded, each is tried by itself, so that none fails for its neighbour's sake; if the store
+    fails, each is looked up, for it may be recorded all the same.
     """
-    together = [
-        (entry, entry.encoded) for entry in entries if entry.encoded and not (entry.after and entry.after.failed)
-    ]
+    ready = [entry for entry in entries if can_go_together(entry)]
     fault: PersistenceError | None = None
     try:
-        positions = iter(_insert(recorder, [row for _, encoded in together for row in encoded.rows]))
-        for entry, encoded in together:
-            entry.outcome = Written(encoded, tuple(islice(positions, len(encoded.rows))))
+        if failed is not None:
+            raise failed
+        went_together(ready, _insert(recorder, rows_of(ready)))
     except (IntegrityError, DataError):
         pass
     except PersistenceError as error:
@@ -43,6 +48,24 @@ def commit(recorder: ApplicationRecorder, where: str, entries: Sequence[Entry], 
         if entry.outcome is None:
             entry.outcome = _by_itself(recorder, where, entry, fault, keyring)
         entry.after = None
+
+
+def can_go_together(entry: Entry) -> bool:
+    """Whether an append can be written in one transaction with others."""
+    return entry.encoded is not None and not (entry.after and entry.after.failed)
+
+
+def rows_of(entries: Iterable[Entry]) -> list[NewRow]:
+    """The rows of appends that are encoded."""
+    return [row for entry in entries if entry.encoded for row in entry.encoded.rows]
+
+
+def went_together(entries: Iterable[Entry], positions: Iterable[int]) -> None:
+    """Gives appends that were written in one transaction their outcome: the positions of their rows, in order."""
+    rest = iter(positions)
+    for entry in entries:
+        if entry.encoded:
+            entry.outcome = Written(entry.encoded, tuple(islice(rest, len(entry.encoded.rows))))
 
 
 def _by_itself(
