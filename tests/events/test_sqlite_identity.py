@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from redraft.app.checkpoint import digest_of
 from redraft.events.domain_events import IterationStarted
 from redraft.events.envelope import Origin
+from redraft.events.keyring import Encryption
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION
 from redraft.events.sqlite_identity import Identity, identity_of
 from redraft.events.store import NewEvent, open_store
@@ -50,6 +52,29 @@ async def test_what_a_store_commits_after_another_was_opened_on_the_file_is_not_
             assert seen_elsewhere(path, "stored_events") == 1
             await store.append("a", 1, [new(1)])
             assert seen_elsewhere(path, "stored_events") == 2
+
+
+async def test_what_a_store_commits_after_another_was_audited_and_closed_is_not_lost(tmp_path: Path):
+    path = tmp_path / "log.db"
+    async with open_store(f"sqlite:///{path}") as store:
+        await store.append("a", 0, [new(0)])
+        async with open_store(f"sqlite:///{path}") as audited:
+            assert not (await audited.verify_all()).count
+        assert seen_elsewhere(path, "stored_events") == 1
+        await store.append("a", 1, [new(1)])
+        assert seen_elsewhere(path, "stored_events") == 2
+
+
+async def test_nor_after_a_digest_of_its_file_was_asked_for(tmp_path: Path):
+    path = tmp_path / "log.db"
+    async with open_store(f"sqlite:///{path}", encryption=Encryption(bytes(32))) as store:
+        await store.append("gone", 0, [new(7)])
+        await store.append("a", 0, [new(0)])
+        assert await store.destroy_key("gone")  # which empties the write-ahead log
+        assert digest_of(path) is not None
+        assert seen_elsewhere(path, "stored_events") == 2
+        await store.append("a", 1, [new(1)])
+        assert seen_elsewhere(path, "stored_events") == 3
 
 
 async def test_nor_is_what_read_models_write(tmp_path: Path):

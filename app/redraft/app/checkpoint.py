@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from redraft.app.signing import is_signed, signed
 from redraft.events.errors import InputError, Tampered
+from redraft.events.sqlite_bytes import Bytes, bytes_of
 from redraft.events.verification import Fault, Report
 
 MARKS: Final = 256
@@ -29,6 +30,7 @@ MARKS: Final = 256
 
 _SIGNED: Final = b"redraft checkpoint\n"
 _FORMAT: Final = 1
+_CHUNK: Final = 2**20
 
 
 class FileDigest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,12 +84,20 @@ def digest_of(path: Path | None) -> FileDigest | None:
     try:
         if ahead.exists() and ahead.stat().st_size:
             return None
-        with path.open("rb") as file:
-            changes = int.from_bytes(file.read(28)[24:])
-            file.seek(0)
-            return FileDigest(path.stat().st_size, file_digest(file, "sha256").hexdigest(), changes)
+        with bytes_of(path) as file:
+            return _digest_of(file)
     except OSError:
         return None
+
+
+def _digest_of(file: Bytes) -> FileDigest:
+    size, whole = 0, sha256()
+    changes = int.from_bytes(file.read(28)[24:])
+    file.seek(0)
+    while part := file.read(_CHUNK):
+        whole.update(part)
+        size += len(part)
+    return FileDigest(size, whole.hexdigest(), changes)
 
 
 def write_checkpoint(report: Report, key: Ed25519PrivateKey, file: FileDigest | None = None) -> bytes:

@@ -154,7 +154,6 @@ def _open_sqlite(path: Path) -> Opened:
         if recorder.has_written or keys.has_written:
             seal_file(path, table, KEYS)
         datastore.close()
-        check.close()
 
     return Opened(recorder, str(path), True, release, keys=keys, check=check)
 

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from redraft.events.inspection import Inspection
 from redraft.events.run_keys import CREATE as CREATE_KEYS
 from redraft.events.run_keys import TABLE as KEYS
+from redraft.events.sqlite_bytes import Bytes, bytes_of
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, explain, triggers_of
 from redraft.events.sqlite_seal import CREATE as CREATE_SEAL
 from redraft.events.sqlite_seal import TABLE as SEAL
@@ -56,11 +57,7 @@ _FIXED: Final = (
 
 
 class FileCheck:
-    """A look at a file that holds the table of events, whenever it is wanted; see `Inspection`.
-
-    The file stays open until this is closed: closing it would give up the locks that SQLite holds on it in this process
-    (https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_).
-    """
+    """A look at a file that holds the table of events, whenever it is wanted; see `Inspection`."""
 
     def __init__(self, path: Path, table: str, statements: Sequence[str]) -> None:
         """`statements` are those that made the table."""
@@ -70,7 +67,6 @@ class FileCheck:
             **_table(table, statements[0]),
             **{name: ("trigger", table, sql) for name, sql in triggers_of(table).items()},
         }
-        self._file: BinaryIO | None = None
 
     def __call__(self) -> Inspection:
         faults: list[str] = []
@@ -84,15 +80,9 @@ class FileCheck:
             faults.append(f"it cannot be read: {error.strerror}")
         return Inspection(*([f"file {self._path}: {told}" for told in each] for each in (faults, remarks, otherwise)))
 
-    def close(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
-
     def _look(self, faults: list[str], remarks: list[str], otherwise: list[str]) -> None:
-        if self._file is None:
-            self._file = self._path.open("rb", buffering=0)
-        faults.extend(_header(self._file))
+        with bytes_of(self._path) as file:
+            faults.extend(_header(file))
         with closing(connect(self._path)) as connection:
             told = [each for (each,) in connection.execute(f"PRAGMA integrity_check({MOST})")]
             faults.extend(each for each in told if each != "ok")
@@ -100,14 +90,15 @@ class FileCheck:
             if told != ["ok"]:
                 return  # where nothing is held is not known
             with file_at_rest(connection, self._path) as at_rest:
-                if at_rest:
-                    faults.extend(_unused(connection, self._file, self._table))
-                    otherwise.extend(faults_of(connection, self._file, self._table, KEYS))
-                else:
+                if not at_rest:
                     remarks.append(WRITTEN_TO)
+                    return
+                with bytes_of(self._path) as file:
+                    faults.extend(_unused(connection, file, self._table))
+                    otherwise.extend(faults_of(connection, file, self._table, KEYS))
 
 
-def _unused(connection: sqlite3.Connection, file: BinaryIO, table: str) -> Iterator[str]:
+def _unused(connection: sqlite3.Connection, file: Bytes, table: str) -> Iterator[str]:
     """Bytes that hold nothing and were changed."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     found = connection.execute("SELECT rootpage, tbl_name FROM sqlite_master WHERE rootpage > 0").fetchall()
@@ -116,7 +107,7 @@ def _unused(connection: sqlite3.Connection, file: BinaryIO, table: str) -> Itera
         yield f"byte {stray.at} (page {stray.page}) {STRAY}"
 
 
-def _header(file: BinaryIO) -> Iterator[str]:
+def _header(file: Bytes) -> Iterator[str]:
     file.seek(0)
     head = file.read(100)
     for at, right, what in _FIXED:

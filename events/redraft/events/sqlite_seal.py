@@ -22,10 +22,11 @@ from contextlib import closing, suppress
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import Final, Self
 
 import msgspec
 
+from redraft.events.sqlite_bytes import Bytes
 from redraft.events.sqlite_file import MOST_BYTES, connect
 
 TABLE: Final = "redraft_seal"
@@ -97,7 +98,7 @@ def break_seal(connection: sqlite3.Connection) -> None:
         connection.execute(f"UPDATE {TABLE} SET seal = ?", (UNSEALED.packed(),))  # noqa: S608
 
 
-def faults_of(connection: sqlite3.Connection, file: BinaryIO, events: str, keys: str) -> Iterator[str]:
+def faults_of(connection: sqlite3.Connection, file: Bytes, events: str, keys: str) -> Iterator[str]:
     """What the seal shows of a file that is at rest, and is what the connection reads. Raises sqlite3.Error."""
     if not _is_there(connection, TABLE):
         return  # a file of before there were seals, until it is closed by who wrote to it
@@ -153,7 +154,7 @@ def _row(connection: sqlite3.Connection) -> bytes:
             return b""
 
 
-def _place(connection: sqlite3.Connection, file: BinaryIO, row: bytes) -> int | None:
+def _place(connection: sqlite3.Connection, file: Bytes, row: bytes) -> int | None:
     """Where in the file the row of the seal begins."""
     (size,) = connection.execute("PRAGMA page_size").fetchone()
     (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone()
@@ -163,7 +164,7 @@ def _place(connection: sqlite3.Connection, file: BinaryIO, row: bytes) -> int | 
     return None if at < 0 else start + at
 
 
-def _state(connection: sqlite3.Connection, file: BinaryIO, events: str, keys: str) -> Seal:
+def _state(connection: sqlite3.Connection, file: Bytes, events: str, keys: str) -> Seal:
     """What would be sealed now, without the digest."""
     file.seek(24)
     changes = int.from_bytes(file.read(4))
@@ -180,7 +181,7 @@ def _size(connection: sqlite3.Connection) -> int:
     return int(pages) * int(size)
 
 
-def _digest(file: BinaryIO, size: int, place: int) -> bytes:
+def _digest(file: Bytes, size: int, place: int) -> bytes:
     """The SHA-256 of a file of this size but for the seal, which is at this place."""
     held = sha256()
     for start, end in ((0, place), (place + _LENGTH, size)):

@@ -26,10 +26,11 @@ A seal shows all that is left open here, as long as the file is as it was when i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
+from redraft.events.sqlite_bytes import Bytes
 from redraft.events.sqlite_pages import INTERIOR_TABLE, LEAF_INDEX, LEAF_TABLE, Node, holes, node_of
 
 LOCKS: Final = 2**30
@@ -59,7 +60,7 @@ class Stray(NamedTuple):
 class Walk:
     """A look at all pages of a file that nobody changes meanwhile."""
 
-    def __init__(self, file: BinaryIO, pages: int) -> None:
+    def __init__(self, file: Bytes, pages: int) -> None:
         """`pages` is how many the database has; a file may be longer."""
         self._file = file
         self._head = self._read(0, 100).ljust(100, b"\0")
