@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
 from base64 import b64decode
 from contextlib import closing
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from tests.app.cli_calls import Said, call, one_line
@@ -19,8 +22,12 @@ from tests.events.test_verification import PostgresTampering, SqliteTampering, T
 
 from redraft.app.signing import read_private
 from redraft.app.signing import signed as sign
+from redraft.events.domain_events import IterationStarted
+from redraft.events.envelope import Origin
+from redraft.events.sqlite_digest import FileDigest, digest_of
 from redraft.events.sqlite_file import connect
 from redraft.events.sqlite_seal import break_seal
+from redraft.events.store import NewEvent, open_store
 
 SIGN = ("audit", "--all", "--checkpoint", "now.json", "--key", "a.pem")
 COMPARE = ("audit", "--all", "--verify", "--against", "now.json", "--public-key", "a.pem.pub")
@@ -123,6 +130,46 @@ def test_a_file_that_was_vacuumed_is_no_fault(signed: dict[str, Any]):
     assert "not byte for byte the one that was signed" in said.out
 
 
+async def on_the_side(*arguments: str) -> dict[str, Any]:
+    """What a command tells while this process has the store open."""
+    said = await asyncio.to_thread(call, *arguments, "--json")
+    return {**json.loads(said.out), "code": said.code}
+
+
+def statement(text: str) -> None:
+    with closing(connect(Path("store.db"))) as connection:
+        connection.execute(text).fetchall()
+
+
+@pytest.mark.parametrize("log_ahead", ["FULL", "TRUNCATE"])
+async def test_a_file_that_was_sealed_after_it_was_signed_is_the_same(signed: dict[str, Any], log_ahead: str):
+    """Whoever has it open may have written to it, and seals it when that is closed; with a write-ahead log or none."""
+    async with open_store("sqlite:///store.db") as store:
+        event = IterationStarted("Loop", 1)
+        await store.append("a", 0, [NewEvent(Origin("a", "test"), datetime(2026, 3, 1, tzinfo=UTC), event)])
+        statement(f"PRAGMA wal_checkpoint({log_ahead})")
+        assert (await on_the_side(*SIGN))["code"] == 0
+        assert (await on_the_side(*COMPARE))["same_file"] is True
+    found = await on_the_side(*COMPARE)
+    assert (found["code"], found["faults"], found["same_file"]) == (0, [], True)
+    unseal()
+    assert (await on_the_side(*COMPARE))["same_file"] is True
+    flip(43)
+    found = await on_the_side(*COMPARE)
+    assert (found["code"], found["same_file"]) == (1, False)
+    assert "bytes that hold nothing were changed" in found["faults"][0]["told"]
+
+
+def test_nothing_is_said_of_a_file_that_went_on(signed: dict[str, Any]):
+    path, end = Path("store.db"), head()
+    assert digest_of(path, end) == msgspec.convert(signed["checkpoint"]["file"], FileDigest)
+    assert digest_of(path, end - 1) is None
+    assert digest_of(path.with_name("nothing.db"), 0) is None
+    assert not path.with_name("nothing.db").exists()
+    assert digest_of(Path("now.json"), 0) is None
+    assert digest_of(None, 0) is None
+
+
 def test_a_changed_key_of_an_encrypted_run_is_a_fault(signed: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
     assert call("key", "encryption", "k").code == 0
     monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
@@ -142,7 +189,7 @@ def test_a_changed_key_of_an_encrypted_run_is_a_fault(signed: dict[str, Any], mo
 
 def test_a_checkpoint_of_an_earlier_version_still_verifies(signed: dict[str, Any]):
     held = signed["checkpoint"]
-    del held["keys"], held["all_keys"], held["file"]["changes"]
+    del held["keys"], held["all_keys"], held["file"]["changes"], held["file"]["but_seal"]
     raw = json.dumps(held, separators=(",", ":"))
     key = read_private(Path("a.pem").read_text(), "a.pem")
     signature = sign(key, b"redraft checkpoint\n" + raw.encode())

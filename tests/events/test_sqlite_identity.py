@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from redraft.app.checkpoint import digest_of
 from redraft.events.domain_events import IterationStarted
 from redraft.events.envelope import Origin
 from redraft.events.keyring import Encryption
+from redraft.events.sqlite_digest import digest_of
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION
 from redraft.events.sqlite_identity import Identity, identity_of
 from redraft.events.store import NewEvent, open_store
@@ -71,7 +71,7 @@ async def test_nor_after_a_digest_of_its_file_was_asked_for(tmp_path: Path):
         await store.append("gone", 0, [new(7)])
         await store.append("a", 0, [new(0)])
         assert await store.destroy_key("gone")  # which empties the write-ahead log
-        assert digest_of(path) is not None
+        assert digest_of(path, 2) is not None
         assert seen_elsewhere(path, "stored_events") == 2
         await store.append("a", 1, [new(1)])
         assert seen_elsewhere(path, "stored_events") == 3

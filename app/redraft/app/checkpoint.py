@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from redraft.app.signing import is_signed, signed
 from redraft.events.errors import InputError, Tampered
-from redraft.events.sqlite_bytes import Bytes, bytes_of
+from redraft.events.sqlite_digest import FileDigest
 from redraft.events.verification import Fault, Report
 
 MARKS: Final = 256
@@ -30,25 +30,13 @@ MARKS: Final = 256
 
 _SIGNED: Final = b"redraft checkpoint\n"
 _FORMAT: Final = 1
-_CHUNK: Final = 2**20
-
-
-class FileDigest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A SQLite file, byte for byte: its size and SHA-256; and its own count of changes, which SQLite keeps in it.
-
-    The count goes up whenever the file grows, a table is made, or it is vacuumed, and not for every row.
-    """
-
-    size: int
-    sha256: str
-    changes: int | None = None
 
 
 class Checkpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The log up to `position`, at a time (UTC): how many events and runs it has, and its digest.
 
-    `marks` are positions before it, each with the digest there. `file` is the file that held it, when nobody else had
-    it open. `keys` and `all_keys` are digests of the wrapped keys of encrypted runs, as in `Report`; empty if it was
+    `marks` are positions before it, each with the digest there. `file` is the file that held it, if it was
+    at rest. `keys` and `all_keys` are digests of the wrapped keys of encrypted runs, as in `Report`; empty if it was
     written by a version that did not know them.
     """
 
@@ -74,30 +62,6 @@ def marks_for(head: int) -> tuple[int, ...]:
     """The positions, evenly spaced, whose digests a checkpoint at `head` holds."""
     stride = max(1, -(-head // MARKS))
     return tuple(range(stride, head, stride))
-
-
-def digest_of(path: Path | None) -> FileDigest | None:
-    """The digest of a closed SQLite file; None for what is none, or has a write-ahead log beside it."""
-    if path is None:
-        return None
-    ahead = path.with_name(f"{path.name}-wal")
-    try:
-        if ahead.exists() and ahead.stat().st_size:
-            return None
-        with bytes_of(path) as file:
-            return _digest_of(file)
-    except OSError:
-        return None
-
-
-def _digest_of(file: Bytes) -> FileDigest:
-    size, whole = 0, sha256()
-    changes = int.from_bytes(file.read(28)[24:])
-    file.seek(0)
-    while part := file.read(_CHUNK):
-        whole.update(part)
-        size += len(part)
-    return FileDigest(size, whole.hexdigest(), changes)
 
 
 def write_checkpoint(report: Report, key: Ed25519PrivateKey, file: FileDigest | None = None) -> bytes:
@@ -170,12 +134,12 @@ def stray_change(held: Checkpoint, report: Report, now: FileDigest | None) -> It
     """A file that was changed where it holds nothing; told only if SQLite itself cannot have written it since.
 
     It can, and no row shows it, when it vacuums the file or makes a copy of the store: it counts that. And a key of
-    which no event speaks can be put in and taken out.
+    which no event speaks can be put in and taken out. That the file was sealed since is no change.
     """
     signed = held.file
     if signed is None or now is None or held.position != report.position or held.all_keys != report.all_keys:
         return
-    if now.sha256 != signed.sha256 and now.changes == signed.changes:
+    if signed.but_seal and not now.is_of(signed) and now.changes == signed.changes:
         yield Fault(
             f"the file is not byte for byte the one that was signed ({_when(held)}), though all rows are as they were "
             "and SQLite counted no change: bytes that hold nothing were changed (or it is another import of the same "

@@ -98,6 +98,14 @@ def break_seal(connection: sqlite3.Connection) -> None:
         connection.execute(f"UPDATE {TABLE} SET seal = ?", (UNSEALED.packed(),))  # noqa: S608
 
 
+def span_of(connection: sqlite3.Connection, file: Bytes) -> tuple[int, int]:
+    """From where to where the row of the seal lies in a file at rest, (0, 0) without one. Raises sqlite3.Error."""
+    if not _is_there(connection, TABLE):
+        return 0, 0
+    place = _place(connection, file, _row(connection))
+    return (0, 0) if place is None else (place, place + _LENGTH)
+
+
 def faults_of(connection: sqlite3.Connection, file: Bytes, events: str, keys: str) -> Iterator[str]:
     """What the seal shows of a file that is at rest, and is what the connection reads. Raises sqlite3.Error."""
     if not _is_there(connection, TABLE):

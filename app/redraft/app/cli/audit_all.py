@@ -53,10 +53,11 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
         faults.extend(strays)
     written = ""
     if signer is not None and not faults:
-        from redraft.app.checkpoint import digest_of, write_checkpoint
+        from redraft.app.checkpoint import write_checkpoint
         from redraft.app.files import write_whole
+        from redraft.events.sqlite_digest import digest_of
 
-        file = digest_of(_file_of(settings))
+        file = digest_of(_file_of(settings), report.position)
         write_whole(Path(asked.checkpoint), write_checkpoint(report, signer, file), "--checkpoint")
         written = asked.checkpoint
     count = report.count + len(faults) - len(report.faults)
@@ -137,14 +138,15 @@ def _file_of(settings: Settings) -> Path | None:
 def _compared(settings: Settings, report: Report, held: Checkpoint) -> tuple[bool | None, list[Fault]]:
     """Whether the store's file has the very bytes that were signed, and what is wrong if not.
 
-    None where that says nothing: when there is no file, or while somebody else has it open.
+    A seal that came since is no difference. None where that says nothing: when there is no file, or no moment of rest.
     """
-    from redraft.app.checkpoint import digest_of, stray_change
+    from redraft.app.checkpoint import stray_change
+    from redraft.events.sqlite_digest import digest_of
 
-    now = digest_of(_file_of(settings))
+    now = digest_of(_file_of(settings), report.position)
     if now is None or held.file is None:
         return None, []
-    return now.sha256 == held.file.sha256, list(stray_change(held, report, now))
+    return now.is_of(held.file), list(stray_change(held, report, now))
 
 
 def _document(
