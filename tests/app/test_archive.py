@@ -230,7 +230,7 @@ def refused(told: str) -> None:
     said = call("import", "archive", "--store", "sqlite:///target.db")
     assert said.code == 2, said
     assert told in one_line(said)
-    assert not Path("target.db").exists() or kept("sqlite:///target.db") == []
+    assert not list(Path().glob("target*")), "neither a store nor a lease is left"
 
 
 Change: TypeAlias = Callable[[Lines], Lines]
@@ -281,9 +281,27 @@ def test_an_archive_that_was_cut_or_changed_anywhere_leaves_nothing(small: None)
         said = call("import", "archive", "--store", "sqlite:///target.db")
         if said.code == 0:  # a byte of Zstandard's own frame that says nothing of what is in it
             assert kept("sqlite:///target.db") == kept("sqlite:///store.db")
-            Path("target.db").unlink()
+            for left in Path().glob("target*"):
+                left.unlink()
         else:
             assert (said.code, len(said.err.splitlines())) == (2, 1)
+            assert not list(Path().glob("target*"))
+
+
+def test_no_folder_is_made_for_a_broken_archive_and_what_was_there_stays(small: None):
+    sound = Path("archive").read_bytes()
+    Path("archive").write_bytes(sound[:-20])
+    assert call("import", "archive", "--store", "sqlite:///new/target.db").code == 2
+    assert not Path("new").exists()
+    Path("target.db").touch()
+    assert call("import", "archive", "--store", "sqlite:///target.db").code == 2
+    assert Path("target.db").read_bytes() == b""
+    before = kept("sqlite:///store.db")
+    assert call("import", "archive", "--store", "sqlite:///store.db").code == 2
+    assert kept("sqlite:///store.db") == before
+    Path("archive").write_bytes(sound)
+    assert call("import", "archive", "--store", "sqlite:///target.db").code == 0
+    assert kept("sqlite:///target.db") == before
 
 
 def test_another_history_of_the_same_run_is_refused(small: None):

@@ -8,10 +8,10 @@ same bytes and so the same id, is passed over: an import that was interrupted is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -20,7 +20,7 @@ from redraft.events.codec import GENESIS, link_of
 from redraft.events.copying import AT_ONCE, Copying, Kept
 from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.errors import InputError
-from redraft.events.store import EventStore
+from redraft.events.store import EventStore, open_store
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Bytes of events that are put in together at most; a larger event goes by itself."""
@@ -48,14 +48,24 @@ class _Run(msgspec.Struct):
     there: int = 0
 
 
-async def import_archive(store: EventStore, path: Path) -> Imported:
+Runs: TypeAlias = Mapping[str, _Run]
+
+
+async def verify_archive(path: Path) -> Runs:
+    """The runs of an archive that could be put into an empty store. Raises InputError for one that is damaged."""
+    async with open_store("memory:") as nothing:
+        return await _checked(nothing.copying(), path)
+
+
+async def import_archive(store: EventStore, path: Path, verified: Runs | None = None) -> Imported:
     """Puts in what the store does not have. Nobody else may relay from the store meanwhile.
 
+    `verified` is what `verify_archive` gave, if it was asked: then it is not verified again for a store that is empty.
     Raises InputError, with nothing put in, for an archive that is damaged or holds another history of a run that is
     there; StoreError when the store cannot be written: what was put in until then stays, and is passed over next time.
     """
     rows = store.copying()
-    runs = await _checked(rows, path)
+    runs = verified if verified is not None and not await store.head() else await _checked(rows, path)
     keeps = await store.head() == sum(run.there for run in runs.values())
     added, known = 0, 0
     async for batch in _batches(path):

@@ -11,7 +11,7 @@ import typer
 from redraft.app.cli.faults import say
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
-from redraft.app.cli.reading import refuse_missing
+from redraft.app.cli.reading import missing_file, refuse_missing
 from redraft.events.errors import InputError, StoreError
 
 if TYPE_CHECKING:
@@ -121,15 +121,19 @@ async def _exported(
 
 
 async def _imported(settings: Settings, archive: Path) -> Imported:
-    """Imports while this process holds the right to relay, so that no coordinator works on the store."""
+    """Imports while this process holds the right to relay, so that no coordinator works on the store.
+
+    No file is made for an archive that cannot be imported.
+    """
     import asyncio
 
     from redraft.app.encryption import store_of
-    from redraft.app.importing import import_archive
+    from redraft.app.importing import import_archive, verify_archive
     from redraft.events.relay_lease import open_lease
 
     if settings.store == "memory:":
         raise InputError("a store in memory keeps nothing; name one that does with --store")
+    verified = await verify_archive(archive) if missing_file(settings.store) else None
     async with store_of(settings) as log, open_lease(settings.store) as lease:
         try:
             async with asyncio.timeout(LEASE_SECONDS):
@@ -139,7 +143,7 @@ async def _imported(settings: Settings, archive: Path) -> Imported:
                 f"store {log.where}: a coordinator works on it; stop all of them, and import then"
             ) from None
         before = await log.head()
-        done = await import_archive(log, archive)
+        done = await import_archive(log, archive, verified)
         if reached >= before:
             await lease.save(await log.head())
         return done

@@ -35,10 +35,18 @@ def ask(store: str | None, question: Callable[[House], Awaitable[T]]) -> T:
     return asyncio.run(asked())
 
 
-def refuse_missing(url: str) -> None:
-    """Raises StoreError when a URL names a file that is not there."""
+def missing_file(url: str) -> str:
+    """The path of the SQLite file that a URL names, if it is not there or is empty; else ""."""
     scheme, _, path = url.partition(":///")
     if scheme == "sqlite" and path and not (Path(path).exists() and Path(path).stat().st_size):
+        return path
+    return ""
+
+
+def refuse_missing(url: str) -> None:
+    """Raises StoreError when a URL names a file that is not there."""
+    path = missing_file(url)
+    if path:
         raise StoreError(f"there is no store {path} yet; `redraft run` makes it, or name another one with --store")
 
 
