@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given as given_any
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.actors.test_deciding_properties import NOW, RUN, Run, examples, step
 
 from redraft.actors.evolve import fold
@@ -214,6 +215,29 @@ def test_critics_outside_of_loops_look_at_an_edit_too() -> None:
         run.answer(paths[-1], value=0.4, text="")
     assert paths == ["judge[edit1]", "Panel[edit1]/a", "Panel[edit1]/b"]
     assert waiting(run).version == 2
+
+
+def before_a_gate_that_refused() -> Run:
+    run = Run(plan(replace(JUDGE, gate=True), Approve("editor")))
+    run.answer("write", value=0, text="one")
+    run.answer("judge", value=0.4, text="")
+    return run
+
+
+def test_people_do_not_overrule_a_gate_that_stands_outside_of_loops() -> None:
+    run = before_a_gate_that_refused()
+    approve(run)
+    assert (ended(run).outcome, ended(run).reason) == ("rejected", "a gate did not pass draft 1")
+    assert not any(isinstance(event, StepRequested) and event.role == "publisher" for event in run.events)
+
+
+def test_but_they_can_mend_the_draft() -> None:
+    run = before_a_gate_that_refused()
+    run.send(EditDraft(RUN, waiting(run), "mine", "", "ann"))
+    run.answer("judge[edit1]", value=1, text="")
+    approve(run)
+    run.answer("save", value=0, text="")
+    assert ended(run).outcome == "accepted"
 
 
 def test_an_edit_in_a_loop_begins_the_next_pass_and_gives_up_what_was_under_way() -> None:

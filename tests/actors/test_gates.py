@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.actors import Critique, Workflow, critic, generator, parallel, refiner, score, step
+from redraft.actors import Critique, Workflow, critic, generator, parallel, publisher, refiner, score, step
 from redraft.actors.judgement import join, judgement_of
 from redraft.actors.mermaid import print_mermaid
 from redraft.actors.parts import Part
@@ -16,7 +16,7 @@ from redraft.actors.plan_yaml import print_plan, read_plan
 from redraft.app import refine
 from redraft.app.result import Result
 from redraft.app.settings import Settings
-from redraft.events.errors import PlanError
+from redraft.events.errors import PermanentError, PlanError
 from redraft.events.plan import Plan, Repeat
 
 
@@ -50,6 +50,12 @@ class Desk:
             self.calls["improve"] += 1
             return draft.text + "".join(f" {error[-1]}" for error in critique.errors)
 
+        @publisher
+        def save(draft):
+            self.calls["save"] += 1
+            return "out"
+
+        self.save = save
         self.write, self.wants_x, self.wants_y, self.judge, self.improve = write, wants_x, wants_y, judge, improve
 
     def loop(self, *body: Part, passes: int = 3) -> Workflow:
@@ -129,6 +135,66 @@ async def test_a_run_whose_last_draft_a_gate_outside_a_loop_did_not_pass_is_not_
     ended = await end_of(straight)
     assert (ended.outcome, ended.reason) == ("rejected", "a gate did not pass draft 1")
     assert (await end_of(straight, "an X")).outcome == "accepted"
+
+
+@pytest.mark.parametrize("between", ["nothing", "a critic", "more gates", "a loop before"])
+@pytest.mark.parametrize("side_by_side", [True, False])
+async def test_what_a_gate_outside_a_loop_did_not_pass_is_not_published(between: str, side_by_side: bool):
+    desk = Desk()
+    started = Workflow("straight").start_with(desk.write)
+    if between == "a loop before":
+        started = started.repeat_until(score >= 0.9, max_iterations=1, body=[desk.judge, desk.improve])
+    started = started.then(step(desk.wants_x, gate=True))
+    if between == "a critic":
+        started = started.then(step(desk.judge))
+    if between == "more gates":
+        started = started.then(step(desk.wants_y, gate=True))
+    publishers = (step(desk.save), step(desk.save, name="copy"))
+    straight = started.finally_(parallel("out", *publishers)) if side_by_side else started.finally_(*publishers)
+    ended = await end_of(straight, "a Y")
+    assert (ended.outcome, ended.reason, ended.text) == ("rejected", "a gate did not pass draft 1", "a Y")
+    assert desk.calls["save"] == 0
+    passed = await end_of(straight, "an X and a Y")
+    assert (passed.outcome, desk.calls["save"]) == ("accepted", 2)
+
+
+async def test_a_draft_that_is_judged_anew_after_it_was_mended_is_published():
+    desk = Desk()
+    mended = Workflow("mended").start_with(desk.write, step(desk.wants_x, gate=True), desk.improve)
+    ended = await end_of(mended.then(step(desk.wants_x, name="again", gate=True)).finally_(desk.save))
+    assert (ended.outcome, ended.text, desk.calls["save"]) == ("accepted", "draft X", 1)
+
+
+async def test_what_a_loop_left_with_is_published_and_what_a_gate_after_it_refuses_is_not():
+    desk = Desk()
+
+    @refiner
+    def stubborn(draft):
+        return draft.text + "."
+
+    body = [step(desk.wants_x, gate=True), stubborn]
+    loop = Workflow("w").start_with(desk.write).repeat_until(score >= 0.9, max_iterations=2, body=body)
+    ended = await end_of(loop.finally_(desk.save))
+    assert (ended.outcome, desk.calls["save"]) == ("exhausted", 1)
+    refused = await end_of(loop.then(step(desk.wants_y, gate=True)).finally_(desk.save))
+    assert (refused.outcome, refused.reason) == ("rejected", "a gate did not pass draft 1")
+    assert desk.calls["save"] == 1
+
+
+async def test_when_a_step_fails_the_best_draft_is_not_published_if_a_gate_did_not_pass_it():
+    desk = Desk()
+
+    @refiner
+    def broken(draft):
+        raise PermanentError("no")
+
+    failing = (
+        Workflow("w").start_with(desk.write, step(desk.wants_x, gate=True), broken, desk.judge).finally_(desk.save)
+    )
+    ended = await end_of(failing.on_failure("publish_best"))
+    assert (ended.outcome, desk.calls["save"]) == ("failed", 0)
+    ended = await end_of(failing.on_failure("publish_best"), "an X")
+    assert (ended.outcome, desk.calls["save"]) == ("exhausted", 1)
 
 
 def test_a_gate_passes_a_draft_that_it_approves_or_gives_the_full_score_without_errors():

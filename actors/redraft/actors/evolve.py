@@ -22,6 +22,7 @@ from redraft.actors.run_state import (
     RunState,
     after_critics,
     closing_body,
+    failed_a_gate,
     is_critic,
     wanted,
 )
@@ -251,7 +252,7 @@ def _remember(frame: Frame, judged: Candidate) -> Frame:
         return frame
     peaks, window = reach(frame.node.until)
     best = _better(frame.best, judged)
-    anew = judged.judgement.gate != "failed" and frame.best is not None and _failed_a_gate(frame.best)
+    anew = failed_a_gate(frame.best) and not failed_a_gate(judged)
     before = () if anew else frame.peaks
     peak = max(judged.judgement.score, before[-1] if before else 0.0)
     return replace(
@@ -261,10 +262,6 @@ def _remember(frame: Frame, judged: Candidate) -> Frame:
         peaks=(*before, peak)[-peaks:],
         seen=(*frame.seen, judged.ref.sha256)[-window - 1 :],
     )
-
-
-def _failed_a_gate(judged: Candidate) -> bool:
-    return judged.judgement is not None and judged.judgement.gate == "failed"
 
 
 def _better(best: Candidate | None, judged: Candidate) -> Candidate:

@@ -17,6 +17,7 @@ from redraft.actors.run_state import (
     RunState,
     asks_people,
     closing_body,
+    failed_a_gate,
     gates_of,
     prefix,
     wanted,
@@ -82,9 +83,20 @@ def _following(state: RunState, now: datetime) -> DomainEvent | None:
         if ended is not None:
             return ended
     for node in top.body[top.index :]:
-        if not (isinstance(node, Approve) and _would_go_on(state, top, now)):
-            return _enter(state, top, node, now)
+        if isinstance(node, Approve) and _would_go_on(state, top, now):
+            continue
+        if _publishes(node) and _is_refused(state.current, top):
+            return _ended(state, _not_passed(state.current), state.current)
+        return _enter(state, top, node, now)
     return _after_body(state, top)
+
+
+def _is_refused(draft: Candidate | None, top: Frame) -> bool:
+    """Whether a gate outside of a loop did not pass the draft. What a loop leaves with is for the loop to say."""
+    if top.node is not None or not failed_a_gate(draft):
+        return False
+    judges = (node for node in reversed(top.body[: top.index]) if not (isinstance(node, Approve) or _publishes(node)))
+    return not isinstance(next(judges, None), Repeat)
 
 
 def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEvent:
@@ -263,11 +275,14 @@ def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnd
 
 def _run_ended(state: RunState) -> RunEnded:
     """The end of the plan: as the last loop ended, but never accepted with a draft that a gate did not pass."""
-    outcome, reason = state.loop or ("accepted", "every step is done")
-    draft = state.current
-    if outcome == "accepted" and draft and draft.judgement and draft.judgement.gate == "failed":
-        outcome, reason = "rejected", f"a gate did not pass draft {draft.ref.version}"
-    return _ended(state, Verdict(outcome, reason), draft)
+    why = Verdict(*(state.loop or ("accepted", "every step is done")))
+    if why.outcome == "accepted" and failed_a_gate(state.current):
+        why = _not_passed(state.current)
+    return _ended(state, why, state.current)
+
+
+def _not_passed(draft: Candidate | None) -> Verdict:
+    return Verdict("rejected", f"a gate did not pass draft {draft.ref.version if draft else 0}")
 
 
 def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
@@ -286,7 +301,7 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     if failure is None or state.open:
         return None
     reason = failure.reason
-    if failure.publishing or state.plan.on_failure == "fail" or best is None or _waits_for_people(state):
+    if best is None or failure.publishing or state.plan.on_failure == "fail" or _is_held_back(state, top, best):
         return _ended(state, Verdict(failure.outcome, reason), best or state.current)
     if top.node is not None:
         score = best.judgement.score if best.judgement else None
@@ -294,19 +309,27 @@ def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | 
     if top.fan:
         return _next_of_fan(state, top, top.fan, now)
     for node in top.body[top.index :]:
-        if isinstance(node, Step | Parallel) and _publishes(node):
+        if _publishes(node):
             return _enter(state, top, node, now)
     outcome: Outcome = "exhausted" if failure.outcome == "failed" else failure.outcome
     return _ended(state, Verdict(outcome, f"{reason}; the best draft so far was published"), best)
 
 
-def _waits_for_people(state: RunState) -> bool:
-    """Whether people would still have had to decide on what is published."""
+def _is_held_back(state: RunState, top: Frame, best: Candidate) -> bool:
+    """Whether people would still have had to decide on what is published, or a gate outside of loops said no."""
+    if top.node is None and state.loop is None and failed_a_gate(best):
+        return True
     coming = (node for frame in state.frames for node in frame.body[frame.index :])
     return any(asks_people(frame.node) for frame in state.frames) or any(
         isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)) for node in coming
     )
 
 
-def _publishes(node: Step | Parallel) -> bool:
-    return (node.role if isinstance(node, Step) else node.steps[0].role) == "publisher"
+def _publishes(node: Node) -> bool:
+    match node:
+        case Step(role=role):
+            return role == "publisher"
+        case Parallel(steps=steps):
+            return steps[0].role == "publisher"
+        case Repeat() | Approve():
+            return False

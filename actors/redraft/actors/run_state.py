@@ -195,6 +195,11 @@ def is_critic(node: Node) -> bool:
             return False
 
 
+def failed_a_gate(draft: Candidate | None) -> bool:
+    """Whether a gate did not pass the draft."""
+    return draft is not None and draft.judgement is not None and draft.judgement.gate == "failed"
+
+
 def gates_of(node: Parallel) -> int:
     """How many of the steps are gates; they come first, and are heard before the others are asked."""
     return sum(step.gate for step in node.steps)
