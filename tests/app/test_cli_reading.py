@@ -436,6 +436,26 @@ def test_stats_tell_what_runs_add_up_to(what: str, columns: list[str], keys: set
     assert len(call("stats", what, ids()[0]).out.splitlines()) == 1 + (len(of_one) or 0)
 
 
+@pytest.mark.parametrize("what", ["actors", "critics", "scores", "tree"])
+def test_stats_of_one_workflow(what: str):
+    loud = document("stats", what, "--workflow", "loud")
+    assert document("stats", what) != loud != document("stats", what, "--workflow", "prose") != []
+    assert len(call("stats", what, "--workflow", "loud").out.splitlines()) == 1 + len(loud)
+    assert document("stats", what, "--workflow", "none") == []
+    assert call("stats", what, "--workflow", "none").out == "nothing yet\n"
+    said = call("stats", what, ids()[0], "--workflow", "loud")
+    assert said.code == 2
+    assert "--workflow loud is for all its runs" in one_line(said)
+
+
+def test_stats_of_what_one_workflow_published_chose_and_mended():
+    assert document("stats", "issues", "--workflow", "prose") == []
+    assert document("stats", "issues", "--workflow", "loud") == document("stats", "issues") != []
+    assert document("stats", "publications", "--workflow", "loud") == []
+    assert document("stats", "publications", "--workflow", "prose") == document("stats", "publications") != []
+    assert document("stats", "choices", "--workflow", "loud") == []
+
+
 VERBS = [command.name or "" for command in APP.registered_commands]
 
 

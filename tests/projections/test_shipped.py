@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests.projections.logs import ListLog, busy_log, contents, view_of
+from tests.projections.logs import ListLog, busy_log, chosen_told, contents, view_of
 from tests.streams import START, Told, article, book, recorded
 
 from redraft.events.content import Brief, Critique, Receipt, new_draft
@@ -27,6 +27,7 @@ from redraft.events.errors import StoreError
 from redraft.events.plan import Plan, Step
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
+from redraft.projections.choices import arms
 from redraft.projections.compare import Switched
 from redraft.projections.critiques import critics, critiques_of
 from redraft.projections.issues import digest, issue_counts, issues_of
@@ -38,6 +39,7 @@ from redraft.projections.read_models import ReadModels
 from redraft.projections.score_series import course, series
 from redraft.projections.scores import scores
 from redraft.projections.shipped import SHIPPED
+from redraft.projections.tree_nodes import tree_nodes
 from redraft.projections.views import Views, open_views
 from redraft.projections.work import actors
 from redraft.projections.writer import Notice
@@ -247,6 +249,21 @@ async def test_what_a_fork_repeats_is_not_counted_again(anywhere: Where) -> None
         assert await publications(both) == await publications(alone)
         assert [each.score for each in await series(both, "fork")] == [0.614, 0.8125, 0.931]
         assert len(await issues_of(both, "fork")) == len(await issues_of(alone, "one"))
+
+
+async def test_rows_of_one_workflow_are_those_of_a_log_with_its_runs_alone(anywhere: Where) -> None:
+    alone, other = [recorded(f"chosen-{n}", chosen_told(n)) for n in range(3)], [article(run="one"), book(run="two")]
+    async with await view(*other, *alone, where=anywhere) as views, await view(*alone) as few:
+        for asked in (actors, arms, critics, course, publications, issue_counts):
+            assert await asked(views, workflow="chosen") == await asked(few)
+            assert await asked(views, workflow="nobody's") == []
+            assert await asked(views, workflow="") == await asked(views)
+        found = await tree_nodes(views, workflow="chosen")
+        assert {each.run for each in found} == {"chosen-0", "chosen-1", "chosen-2"}
+        assert [each.path for each in found] == [each.path for each in await tree_nodes(few)]
+        of_articles = [each.run for each in await publications(views, workflow="article")]
+        assert of_articles == ["one"] == [each.run for each in await publications(views, "one")]
+        assert await critics(views, workflow="article") != await critics(views) != []
 
 
 async def test_no_text_of_an_erased_run_is_left_in_any_row(anywhere: Where) -> None:

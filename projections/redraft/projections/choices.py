@@ -71,15 +71,16 @@ CHOICES: Final = Projection("choices", 1, (TABLE, CREDITS), project_choice)
 """The projection that keeps them."""
 
 
-async def arms(views: Views, run: str = "", since: datetime | None = None) -> list[ArmLine]:
-    """The arms of all workflows by how they did, the best of a step first; in one run or all, since then."""
+async def arms(views: Views, run: str = "", since: datetime | None = None, workflow: str = "") -> list[ArmLine]:
+    """The arms of a workflow or of all by how they did, the best of a step first; in one run or all, since then."""
     sql = """
         SELECT workflow, step, arm, count(*), CAST(sum(success) AS BIGINT), CAST(sum(1 - success) AS BIGINT),
             CAST(sum(success) + 1 AS DOUBLE PRECISION) / (count(*) + 2), max(time)
         FROM choice_credits WHERE time >= :since AND (:run = '' OR run = :run)
+            AND (:workflow = '' OR workflow = :workflow)
         GROUP BY workflow, step, arm ORDER BY workflow, step, 7 DESC, arm
     """
-    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "run": run}
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "run": run, "workflow": workflow}
     return await views.read(line_of(ArmLine, "latest"), sql, given)
 
 

@@ -11,7 +11,8 @@ import msgspec
 from redraft.events.domain_events import DraftCritiqued
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
-from redraft.projections.projection import Change, Projection, Put, Table, seconds
+from redraft.projections.of_workflow import of_workflow
+from redraft.projections.projection import Change, Projection, Put, Table, Value, seconds
 from redraft.projections.views import Views
 
 TABLE: Final = Table(
@@ -100,16 +101,20 @@ CRITIQUES: Final = Projection("critiques", 1, (TABLE,), project_critique)
 """The projection that keeps them."""
 
 
-async def critics(views: Views, since: datetime | None = None) -> list[Critic]:
-    """Every critic, with what it said since then, by name. What forks repeat counts once."""
-    sql = """
+async def critics(views: Views, since: datetime | None = None, workflow: str = "") -> list[Critic]:
+    """Every critic, with what it said since then, in runs of a workflow or in all, by name.
+
+    What forks repeat counts once. `workflow` needs `RUNS` in the same place.
+    """
+    sql = f"""
         SELECT critic, count(*), count(DISTINCT run), avg(score), min(score), max(score),
             coalesce(sum(CASE WHEN approved = 1 THEN 1 ELSE 0 END), 0),
             coalesce(sum(CASE WHEN approved = 0 THEN 1 ELSE 0 END), 0),
             CAST(sum(errors) AS BIGINT), CAST(sum(suggestions) AS BIGINT), max(time)
-        FROM critiques WHERE repeated = 0 AND time >= ? GROUP BY critic ORDER BY critic
-    """
-    return await views.read(line_of(Critic, "last"), sql, (seconds(since) if since else 0.0,))
+        FROM critiques WHERE repeated = 0 AND time >= :since {of_workflow(workflow)} GROUP BY critic ORDER BY critic
+    """  # noqa: S608 - made of what stands there
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "workflow": workflow}
+    return await views.read(line_of(Critic, "last"), sql, given)
 
 
 async def critiques_of(views: Views, run: str) -> list[CritiqueLine]:

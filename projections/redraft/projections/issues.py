@@ -17,8 +17,9 @@ import msgspec
 from redraft.events.domain_events import DraftCritiqued, RunErased, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
+from redraft.projections.of_workflow import of_workflow
 from redraft.projections.plain import plain
-from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, seconds
+from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
 from redraft.projections.views import Views
 
 Kind: TypeAlias = Literal["suggestion", "error"]
@@ -118,15 +119,20 @@ async def issues_of(views: Views, run: str) -> list[Issue]:
     return await views.read(line_of(Issue, "time"), sql, (run,))
 
 
-async def issue_counts(views: Views, since: datetime | None = None) -> list[IssueCount]:
-    """The issues of each critic that changed since then, by critic and kind."""
-    sql = """
+async def issue_counts(views: Views, since: datetime | None = None, workflow: str = "") -> list[IssueCount]:
+    """The issues of each critic that changed since then, in runs of a workflow or in all, by critic and kind.
+
+    `workflow` needs `RUNS` in the same place.
+    """
+    sql = f"""
         SELECT critic, kind, count(*), sum(CASE WHEN status = 'fixed' THEN 1 ELSE 0 END),
             sum(CASE WHEN status <> 'fixed' THEN 1 ELSE 0 END), sum(CASE WHEN returns > 0 THEN 1 ELSE 0 END),
             count(DISTINCT run)
-        FROM issues WHERE repeated = 0 AND time >= ? GROUP BY critic, kind ORDER BY critic, kind
-    """
-    return await views.read(line_of(IssueCount), sql, (seconds(since) if since else 0.0,))
+        FROM issues WHERE repeated = 0 AND time >= :since {of_workflow(workflow)}
+        GROUP BY critic, kind ORDER BY critic, kind
+    """  # noqa: S608 - made of what stands there
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "workflow": workflow}
+    return await views.read(line_of(IssueCount), sql, given)
 
 
 def _critiqued(recorded: Recorded, event: DraftCritiqued) -> Iterator[Change]:

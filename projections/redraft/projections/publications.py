@@ -12,6 +12,7 @@ from redraft.events.domain_events import DraftPublished, RunErased
 from redraft.events.envelope import Recorded
 from redraft.events.texts import ERASED
 from redraft.projections.lines import line_of
+from redraft.projections.of_workflow import of_workflow
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, SetAll, Table, Value, seconds
 from redraft.projections.views import Views
@@ -79,12 +80,17 @@ PUBLICATIONS: Final = Projection("publications", 1, (TABLE,), project_publicatio
 
 
 async def publications(
-    views: Views, run: str = "", since: datetime | None = None, limit: int = 50
+    views: Views, run: str = "", since: datetime | None = None, limit: int = 50, workflow: str = ""
 ) -> list[Publication]:
-    """At most `limit` publications, of a run or of all, since then, the latest first."""
+    """At most `limit` publications, of a run, of those of a workflow or of all, since then, the latest first.
+
+    `workflow` needs `RUNS` in the same place.
+    """
     sql = (
-        "SELECT run, path, draft, sha256, location, note, time FROM publications "
-        "WHERE time >= :since AND (:run = '' OR run = :run) ORDER BY time DESC, position DESC LIMIT :limit"
+        "SELECT run, path, draft, sha256, location, note, time FROM publications "  # noqa: S608 - made of what stands there
+        f"WHERE time >= :since AND (:run = '' OR run = :run) {of_workflow(workflow)} "
+        "ORDER BY time DESC, position DESC LIMIT :limit"
     )
     given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "run": run, "limit": limit}
+    given["workflow"] = workflow
     return await views.read(line_of(Publication, "time"), sql, given)

@@ -14,7 +14,8 @@ import msgspec
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
-from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, seconds
+from redraft.projections.of_workflow import of_workflow
+from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
 from redraft.projections.scores import Heard, Settled, said
 from redraft.projections.views import Views
 
@@ -88,10 +89,14 @@ async def series(views: Views, run: str) -> list[Scored]:
     return await views.read(line_of(Scored, "time"), sql, (run,))
 
 
-async def course(views: Views, since: datetime | None = None) -> list[Course]:
-    """How the first, the second and each later draft of runs was scored since then."""
-    sql = """
-        SELECT draft, count(*), avg(score), min(score), max(score) FROM scores
-        WHERE repeated = 0 AND time >= ? GROUP BY draft ORDER BY draft
+async def course(views: Views, since: datetime | None = None, workflow: str = "") -> list[Course]:
+    """How the first, the second and each later draft of runs, of a workflow or of all, was scored since then.
+
+    `workflow` needs `RUNS` in the same place.
     """
-    return await views.read(line_of(Course), sql, (seconds(since) if since else 0.0,))
+    sql = f"""
+        SELECT draft, count(*), avg(score), min(score), max(score) FROM scores
+        WHERE repeated = 0 AND time >= :since {of_workflow(workflow)} GROUP BY draft ORDER BY draft
+    """  # noqa: S608 - made of what stands there
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "workflow": workflow}
+    return await views.read(line_of(Course), sql, given)

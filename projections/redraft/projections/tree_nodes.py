@@ -44,6 +44,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
 from redraft.projections.branches import Status
 from redraft.projections.lines import line_of
+from redraft.projections.of_workflow import of_workflow
 from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
 from redraft.projections.views import Views
 
@@ -143,15 +144,18 @@ TREE: Final = Projection("tree", 1, (TABLE,), project_node)
 """The projection that keeps them."""
 
 
-async def tree_nodes(views: Views, run: str = "", since: datetime | None = None) -> list[TreeNode]:
-    """The nodes of a run, or of all, in the order in which they came up; `since` leaves out what began before."""
+async def tree_nodes(views: Views, run: str = "", since: datetime | None = None, workflow: str = "") -> list[TreeNode]:
+    """The nodes of a run, of those of a workflow or of all, in the order in which they came up.
+
+    `since` leaves out what began before. `workflow` needs `RUNS` in the same place.
+    """
     columns = ", ".join(TreeNode.__struct_fields__)
     sql = (
         f"SELECT {columns} FROM tree_nodes WHERE started >= :since AND (:run = '' OR run = :run) "  # noqa: S608
-        "ORDER BY position, length(path)"
+        f"{of_workflow(workflow)} ORDER BY position, length(path)"
     )
-    then = seconds(since) if since else 0.0
-    return await views.read(line_of(TreeNode, "started", "ended"), sql, {"since": then, "run": run})
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "run": run, "workflow": workflow}
+    return await views.read(line_of(TreeNode, "started", "ended"), sql, given)
 
 
 def _node(recorded: Recorded, path: str, kind: Kind, **more: Value) -> Row:

@@ -40,7 +40,8 @@ from redraft.events.envelope import Recorded
 from redraft.events.plan import Role
 from redraft.events.usage import Usage
 from redraft.projections.lines import line_of
-from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
+from redraft.projections.of_workflow import of_workflow
+from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, Value, seconds
 from redraft.projections.views import Views
 
 TABLE: Final = Table(
@@ -137,16 +138,21 @@ _COUNTS: Final = ", ".join(
 _TOOK: Final = "CASE WHEN result = 'done' THEN finished - requested END"
 
 
-async def actors(views: Views, run: str = "", since: datetime | None = None) -> list[ActorLine]:
-    """Every actor with what was asked of it since then, in one run or in all, by role and name."""
+async def actors(views: Views, run: str = "", since: datetime | None = None, workflow: str = "") -> list[ActorLine]:
+    """Every actor with what was asked of it since then, in one run, in those of a workflow or in all, by role and name.
+
+    `workflow` needs `RUNS` in the same place.
+    """
     sql = f"""
         SELECT role, actor, count(*), {_COUNTS}, count(DISTINCT run), coalesce(sum({_TOOK}), 0), avg({_TOOK}),
             max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
             CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
                 WHEN max(currency) = '' THEN '' ELSE 'mixed' END
-        FROM work WHERE requested >= :since AND (:run = '' OR run = :run) GROUP BY role, actor ORDER BY role, actor
+        FROM work WHERE requested >= :since AND (:run = '' OR run = :run) {of_workflow(workflow)}
+        GROUP BY role, actor ORDER BY role, actor
     """  # noqa: S608 - made of what stands above
-    return await views.read(line_of(ActorLine), sql, {"since": seconds(since) if since else 0.0, "run": run})
+    given: dict[str, Value] = {"since": seconds(since) if since else 0.0, "run": run, "workflow": workflow}
+    return await views.read(line_of(ActorLine), sql, given)
 
 
 def _asked(recorded: Recorded, event: StepRequested) -> Row:

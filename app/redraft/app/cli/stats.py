@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 
+import msgspec
 import typer
 
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import out, print_json, print_line
 from redraft.app.cli.reading import ask
 from redraft.app.moments import moment
+from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
     from redraft.app.compose import House
@@ -33,15 +35,34 @@ RunOption: TypeAlias = Annotated[
 SinceOption: TypeAlias = Annotated[
     str, typer.Option(metavar="TIME", help="Only what is of then or later: 2026-01-03T10:00Z, 7d, 2h.")
 ]
+Question: TypeAlias = Callable[["Views", str], Awaitable[T]]
+"""What is asked of rows, of the run with this id or, where it is empty, of all."""
+
+WorkflowOption: TypeAlias = Annotated[
+    str | None, typer.Option("--workflow", help="Only runs of this workflow.", show_default=False)
+]
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """The runs that are told of, as a person names them: one run, those of a workflow, or (both empty) all."""
+
+    run: str
+    workflow: str
 
 
 @APP.command("actors")
-def actors(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def actors(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """What each actor did: tries asked, done and failed, seconds from request to answer, tokens and cost."""
     from redraft.projections.work import ACTORS, ActorLine, actors
 
-    then = _moment(since)
-    found = _asked(store, ACTORS, run, lambda views, chosen: actors(views, chosen, then))
+    then, chosen = _moment(since), Chosen(run, workflow or "")
+    found = _asked(store, chosen, ACTORS, lambda views, one: actors(views, one, then, chosen.workflow))
     if json:
         print_json(found)
         return
@@ -59,12 +80,18 @@ def actors(run: RunOption = "", since: SinceOption = "", store: StoreOption = No
 
 
 @APP.command("choices")
-def choices(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def choices(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """How the actors did that steps choose among: in how many runs each took part, and how many were accepted."""
     from redraft.projections.choices import CHOICES, arms
 
-    then = _moment(since)
-    found = _asked(store, CHOICES, run, lambda views, chosen: arms(views, chosen, then))
+    then, chosen = _moment(since), Chosen(run, workflow or "")
+    found = _asked(store, chosen, CHOICES, lambda views, one: arms(views, one, then, chosen.workflow))
     if json:
         print_json(found)
         return
@@ -73,13 +100,19 @@ def choices(run: RunOption = "", since: SinceOption = "", store: StoreOption = N
 
 
 @APP.command("critics")
-def critics(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def critics(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """What each critic said: critiques, scores (0 to 1), verdicts, errors and suggestions; of a run, each critique."""
     from redraft.projections.critiques import CRITIQUES, critics, critiques_of
 
-    then = _moment(since)
+    then, chosen = _moment(since), Chosen(run, workflow or "")
     if run:
-        said = _asked(store, CRITIQUES, run, critiques_of)
+        said = _asked(store, chosen, CRITIQUES, critiques_of)
         if json:
             print_json(said)
             return
@@ -91,7 +124,7 @@ def critics(run: RunOption = "", since: SinceOption = "", store: StoreOption = N
             ),
         )
         return
-    found = _asked(store, CRITIQUES, run, lambda views, _: critics(views, then))
+    found = _asked(store, chosen, CRITIQUES, lambda views, _: critics(views, then, chosen.workflow))
     if json:
         print_json(found)
         return
@@ -103,19 +136,25 @@ def critics(run: RunOption = "", since: SinceOption = "", store: StoreOption = N
 
 
 @APP.command("scores")
-def scores(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def scores(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """The scores (0 to 1) of a run's drafts, or how first, second and later drafts are scored in all runs."""
     from redraft.projections.score_series import SCORES, course, series
 
-    then = _moment(since)
+    then, chosen = _moment(since), Chosen(run, workflow or "")
     if run:
-        told = _asked(store, SCORES, run, series)
+        told = _asked(store, chosen, SCORES, series)
         if json:
             print_json(told)
         else:
             _table(("draft", "score", "critics", "in"), ((s.draft, _score(s.score), s.critics, s.within) for s in told))
         return
-    found = _asked(store, SCORES, run, lambda views, _: course(views, then))
+    found = _asked(store, chosen, SCORES, lambda views, _: course(views, then, chosen.workflow))
     if json:
         print_json(found)
     else:
@@ -127,6 +166,7 @@ def scores(run: RunOption = "", since: SinceOption = "", store: StoreOption = No
 def publications(
     run: RunOption = "",
     since: SinceOption = "",
+    workflow: WorkflowOption = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 20,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -134,8 +174,10 @@ def publications(
     """What was published, the latest first: when (UTC), which draft of which run, and where it is."""
     from redraft.projections.publications import PUBLICATIONS, publications
 
-    then = _moment(since)
-    found = _asked(store, PUBLICATIONS, run, lambda views, chosen: publications(views, chosen, then, limit))
+    then, chosen = _moment(since), Chosen(run, workflow or "")
+    found = _asked(
+        store, chosen, PUBLICATIONS, lambda views, one: publications(views, one, then, limit, chosen.workflow)
+    )
     if json:
         print_json(found)
     else:
@@ -144,20 +186,26 @@ def publications(
 
 
 @APP.command("issues")
-def issues(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def issues(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """What critics asked for, what became of it, and what came back: issue by issue of a run, or counted by critic."""
     from redraft.projections.issues import ISSUES, issue_counts, issues_of
 
-    then = _moment(since)
+    then, chosen = _moment(since), Chosen(run, workflow or "")
     if run:
-        told = _asked(store, ISSUES, run, issues_of)
+        told = _asked(store, chosen, ISSUES, issues_of)
         if json:
             print_json(told)
         else:
             rows = ((i.status, i.kind, i.first, i.fixed or "", i.returns or "", i.critic, i.text) for i in told)
             _table(("status", "kind", "raised in", "fixed in", "came back", "critic", "text"), rows)
         return
-    found = _asked(store, ISSUES, run, lambda views, _: issue_counts(views, then))
+    found = _asked(store, chosen, ISSUES, lambda views, _: issue_counts(views, then, chosen.workflow))
     if json:
         print_json(found)
     else:
@@ -168,12 +216,18 @@ def issues(run: RunOption = "", since: SinceOption = "", store: StoreOption = No
 
 
 @APP.command("tree")
-def tree(run: RunOption = "", since: SinceOption = "", store: StoreOption = None, json: JsonOption = False) -> None:
+def tree(
+    run: RunOption = "",
+    since: SinceOption = "",
+    workflow: WorkflowOption = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
     """Every loop, pass, panel, step and approval of a run, or of all: how it stands, its score, draft and outcome."""
     from redraft.projections.tree_nodes import TREE, tree_nodes
 
-    then = _moment(since)
-    found = _asked(store, TREE, run, lambda views, chosen: tree_nodes(views, chosen, then))
+    then, chosen = _moment(since), Chosen(run, workflow or "")
+    found = _asked(store, chosen, TREE, lambda views, one: tree_nodes(views, one, then, chosen.workflow))
     if json:
         print_json(found)
         return
@@ -184,13 +238,16 @@ def tree(run: RunOption = "", since: SinceOption = "", store: StoreOption = None
     _table(("run", "path", "kind", "status", "outcome", "actor", "draft", "score"), rows)
 
 
-def _asked(store: str | None, projection: Projection, run: str, question: Callable[[Views, str], Awaitable[T]]) -> T:
+def _asked(store: str | None, chosen: Chosen, projection: Projection, question: Question[T]) -> T:
     """The answer of a read model that is up to date. Raises NoSuchRun for a run that there is not."""
     from redraft.projections.run_list import find_run
 
+    if chosen.run and chosen.workflow:
+        raise InputError(f"--workflow {chosen.workflow} is for all its runs, and {chosen.run} is one; leave one out")
+
     async def asked(log: House) -> T:
-        chosen = (await find_run(log.views, run)).run if run else ""
-        return await question(await log.models.of(projection), chosen)
+        run = (await find_run(log.views, chosen.run)).run if chosen.run else ""
+        return await question(await log.models.of(projection), run)
 
     return ask(store, asked)
 
