@@ -19,6 +19,7 @@ from redraft.actors import (
     Retry,
     Revision,
     Workflow,
+    approve,
     critic,
     generator,
     parallel,
@@ -33,7 +34,14 @@ from redraft.events.bus import Letter, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import CritiqueDraft, Request
 from redraft.events.content import new_draft
-from redraft.events.domain_events import DraftCritiqued, RunEnded, StepFailed, StepRequested
+from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftCritiqued,
+    RunEnded,
+    StepFailed,
+    StepRequested,
+)
 from redraft.events.envelope import Origin
 from redraft.events.errors import BusError, ContentError, InputError, NoSuchRun
 
@@ -273,6 +281,30 @@ async def test_a_retry_that_is_awaited_survives_a_restart(settings: Settings):
     async with open_house(settings, plan.actors.values(), resume=[run]) as house:
         result = await asyncio.wait_for(house.client.wait(run), 10)
     assert (result.outcome, result.iterations) == ("accepted", 1)
+
+
+async def test_what_comes_when_its_time_has_come_names_the_event_that_said_when(settings: Settings):
+    failing = True
+
+    @critic
+    async def moody(draft: Draft) -> Critique:
+        nonlocal failing
+        failing, failed = False, failing
+        if failed:
+            raise ConnectionError("busy")
+        return Critique(1.0)
+
+    people = approve("editor", deadline=0.05, on_deadline="approve")
+    plan = Workflow("in-time").start_with(write, step(moody, retry=Retry(attempts=2, initial=0.01)), people, save)
+    async with open_house(settings, plan.actors.values()) as house:
+        run = await house.client.submit(plan, "abc")
+        assert (await asyncio.wait_for(house.client.wait(run), 10)).outcome == "accepted"
+        events = await house.client.history(run)
+    by_time = [event for event in events if event.actor == "timekeeper"]
+    assert [type(event.data) for event in by_time] == [StepRequested, ApprovalExpired]
+    (failure,) = (event for event in events if isinstance(event.data, StepFailed))
+    (asked,) = (event for event in events if isinstance(event.data, ApprovalRequested))
+    assert [event.causation for event in by_time] == [failure.id, asked.id]
 
 
 async def test_many_runs_at_once_each_with_a_history_of_its_own(settings: Settings):

@@ -56,9 +56,11 @@ async def test_a_step_that_is_tried_again_waits_and_then_is_open_once_more(anywh
         step = (await by_path(views))["Refinement[2]/improve"]
         assert (step.status, step.attempt, step.finished) == ("waiting", 1, None)
         assert (step.retry_at, step.message) == (START + MINUTE, "the model is busy (503)")
+        assert step.cause == one(told)[failed].id
     async with await view_of(one(told[: failed + 2]), anywhere) as views:
         step = (await by_path(views))["Refinement[2]/improve"]
         assert (step.status, step.attempt, step.retry_at, step.message) == ("open", 2, None, "")
+        assert step.cause == one(told)[failed + 1].id
 
 
 async def test_a_run_that_ends_takes_its_steps_with_it_whatever_came_of_them(anywhere: Where) -> None:

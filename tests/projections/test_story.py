@@ -69,7 +69,7 @@ def test_each_event_names_the_one_that_led_to_it():
 
 
 def test_what_came_when_its_time_had_come_is_led_back_to_what_set_the_time():
-    """The timekeeper's messages have no cause by id: it reads due times from a projection."""
+    """Also where it names no cause, as earlier versions recorded it."""
     events = [
         msgspec.structs.replace(event, causation="" if event.actor == "timekeeper" else event.causation)
         for event in recorded(

@@ -28,12 +28,13 @@ MOST: Final = 500
 
 
 class DueStep(msgspec.Struct, frozen=True):
-    """A step whose wait is over (`retry`), or whose answer is overdue."""
+    """A step whose wait is over (`retry`), or whose answer is overdue. `cause`: the id of the event that said when."""
 
     run: str
     path: str
     attempt: int
     retry: bool
+    cause: str = ""
 
 
 class Agenda(Protocol):
@@ -84,4 +85,4 @@ class Timekeeper:
     def _letter(self, step: DueStep) -> Letter:
         message = (RetryStep if step.retry else ExpireStep)(step.run, step.path, step.attempt)
         name, body = encode_message(message)
-        return Letter(name, body, Origin(self._new_id(), "timekeeper", correlation=step.run), step.run)
+        return Letter(name, body, Origin(self._new_id(), "timekeeper", step.cause, step.run), step.run)

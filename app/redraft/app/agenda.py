@@ -24,7 +24,7 @@ class StepsAgenda:
     async def due(self, now: datetime, limit: int) -> Sequence[DueStep]:
         self._seen = self._views.position
         found = await due(self._views, now, limit, self._runs)
-        return [DueStep(step.run, step.path, step.attempt, retry=step.status == "waiting") for step in found]
+        return [DueStep(each.run, each.path, each.attempt, each.status == "waiting", each.cause) for each in found]
 
     async def next_due(self, after: datetime) -> datetime | None:
         return await next_due(self._views, self._runs, after=after)

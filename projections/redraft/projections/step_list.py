@@ -25,7 +25,7 @@ class StepLine(msgspec.Struct, frozen=True):
     `open`: asked, not answered; `waiting`: failed, to be tried again at `retry_at`; `failed`: for good; `abandoned`:
     its loop ended without its answer. `requested` and `finished` are the times of events. `score` (0..1) is a
     critic's, `draft` the version that was worked on or, once done, that came of it. `message` says why it failed.
-    `position` is that of the request.
+    `position` is that of the request, `cause` the id of the request or, of a step that waits, of its failure.
     """
 
     run: str
@@ -42,6 +42,7 @@ class StepLine(msgspec.Struct, frozen=True):
     draft: int | None
     message: str
     position: int
+    cause: str
 
 
 async def steps_of(views: Views, run: str) -> list[StepLine]:

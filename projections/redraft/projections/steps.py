@@ -56,12 +56,14 @@ TABLE: Final = Table(
         "draft": "INTEGER",
         "message": "TEXT NOT NULL",
         "position": "INTEGER NOT NULL",
+        "cause": "TEXT NOT NULL",
         "timer": "REAL",
     },
     key=2,
     indexes={"steps_timer": "(timer) WHERE timer IS NOT NULL"},
 )
-"""`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's."""
+"""`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's.
+`cause` is the id of the event that set the timer: the request's, or that of the failure after which it waits."""
 
 UNANSWERED: Final = ("open", "waiting")
 
@@ -106,7 +108,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-STEPS: Final = Projection("steps", 2, (TABLE,), project_step)
+STEPS: Final = Projection("steps", 3, (TABLE,), project_step)
 """The projection that keeps the steps."""
 
 
@@ -127,6 +129,7 @@ def _requested(recorded: Recorded, event: StepRequested) -> Row:
         "draft": event.draft.version if event.draft else None,
         "message": "",
         "position": recorded.position,
+        "cause": recorded.id,
         "timer": due,
     }
 
@@ -148,6 +151,7 @@ def _asked(recorded: Recorded, event: ApprovalRequested) -> Row:
         "draft": event.draft.version,
         "message": "",
         "position": recorded.position,
+        "cause": recorded.id,
         "timer": due,
     }
 
@@ -169,4 +173,5 @@ def _failed(recorded: Recorded, event: StepFailed) -> Set:
         values: Row = {"status": "failed", "finished": seconds(recorded.time), "message": event.message, "timer": None}
         return Set("steps", key, values)
     retry_at = seconds(event.retry_at)
-    return Set("steps", key, {"status": "waiting", "retry_at": retry_at, "message": event.message, "timer": retry_at})
+    waits: Row = {"status": "waiting", "retry_at": retry_at, "message": event.message}
+    return Set("steps", key, {**waits, "cause": recorded.id, "timer": retry_at})

@@ -78,7 +78,7 @@ class _SoFar:
         self._explained: tuple[int, float] | None = None
 
     def cause(self, event: Recorded) -> int:
-        """The version of what led to an event; what came when its time had come has no cause by id."""
+        """The version of what led to an event. Earlier versions recorded none for what came in time."""
         known = self._versions.get(event.causation, 0)
         match event.data:
             case StepRequested(path=path, attempt=attempt) if not known and attempt > 1:
