@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
 
 import psycopg
 import pytest
@@ -119,6 +121,19 @@ def test_plans_are_made_anew_as_tables_grow(
     with session.reading() as cursor:
         assert cursor.execute("SHOW plan_cache_mode").fetchone() == ("force_custom_plan",)
     session.close()
+
+
+def test_many_keys_are_looked_up_in_a_table_that_nobody_analyzes(postgres_url: str) -> None:
+    session = PostgresPlace(postgres_url).open()
+    with session.transaction() as cursor:
+        POSTGRES_TABLES.create(cursor, TABLE)
+        written(cursor, [[put((f"run {number:05}", "x"), "open", 1, None) for number in range(5000)]])
+        explained: Any = SimpleNamespace(execute=lambda sql, given: cursor.execute(f"EXPLAIN {sql}", given))
+        POSTGRES_TABLES.delete(explained, TABLE, 1, [(f"run {number:05}",) for number in range(100)])
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    session.close()
+    assert "Index" in plan
+    assert "Seq Scan" not in plan
 
 
 async def test_read_models_and_store_share_a_database_in_either_order(postgres_url: str) -> None:

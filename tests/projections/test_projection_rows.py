@@ -233,3 +233,29 @@ def test_what_begins_and_ends_between_two_writes_is_not_written_and_nothing_of_i
         rows.write(cursor)
         rows.change(Set("things", ("a", "x"), {"n": 2}), cursor)
     assert [each.split()[0] for each in statements] == ["DELETE", "SELECT"]
+
+
+def test_that_there_is_nothing_yet_is_held_until_something_begins() -> None:
+    with closing(table_in_memory()) as connection:
+        rows, cursor = Rows(TABLE), connection.cursor()
+        rows.change(Delete("things", ("a",)), cursor)
+        rows.write(cursor)
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        rows.change(SetAll("things", "a", {"n": 1}), cursor)
+        rows.change(Set("things", ("a", "x"), {"n": 2}, new=put(("a", "x"), "open", 1, None).row), cursor)
+        rows.write(cursor)
+    assert [each.split()[0] for each in statements] == ["INSERT"]
+
+
+def test_no_more_is_held_than_may_be_of_what_there_is_not() -> None:
+    with closing(table_in_memory()) as connection:
+        rows, cursor = Rows(TABLE, kept=2), connection.cursor()
+        for run in ("a", "b", "c"):
+            rows.change(Delete("things", (run,)), cursor)
+        rows.write(cursor)
+        statements: list[str] = []
+        connection.set_trace_callback(statements.append)
+        for run in ("c", "b", "a"):
+            rows.change(Set("things", (run, "x"), {"n": 2}), cursor)
+    assert [each.split()[0] for each in statements] == ["SELECT"]

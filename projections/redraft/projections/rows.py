@@ -18,8 +18,8 @@ _Group: TypeAlias = dict[Key, Row | None]
 class Rows:
     """One table's rows as its writer knows them; `kept` is how many it holds between batches at most.
 
-    Rows with the same first key column are held, and let go, together. What is held is true only as long as nobody else
-    writes the table: `forget` when somebody did.
+    Rows with the same first key column are held, and let go, together; that there are none is held too, and counts as
+    one. What is held is true only as long as nobody else writes the table: `forget` when somebody did.
     """
 
     def __init__(self, table: Table, kept: int = 2_000, tables: Tables = SQLITE_TABLES) -> None:
@@ -31,6 +31,7 @@ class Rows:
         self._values_of = _getter(tuple(table.columns))
         self._groups: dict[str | int, _Group] = {}
         self._whole: set[str | int] = set()
+        self._emptied: set[str | int] = set()
         self._count = 0
         self._settled()
 
@@ -43,6 +44,7 @@ class Rows:
         """Drops all that is held, and what was changed but not written."""
         self._groups.clear()
         self._whole.clear()
+        self._emptied.clear()
         self._count = 0
         self._settled()
 
@@ -89,8 +91,7 @@ class Rows:
                 self._tables.delete(cursor, self._table, depth, keys)
         if self._changed:
             self._tables.put(cursor, self._table, map(self._values_of, self._changed.values()))
-        for key in self._deleted:
-            self._let_go_empty(key[0])
+        self._let_go_emptied()
         self._settled()
         self._trim()
 
@@ -112,6 +113,7 @@ class Rows:
         group = self._groups.get(key[0])
         if group is None:
             group = self._groups[key[0]] = {}
+            self._count += 1
         if key not in group:
             self._count += 1
         group[key] = row
@@ -149,23 +151,32 @@ class Rows:
             self._hold(key, None)
             self._changed.pop(key, None)
             return
-        for gone in (group := self._groups.get(key[0], {})):
-            self._changed.pop(gone, None)
-        self._count -= len(group)
+        group = self._groups.get(key[0])
+        if group is None:
+            self._count += 1
+        elif group:
+            self._emptied.add(key[0])
+            for gone in group:
+                self._changed.pop(gone, None)
+            self._count -= len(group)
         self._groups[key[0]] = {}
         self._whole.add(key[0])
 
-    def _let_go_empty(self, group: str | int) -> None:
-        if not self._groups.get(group, True):
-            del self._groups[group]
-            self._whole.discard(group)
+    def _let_go_emptied(self) -> None:
+        """What had rows and has none is over; what never had any may be about to begin."""
+        for group in self._emptied:
+            if not self._groups[group]:
+                self._let_go(group)
+        self._emptied.clear()
+
+    def _let_go(self, group: str | int) -> None:
+        self._count -= 1 + len(self._groups.pop(group))
+        self._whole.discard(group)
 
     def _trim(self) -> None:
         """Lets go of the groups that have been held longest, until no more than `kept` rows are left."""
         while self._count > self._kept:
-            oldest = next(iter(self._groups))
-            self._count -= len(self._groups.pop(oldest))
-            self._whole.discard(oldest)
+            self._let_go(next(iter(self._groups)))
 
     def _write_broad(self, cursor: Cursor, layer: Iterable[SetAll]) -> None:
         """One statement for all broad changes of the same shape; no two of a layer concern the same group."""
