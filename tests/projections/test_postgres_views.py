@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.events.postgres_cluster import postgres_cluster
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 from tests.projections.test_projection_rows import CHANGES, TABLE, naive, put
 
+from redraft.events.envelope import Recorded
 from redraft.events.errors import Damaged, InputError, NoSuchRun, StoreError, StoreUnusable
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_schema import prepare
@@ -24,7 +26,7 @@ from redraft.projections.place import Cells
 from redraft.projections.postgres_place import PostgresPlace
 from redraft.projections.postgres_session import PostgresCursor, PostgresSession
 from redraft.projections.postgres_tables import POSTGRES_TABLES
-from redraft.projections.projection import Change, Set, Table
+from redraft.projections.projection import Change, Projection, Set, Table
 from redraft.projections.projector import catch_up, rebuild
 from redraft.projections.rows import Rows
 from redraft.projections.run_list import find_run, list_runs
@@ -47,8 +49,7 @@ def session(postgres_url: str) -> Iterator[PostgresSession]:
 def written(cursor: PostgresCursor, batches: Sequence[Sequence[Change]], kept: int = 2_000) -> list[Cells]:
     rows = Rows(TABLE, kept, POSTGRES_TABLES)
     for batch in batches:
-        for change in batch:
-            rows.change(change, cursor)
+        rows.change_all(batch, cursor)
         rows.write(cursor)
     return cursor.execute("SELECT * FROM things ORDER BY run, path").fetchall()
 
@@ -89,6 +90,34 @@ def test_values_come_back_as_they_were(session: PostgresSession) -> None:
         ("é", "%s ? :name \\ ' \"", "", 2**62, 1e300),
         ("😀", "a\nb", None, None, 5.0),
     ]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (None, None, None),
+        ("null", 1, 0.1),
+        ("", -(2**63), inf),
+        ("{,}", 2**63 - 1, -inf),
+        ('"', 0, 5),
+        ("\\", True, -0.0),
+        ("é\t\x7f", 7, 1e-300),
+    ],
+)
+def test_a_value_comes_back_as_it_was(
+    session: PostgresSession, values: tuple[str | None, int | None, float | None]
+) -> None:
+    with session.transaction() as cursor:
+        found = written(cursor, [[put(("a", "x"), *values), put(("b", "x"), None, None, None)]])
+    assert found == [("a", "x", *values), ("b", "x", None, None, None)]
+
+
+def test_a_key_that_is_written_otherwise_is_found_again(session: PostgresSession) -> None:
+    keys = [("a\0", "x"), ("b", "x")]
+    with session.transaction() as cursor:
+        written(cursor, [[put(key, None, 1, None) for key in keys]])
+        found = written(cursor, [[Set("things", key, {}, {"n": 1}) for key in keys]])
+    assert [cells[3] for cells in found] == [2, 2]
 
 
 def test_rows_stand_in_the_same_order_as_in_a_file(session: PostgresSession) -> None:
@@ -194,6 +223,33 @@ async def test_a_name_that_cannot_be_is_no_run(postgres_url: str) -> None:
         for text in ("a\0b", "%", "?", ":run", "'"):
             with pytest.raises(NoSuchRun):
                 await find_run(views, text)
+
+
+async def test_a_connection_that_ends_while_rows_are_written_is_told_and_the_next_write_has_another(
+    postgres_url: str,
+) -> None:
+    ended: list[int] = []
+
+    def ending(event: Recorded) -> tuple[Change, ...]:
+        if event.position == 77 and not ended:
+            ended.append(event.position)
+            harmed(postgres_url, _END_OTHERS)
+        return ()
+
+    counts = Table("counts", {"name": "TEXT NOT NULL"})
+    projections = (PROJECTIONS[0], Projection("counts", 1, (counts,), ending), *PROJECTIONS[1:])
+    async with await open_views(postgres_url, projections) as views:
+        with pytest.raises(StoreError, match=r"read models in postgresql://.*; check that the server runs"):
+            await views.write(LOG, 0)
+        assert {mark.position for mark in (await views.marks()).values()} == {0}
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        assert await contents(views) == await made_afresh(LOG)
+
+
+_END_OTHERS = """
+    SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 async def test_a_server_that_is_killed_is_told_and_the_read_models_go_on() -> None:

@@ -101,8 +101,7 @@ def test_batches_held_or_let_go_give_the_rows_of_single_changes(batches: list[li
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE, kept), connection.cursor()
         for batch in batches:
-            for change in batch:
-                rows.change(change, cursor)
+            rows.change_all(batch, cursor)
             rows.write(cursor)
         found = cursor.execute("SELECT * FROM things").fetchall()
     expected = naive([change for batch in batches for change in batch])
@@ -114,7 +113,7 @@ def test_any_number_of_rows_is_written_whole(count: int) -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
         for number in range(count):
-            rows.change(put(("a", f"{number:04d}"), "open", number, 1 / (number + 3)), cursor)
+            rows.change_all([put(("a", f"{number:04d}"), "open", number, 1 / (number + 3))], cursor)
         rows.write(cursor)
         found = cursor.execute("SELECT n, best FROM things ORDER BY n").fetchall()
     assert found == [(number, 1 / (number + 3)) for number in range(count)]
@@ -124,9 +123,9 @@ def test_a_statement_for_many_rows_takes_few_statements() -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
         for number in range(500):
-            rows.change(put((f"run {number % 50}", f"{number:04d}"), "open", number, None), cursor)
+            rows.change_all([put((f"run {number % 50}", f"{number:04d}"), "open", number, None)], cursor)
         for group in range(50):
-            rows.change(SetAll("things", f"run {group}", {"status": "done"}, {"status": ("open",)}), cursor)
+            rows.change_all([SetAll("things", f"run {group}", {"status": "done"}, {"status": ("open",)})], cursor)
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
         rows.write(cursor)
@@ -137,11 +136,11 @@ def test_a_statement_for_many_rows_takes_few_statements() -> None:
 def test_rows_that_were_forgotten_are_read_again() -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
-        rows.change(put(("a", "x"), "open", 1, None), cursor)
+        rows.change_all([put(("a", "x"), "open", 1, None)], cursor)
         rows.write(cursor)
         cursor.execute("UPDATE things SET n = 41")
         rows.forget()
-        rows.change(Set("things", ("a", "x"), {}, {"n": 1}), cursor)
+        rows.change_all([Set("things", ("a", "x"), {}, {"n": 1})], cursor)
         rows.write(cursor)
         assert cursor.execute("SELECT n FROM things").fetchall() == [(42,)]
 
@@ -162,8 +161,7 @@ def in_a_batch_of_its_own(before: Sequence[Change], changes: Sequence[Change]) -
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE, kept=0), connection.cursor()
         for batch in (before, changes):
-            for change in batch:
-                rows.change(change, cursor)
+            rows.change_all(batch, cursor)
             rows.write(cursor)
         return cursor.execute("SELECT * FROM things ORDER BY run, path").fetchall()
 
@@ -172,8 +170,8 @@ def test_a_put_is_not_changed_by_what_comes_after() -> None:
     first = put(("a", "x"), "open", 1, None)
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
-        rows.change(first, cursor)
-        rows.change(Set("things", ("a", "x"), {"n": 2}), cursor)
+        rows.change_all([first], cursor)
+        rows.change_all([Set("things", ("a", "x"), {"n": 2})], cursor)
     assert first.row["n"] == 1
 
 
@@ -189,9 +187,9 @@ def test_a_put_is_not_changed_by_what_comes_after() -> None:
 def test_a_column_too_few_or_too_many_is_named(change: Change) -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
-        rows.change(put(("a", "y"), "open", 1, None), cursor)
+        rows.change_all([put(("a", "y"), "open", 1, None)], cursor)
         with pytest.raises(ValueError, match=r"table things: .* see to best"):
-            rows.change(change, cursor)
+            rows.change_all([change], cursor)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,13 @@ def test_a_column_too_few_or_too_many_is_named(change: Change) -> None:
 )
 def test_a_row_without_its_key_is_refused(change: Change) -> None:
     with closing(table_in_memory()) as connection, pytest.raises(ValueError, match=r"table things: a .*row's key is"):
-        Rows(TABLE).change(change, connection.cursor())
+        Rows(TABLE).change_all([change], connection.cursor())
+
+
+@pytest.mark.parametrize("key", [("a",), ("a", "x", "y")])
+def test_a_key_that_is_too_short_or_too_long_is_refused(key: Key) -> None:
+    with closing(table_in_memory()) as connection, pytest.raises(ValueError, match="table things: a row's key has 2"):
+        Rows(TABLE).change_all([Set("things", key, {"n": 1})], connection.cursor())
 
 
 @pytest.mark.parametrize(
@@ -229,33 +233,50 @@ def test_what_begins_and_ends_between_two_writes_is_not_written_and_nothing_of_i
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
         for change in (Delete("things", ("a",)), put(("a", "x"), "open", 1, None), Delete("things", ("a",))):
-            rows.change(change, cursor)
+            rows.change_all([change], cursor)
         rows.write(cursor)
-        rows.change(Set("things", ("a", "x"), {"n": 2}), cursor)
+        rows.change_all([Set("things", ("a", "x"), {"n": 2})], cursor)
     assert [each.split()[0] for each in statements] == ["DELETE", "SELECT"]
 
 
 def test_that_there_is_nothing_yet_is_held_until_something_begins() -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE), connection.cursor()
-        rows.change(Delete("things", ("a",)), cursor)
+        rows.change_all([Delete("things", ("a",))], cursor)
         rows.write(cursor)
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
-        rows.change(SetAll("things", "a", {"n": 1}), cursor)
-        rows.change(Set("things", ("a", "x"), {"n": 2}, new=put(("a", "x"), "open", 1, None).row), cursor)
+        rows.change_all([SetAll("things", "a", {"n": 1})], cursor)
+        rows.change_all([Set("things", ("a", "x"), {"n": 2}, new=put(("a", "x"), "open", 1, None).row)], cursor)
         rows.write(cursor)
     assert [each.split()[0] for each in statements] == ["INSERT"]
+
+
+def test_rows_that_are_not_held_are_looked_up_at_once() -> None:
+    keys = [(f"run {number}", path) for number in range(50) for path in ("x", "y")]
+    with closing(table_in_memory()) as connection:
+        cursor = connection.cursor()
+        before = Rows(TABLE)
+        before.change_all([put(key, "open", 1, None) for key in keys if key != ("run 3", "y")], cursor)
+        before.write(cursor)
+        rows, statements = Rows(TABLE), list[str]()
+        connection.set_trace_callback(statements.append)
+        twice = [Set("things", key, {}, {"n": 1}) for key in keys] * 2
+        rows.change_all([SetAll("things", "run 7", {"n": 10}), *twice], cursor)
+        assert [each.split()[0] for each in statements] == ["SELECT"]
+        rows.write(cursor)
+        found = cursor.execute("SELECT n, count(*) FROM things GROUP BY n ORDER BY n").fetchall()
+    assert found == [(3, 97), (12, 2)]
 
 
 def test_no_more_is_held_than_may_be_of_what_there_is_not() -> None:
     with closing(table_in_memory()) as connection:
         rows, cursor = Rows(TABLE, kept=2), connection.cursor()
         for run in ("a", "b", "c"):
-            rows.change(Delete("things", (run,)), cursor)
+            rows.change_all([Delete("things", (run,))], cursor)
         rows.write(cursor)
         statements: list[str] = []
         connection.set_trace_callback(statements.append)
         for run in ("c", "b", "a"):
-            rows.change(Set("things", (run, "x"), {"n": 2}), cursor)
+            rows.change_all([Set("things", (run, "x"), {"n": 2})], cursor)
     assert [each.split()[0] for each in statements] == ["SELECT"]

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
-from tests.projections.logs import ListLog, busy_log, fill, made_afresh
+from msgspec.structs import replace
+from tests.projections.logs import ListLog, busy_log, contents, fill, made_afresh
 
 from redraft.events.envelope import Recorded
 from redraft.events.errors import StoreError
 from redraft.events.store import open_store
 from redraft.projections.faults import Resumed, Stopped
 from redraft.projections.place import Where
-from redraft.projections.projection import Change, Projection, Put, Set, Table
+from redraft.projections.projection import Change, Projection, Put, Row, Set, Table
 from redraft.projections.projector import catch_up, follow, rebuild
 from redraft.projections.runs import RUNS
+from redraft.projections.shipped import SHIPPED
+from redraft.projections.steps import STEPS
 from redraft.projections.views import Views, open_views
 from redraft.projections.writer import Notice
 
@@ -141,6 +144,34 @@ async def test_a_rebuild_of_what_fails_stops_and_leaves_the_old_rows(place: Wher
         (state, _) = await views.states()
         assert state.building
         assert state.building.failed == BAD
+
+
+@pytest.mark.parametrize("at", [1, BAD, len(LOG)])
+@pytest.mark.parametrize("refused", [{"name": "x", "count": None}, {"name": "x", "count": 2**63}])
+async def test_rows_that_the_place_refuses_stop_their_projection_among_all_the_others(
+    anywhere: Where, at: int, refused: Row
+) -> None:
+    told: list[Notice] = []
+    culprit = failing(lambda event: (Put("counts", refused),), at)
+    async with await open_views(anywhere, (*SHIPPED[:4], culprit, *SHIPPED[4:]), told.append) as views:
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        assert await contents(views) == await made_afresh(LOG)
+        assert await total(views) == at - 1
+        positions = {name: mark.position for name, mark in (await views.marks()).items()}
+    assert positions == {"counts": at - 1} | {each.name: len(LOG) for each in SHIPPED}
+    assert [(type(each), each.projection) for each in told] == [(Stopped, "counts")]
+
+
+async def test_two_that_are_refused_at_once_stop_both(anywhere: Where) -> None:
+    def refused(event: Recorded) -> Iterable[Change]:
+        return (Put("others", {"name": str(event.position), "count": None if event.position == BAD + 9 else 1}),)
+
+    others = Projection("others", 1, (replace(COUNTS, name="others"),), refused)
+    projections = (RUNS, others, failing(nothing_where_something_must_be), STEPS)
+    async with await open_views(anywhere, projections) as views:
+        assert await catch_up(views, ListLog(LOG)) == len(LOG)
+        positions = {name: mark.position for name, mark in (await views.marks()).items()}
+    assert positions == {"runs": len(LOG), "steps": len(LOG), "counts": BAD - 1, "others": BAD + 8}
 
 
 @pytest.mark.parametrize("at", [1, 2, 19, 20, 21, 40, len(LOG)])

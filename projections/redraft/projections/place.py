@@ -50,6 +50,10 @@ class Tables(Protocol):
 
     def create(self, cursor: Cursor, table: Table) -> None: ...
 
+    def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
+        """The whole rows that there are of those with these keys, each with its key as it was given."""
+        ...
+
     def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
         """Writes whole rows, new or in place of those with the same keys."""
         ...
@@ -78,8 +82,12 @@ class Tracks(Protocol):
 class Session(Protocol):
     """An open way to a place, used by one thread."""
 
-    def transaction(self) -> AbstractContextManager[Cursor]:
-        """Everything or nothing, while nobody else writes."""
+    def transaction(self, *, ahead: bool = False) -> AbstractContextManager[Cursor]:
+        """Everything or nothing, while nobody else writes.
+
+        With `ahead`, a statement may be carried out later than it is given, while the next is made ready: at the latest
+        when rows are fetched, or at the end. Its error comes as late, with another statement or with none.
+        """
         ...
 
     def reading(self) -> AbstractContextManager[Cursor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from typing import Any, Final, Self, cast
 
@@ -22,20 +22,26 @@ _SPOKEN: Final = re.compile(r"'[^']*'|\?|json_each\(:(?P<list>\w+)\)|:(?P<name>\
 
 
 class PostgresCursor:
-    """What carries out the engine's statements; `plain` is psycopg's."""
+    """What carries out the engine's statements, each with a cursor of psycopg's: its result may come after the next."""
 
-    def __init__(self, plain: psycopg.Cursor[tuple[Any, ...]]) -> None:
-        self.plain = plain
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        self._latest = self.plain()
+
+    def plain(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        """A cursor of psycopg's for one statement."""
+        return self._connection.cursor(row_factory=tuple_row)
 
     def execute(self, sql: str, parameters: Parameters = (), /) -> Self:
-        self.plain.execute(_translated(sql), cast("psycopg.abc.Params", _storable(parameters)))
+        self._latest = self.plain()
+        self._latest.execute(_translated(sql), cast("psycopg.abc.Params", _storable(parameters)))
         return self
 
     def fetchone(self) -> Any:  # noqa: ANN401
-        return self.plain.fetchone()
+        return self._latest.fetchone()
 
     def fetchall(self) -> list[Any]:
-        return self.plain.fetchall()
+        return self._latest.fetchall()
 
 
 class PostgresSession:
@@ -47,22 +53,35 @@ class PostgresSession:
         self._lock = SQL("SELECT pg_advisory_xact_lock({}, {}::regclass::oid::integer)").format(APPLICATION, table)
 
     @contextmanager
-    def transaction(self) -> Iterator[PostgresCursor]:
+    def transaction(self, *, ahead: bool = False) -> Iterator[PostgresCursor]:
         with (
             self._connections.lend() as connection,
             connection.transaction(),
-            connection.cursor(row_factory=tuple_row) as cursor,
+            _pipeline(connection) if ahead else nullcontext(),
         ):
-            cursor.execute(self._lock)
-            yield PostgresCursor(cursor)
+            connection.execute(self._lock)
+            yield PostgresCursor(connection)
 
     @contextmanager
     def reading(self) -> Iterator[PostgresCursor]:
-        with self._connections.lend() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            yield PostgresCursor(cursor)
+        with self._connections.lend() as connection:
+            yield PostgresCursor(connection)
 
     def close(self) -> None:
         self._connections.close()
+
+
+@contextmanager
+def _pipeline(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Statements are sent and not waited for, but at the end; of several errors the first is raised."""
+    with connection.pipeline() as pipeline:
+        try:
+            yield
+            pipeline.sync()
+        except BaseException:
+            with suppress(psycopg.Error):
+                pipeline.sync()  # what followed the error was not carried out, as the error itself tells
+            raise
 
 
 @lru_cache(maxsize=512)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import NoneType
 from typing import Final, cast
 
+import msgspec
 from psycopg import errors
 
 from redraft.events.postgres_schema import LASTING
@@ -21,6 +23,8 @@ _ITEMS: Final[dict[str, Callable[[Value], str]]] = {
 }
 """How a value is written in an array, whose values are all of one type; a number in a row may be of either."""
 
+_TYPES: Final = {"TEXT": {str, NoneType}, "INTEGER": {int, NoneType}, "REAL": {float, NoneType}}
+
 
 class PostgresTables:
     def create(self, cursor: Cursor, table: Table) -> None:
@@ -34,6 +38,13 @@ class PostgresTables:
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
         except (errors.SyntaxError, errors.UndefinedColumn) as error:
             raise unmakeable(table, error) from None
+
+    def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
+        named = " AND ".join(f"{table.name}.{name} = given.c{at}" for at, name in enumerate(table.keys))
+        given = _given(table, table.keys, "WITH ORDINALITY ")
+        sql = f"SELECT given.ordinality, {table.name}.* FROM {given} JOIN {table.name} ON {named}"  # noqa: S608
+        found = cursor.execute(sql, _columns(table, table.keys, keys)).fetchall()
+        return [(keys[row[0] - 1], row[1:]) for row in found]
 
     def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
         names = tuple(table.columns)
@@ -78,10 +89,10 @@ def _among(table: Table) -> str:
     return f"{table.name}.{table.keys[0]} = ANY(CAST(? AS {_array(table, table.keys[0])}))"
 
 
-def _given(table: Table, names: Sequence[str]) -> str:
+def _given(table: Table, names: Sequence[str], more: str = "") -> str:
     """Rows made of one array for each of these columns, as a table `given` with the columns c0, c1 and so on."""
     arrays = ", ".join(f"CAST(? AS {_array(table, name)})" for name in names)
-    return f"unnest({arrays}) AS given ({', '.join(f'c{number}' for number in range(len(names)))})"
+    return f"unnest({arrays}) {more}AS given ({', '.join(f'c{number}' for number in range(len(names)))})"
 
 
 def _columns(table: Table, names: Sequence[str], rows: Iterable[Sequence[Value]]) -> list[Value]:
@@ -89,7 +100,15 @@ def _columns(table: Table, names: Sequence[str], rows: Iterable[Sequence[Value]]
     return [_column(table, name, values) for name, values in zip(names, columns, strict=True)]
 
 
-def _column(table: Table, name: str, values: Iterable[Value]) -> Value:
-    """The values of a column as PostgreSQL writes arrays: one text is handed over much faster than many values."""
-    written = _ITEMS[kind_of(table.columns[name])]
+def _column(table: Table, name: str, values: Sequence[Value]) -> Value:
+    """The values of a column as PostgreSQL writes arrays: one text is handed over much faster than many values.
+
+    A JSON list is written alike, but for escapes, numbers that JSON does not have, and values of another type.
+    """
+    kind = kind_of(table.columns[name])
+    if {*map(type, values)} <= _TYPES[kind]:
+        listed = msgspec.json.encode(values)
+        if b"\\" not in listed and listed.count(b"null") == values.count(None):
+            return "{" + listed[1:-1].decode() + "}"
+    written = _ITEMS[kind]
     return "{" + ",".join(["NULL" if value is None else written(value) for value in values]) + "}"

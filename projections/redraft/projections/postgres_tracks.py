@@ -57,4 +57,4 @@ class PostgresTracks:
 
 def _plain(cursor: Cursor) -> PsycopgCursor[DictRow]:
     """The library's recorder looks at no row's columns here, only at whether there is one."""
-    return cast("PsycopgCursor[DictRow]", cast("PostgresCursor", cursor).plain)
+    return cast("PsycopgCursor[DictRow]", cast("PostgresCursor", cursor).plain())

@@ -154,6 +154,7 @@ class Projection(msgspec.Struct, frozen=True):
             raise ValueError(f"projection {self.name}: it has no table; give at least one")
 
 
+@lru_cache(maxsize=64)  # that of an event is asked for by every projection
 def seconds(time: datetime) -> float:
     """A time as it lies in a row: seconds since 1970 in UTC, exact to the microsecond."""
     return time.timestamp()

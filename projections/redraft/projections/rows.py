@@ -3,7 +3,7 @@ read again, and written in few statements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from operator import itemgetter
 from typing import TypeAlias, assert_never, cast
@@ -33,6 +33,7 @@ class Rows:
         self._whole: set[str | int] = set()
         self._emptied: set[str | int] = set()
         self._count = 0
+        self._coming: Sequence[Change] = ()
         self._settled()
 
     def _settled(self) -> None:
@@ -48,8 +49,14 @@ class Rows:
         self._count = 0
         self._settled()
 
-    def change(self, change: Change, cursor: Cursor) -> None:
-        """Takes in one change; the cursor serves to look up a row that is not held."""
+    def change_all(self, changes: Sequence[Change], cursor: Cursor) -> None:
+        """Takes in changes in their order; the cursor serves to look up, all at once, the rows that are not held."""
+        self._coming = changes
+        for change in changes:
+            self._change(change, cursor)
+        self._coming = ()
+
+    def _change(self, change: Change, cursor: Cursor) -> None:
         match change:
             case Set():
                 key = change.key
@@ -114,7 +121,7 @@ class Rows:
         if group is None:
             group = self._groups[key[0]] = {}
             self._count += 1
-        if key not in group:
+        elif group and key not in group:
             self._count += 1
         group[key] = row
 
@@ -122,26 +129,45 @@ class Rows:
         group = self._groups.get(key[0])
         if group is not None and key in group:
             return group[key]
-        row = None if key[0] in self._whole else self._load(key, cursor)
-        self._hold(key, row)
-        return row
-
-    def _load(self, key: Key, cursor: Cursor) -> Row | None:
-        where = " AND ".join(f"{name} = ?" for name in self._table.keys)
-        found = cursor.execute(f"SELECT * FROM {self._table.name} WHERE {where}", key).fetchone()  # noqa: S608
-        if found is None:
+        if key[0] in self._whole:
+            self._hold(key, None)
             return None
-        row: Row = dict(zip(self._table.columns, found, strict=True))
-        for change in self._broad.get(key[0], ()):
-            if _covers(change, row):
-                row.update(change.values)
-        return row
+        self._load(cursor)
+        return self._groups[key[0]][key]
+
+    def _load(self, cursor: Cursor) -> None:
+        """Looks up every row that a coming change needs; what has come is held already, if only as not there."""
+        needed = (change.key for change in self._coming if isinstance(change, Set))
+        missing = [key for key in dict.fromkeys(needed) if not self._holds(key)]
+        for key in missing:
+            if len(key) != self._table.key:
+                raise ValueError(f"table {self._table.name}: a row's key has {self._table.key} values, unlike {key}")
+            self._hold(key, None)
+        for key, cells in self._tables.find(cursor, self._table, missing):
+            row: Row = dict(zip(self._table.columns, cells, strict=True))
+            for change in self._broad.get(key[0], ()):
+                if _covers(change, row):
+                    row.update(change.values)
+            self._hold(key, row)
+
+    def _holds(self, key: Key) -> bool:
+        return key[0] in self._whole or key in self._groups.get(key[0], ())
 
     def _set_all(self, change: SetAll) -> None:
+        values, where, unless = change.values, tuple(change.where.items()), tuple(change.unless.items())
         for key, row in self._groups.get(change.group, {}).items():
-            if row is not None and _covers(change, row):
-                row.update(change.values)
-                self._changed[key] = row
+            if row is None:
+                continue
+            for name, allowed in where:  # as _covers, which takes twice as long for the rows of a group
+                if row[name] not in allowed:
+                    break
+            else:
+                for name, barred in unless:
+                    if row[name] in barred:
+                        break
+                else:
+                    row.update(values)
+                    self._changed[key] = row
         if change.group not in self._whole:
             self._broad.setdefault(change.group, []).append(change)
 
@@ -158,7 +184,7 @@ class Rows:
             self._emptied.add(key[0])
             for gone in group:
                 self._changed.pop(gone, None)
-            self._count -= len(group)
+            self._count -= len(group) - 1
         self._groups[key[0]] = {}
         self._whole.add(key[0])
 
@@ -170,7 +196,7 @@ class Rows:
         self._emptied.clear()
 
     def _let_go(self, group: str | int) -> None:
-        self._count -= 1 + len(self._groups.pop(group))
+        self._count -= len(self._groups.pop(group)) or 1
         self._whole.discard(group)
 
     def _trim(self) -> None:

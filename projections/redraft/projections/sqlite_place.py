@@ -71,7 +71,7 @@ class SqliteSession:
         self._connection = connection
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Cursor]:
+    def transaction(self, *, ahead: bool = False) -> Iterator[sqlite3.Cursor]:
         cursor = self._connection.cursor()
         cursor.execute("BEGIN IMMEDIATE")
         try:

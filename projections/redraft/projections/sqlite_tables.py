@@ -32,6 +32,17 @@ class SqliteTables:
                 raise
             raise unmakeable(table, error) from None
 
+    def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
+        found: list[tuple[Key, Cells]] = []
+        for count, block in _blocks(((at, *key) for at, key in enumerate(keys)), 1 + table.key):
+            named = " AND ".join(f"{table.name}.{name} = of.column{at}" for at, name in enumerate(table.keys, 2))
+            sql = (
+                f"SELECT of.column1, {table.name}.* FROM (VALUES {_places(1 + table.key, count)}) AS of "  # noqa: S608
+                f"CROSS JOIN {table.name} WHERE {named}"  # in this order: each key is looked up
+            )
+            found += [(keys[row[0]], row[1:]) for row in cursor.execute(sql, block).fetchall()]
+        return found
+
     def put(self, cursor: Cursor, table: Table, rows: Iterable[Cells]) -> None:
         for count, block in _blocks(rows, len(table.columns)):
             cursor.execute(_upsert(table, count), block)

@@ -7,6 +7,7 @@ started later tries again.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
@@ -17,7 +18,7 @@ from redraft.projections.compare import Switched, compared
 from redraft.projections.faults import Faulty, Resumed, Stopped, reason
 from redraft.projections.place import Cursor, Mark, Place, Session
 from redraft.projections.positions import Positions, beside, laid
-from redraft.projections.projection import Projection
+from redraft.projections.projection import Change, Projection
 from redraft.projections.rows import Rows
 
 Notice: TypeAlias = Switched | Stopped | Resumed
@@ -49,6 +50,7 @@ class Writer:
         self._rebuilt: set[str] = set()
         self._stopped: dict[str, Mark] = {}
         self._news: list[Notice] = []
+        self._moved: dict[str, int] = {}
         self._notices: list[Notice] = []
         self.reached = 0
         """The position that every projection has reached that has not stopped, in the rows that are read."""
@@ -67,7 +69,12 @@ class Writer:
         One below `after`: somebody began a projection anew, and nothing was written.
         """
         chosen = [self._projections[name] for name in names]
-        while True:
+        try:
+            return self._write(batch, after, chosen, ahead=True)
+        except Exception as error:
+            if not (isinstance(error, Faulty) or self._place.is_of_rows(error)):
+                raise
+        while True:  # each statement by itself, so that it is known whose rows it is about
             try:
                 return self._write(batch, after, chosen)
             except Faulty as fault:
@@ -126,10 +133,10 @@ class Writer:
         self._session.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[Cursor]:
-        self._news = []
+    def _transaction(self, *, ahead: bool = False) -> Iterator[Cursor]:
+        self._news, self._moved = [], {}
         try:
-            with self._session.transaction() as cursor:
+            with self._session.transaction(ahead=ahead) as cursor:
                 yield cursor
         except BaseException:
             self._held = {}
@@ -137,13 +144,16 @@ class Writer:
         self._rebuilt.difference_update(each.projection for each in self._news if isinstance(each, Switched))
         self._notices += self._news
 
-    def _write(self, batch: Sequence[Recorded], after: int, chosen: Iterable[Projection]) -> int:
-        with self._transaction() as cursor:
+    def _write(
+        self, batch: Sequence[Recorded], after: int, chosen: Iterable[Projection], *, ahead: bool = False
+    ) -> int:
+        with self._transaction(ahead=ahead) as cursor:
             marks, aims = self._marks(cursor, chosen)
             if aims and lowest(marks, aims) >= after:
                 if after == 0 and batch and self._positions.log(cursor) is None:
                     self._positions.set_log(cursor, batch[0].hash)
                 aims = [self._project(cursor, projection, track, batch, marks) for projection, track in aims]
+                self._move(cursor)
         self._held = marks
         live = [marks[name].position for name in self._projections if name in marks and name not in self._stopped]
         end = batch[-1].position if batch else after
@@ -203,7 +213,10 @@ class Writer:
     ) -> Aim:
         if track != projection.name:
             upto = marks[projection.name].position
-            self._apply(cursor, projection, track, [each for each in batch if each.position <= upto], marks)
+            older = batch
+            if batch and batch[-1].position > upto:
+                older = [recorded for recorded in batch if recorded.position <= upto]
+            self._apply(cursor, projection, track, older, marks)
             if marks[track].position < upto:
                 return projection, track
             self._switch(cursor, projection, marks)
@@ -220,24 +233,34 @@ class Writer:
         if not news:
             return
         apply, rows = projection.apply, self._rows[track]
+        changes: defaultdict[str, list[Change]] = defaultdict(list)
         try:
             for recorded in news:
                 for change in apply(recorded):
-                    rows[change.table].change(change, cursor)
+                    changes[change.table].append(change)
+            for table, those in changes.items():
+                rows[table].change_all(those, cursor)
             for each in rows.values():
                 each.write(cursor)
         except Exception as error:
             if not self._place.is_of_rows(error):
                 raise
             raise Faulty(projection, error) from error
-        self._positions.move(cursor, track, news[-1].position)
+        self._moved[track] = news[-1].position
         if mark.failed:
             self._positions.fail(cursor, track, 0, "")
             self._news.append(Resumed(projection.name, news[-1].position))
         marks[track] = Mark(mark.version, news[-1].position, mark.build)
 
+    def _move(self, cursor: Cursor) -> None:
+        """Raises the positions of what was written: late, for that each could be raised is waited for."""
+        for track, position in self._moved.items():
+            self._positions.move(cursor, track, position)
+        self._moved = {}
+
     def _switch(self, cursor: Cursor, projection: Projection, marks: dict[str, Mark]) -> None:
         """Compares what was built with the live rows, at the same position, and puts it in their place."""
+        self._move(cursor)
         name, track = projection.name, beside(projection.name)
         live, built = marks[name], marks.pop(track)
         tables = compared(cursor, self._positions.shape(cursor, name), self._positions.shape(cursor, track))
