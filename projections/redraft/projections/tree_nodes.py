@@ -76,6 +76,9 @@ TABLE: Final = Table(
 Kind: TypeAlias = Literal["step", "approval", "parallel", "loop", "pass"]
 LEAVES: Final = ("step", "approval")
 UNANSWERED: Final = ("open", "waiting")
+_DROPPED: Final[Row] = {"status": "dropped"}
+_AWAITED: Final = {"status": UNANSWERED, "kind": LEAVES}
+"""The steps that are waited for; by their status first, for most of a run's rows are of steps that are done."""
 
 
 class TreeNode(msgspec.Struct, frozen=True):
@@ -250,19 +253,17 @@ def _ended(recorded: Recorded, event: LoopEnded) -> Iterator[Change]:
 def _go_on(recorded: Recorded, within: str) -> Iterator[Change]:
     """The run went on to what lies in `within`: only steps side by side with it are still waited for."""
     run, time = recorded.run, seconds(recorded.time)
-    yield SetAll(
-        "tree_nodes", run, {"status": "dropped"}, {"kind": LEAVES, "status": UNANSWERED}, {"parent": (within,)}
-    )
+    yield SetAll("tree_nodes", run, _DROPPED, _AWAITED, {"parent": (within,)})
     done: Row = {"status": "done", "ended": time}
     yield SetAll("tree_nodes", run, done, {"kind": ("parallel",), "status": ("open",)}, {"path": (within,)})
 
 
 def _left(recorded: Recorded, whole: bool) -> Iterator[Change]:
     """Nothing is waited for any more; with `whole`, loops that have not ended are left too."""
-    run, dropped = recorded.run, {"status": "dropped"}
-    yield SetAll("tree_nodes", run, dropped, {"kind": LEAVES, "status": UNANSWERED})
+    yield SetAll("tree_nodes", recorded.run, _DROPPED, _AWAITED)
     if whole:
-        yield SetAll("tree_nodes", run, {"status": "dropped", "ended": seconds(recorded.time)}, {"status": ("open",)})
+        left: Row = {"status": "dropped", "ended": seconds(recorded.time)}
+        yield SetAll("tree_nodes", recorded.run, left, {"status": ("open",)})
 
 
 def _pass_done(recorded: Recorded, loop: str) -> Change:
