@@ -83,7 +83,11 @@ def test_one_that_stops_is_told_of_everywhere_and_goes_on_when_mended():
     assert call("list").code == 0  # the others go on
     said = call("rebuild", "mine.py")
     assert said.code == 1
+    assert said.out == ""
     assert "the projection 'words' could not be rebuilt: event 2: ZeroDivisionError" in one_line(said)
+    found = json.loads(call("rebuild", "mine.py", "--json").out)
+    assert (found["projections"], found["rows"], found["same"]) == ([], {}, None)
+    assert found["stopped"].keys() == {"words"}
     write(1, "1", "StepRequested")
     assert document("projections", "show", "mine.py")
     assert call("doctor").code == 0

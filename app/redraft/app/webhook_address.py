@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import httpx
 
-from redraft.events.errors import DeliveryError
+from redraft.events.errors import DeliveryError, InputError
 
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -33,6 +33,16 @@ def is_public(address: Address) -> bool:
         if address.scope_id is not None or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved and not address.is_unspecified
+
+
+def refuse_private(host: str) -> None:
+    """Raises InputError for a number that is no public address. What a name means is looked up for each request."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return
+    if not is_public(address):
+        raise InputError(f"{host} is no public address: events go there only with --allow-private")
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -12,6 +12,9 @@ from redraft.events.errors import InputError
 if TYPE_CHECKING:
     from redraft.app.serving import Start
     from redraft.events.filters import EventFilter
+
+_RUN_ID: Final = 26
+"""Characters of an id, of a run with a key too."""
 
 SubscriptionOption: TypeAlias = Annotated[
     str, typer.Option("--name", metavar="NAME", help="The subscription's name; its position is kept under it.")
@@ -42,9 +45,15 @@ def wanted_of(
     workflows: Sequence[str] | None,
     tags: Sequence[str] | None,
 ) -> EventFilter:
-    """The filter that the options mean. Raises InputError."""
+    """The filter that the options mean. Raises InputError.
+
+    A run may be one that is not recorded yet, so its id cannot be looked up, and `last` would mean another one later.
+    """
     from redraft.events.filters import event_filter
 
+    for run in runs or ():
+        if len(run) < _RUN_ID:
+            raise InputError(f"--run {run}: give the whole id of a run, {_RUN_ID} characters; `redraft list` shows it")
     return event_filter(types=types or (), runs=runs or (), workflows=workflows or (), tags=tags or ())
 
 

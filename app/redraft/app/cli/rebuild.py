@@ -33,7 +33,7 @@ Examples:
 class Rebuilt:
     """What was made anew. `same`: the rows are those that were there before; None when those could not be compared.
 
-    `differ` says, for each table that was compared, how many rows were not there before; `stopped` which projections
+    `projections` are those that were, `rows` theirs. `differ` says, for each table that was compared, how many rows were not there before; `stopped` which projections
     could not be rebuilt, and why: their rows are as they were.
     """
 
@@ -81,6 +81,8 @@ def rebuild(
 
 
 def _tell(done: Rebuilt) -> None:
+    if not done.projections:
+        return
     rows = ", ".join(f"{name} {count:,}" for name, count in done.rows.items())
     print_line(
         f"rebuilt {', '.join(done.projections)} from {done.events:,} events in {done.seconds:.1f} s; rows: {rows}"
@@ -124,19 +126,21 @@ async def _rebuilt(settings: Settings, chosen: Sequence[Projection]) -> Rebuilt:
 def _summary(
     chosen: Sequence[Projection], events: int, seconds: float, switched: Sequence[Switched], states: Sequence[State]
 ) -> Rebuilt:
-    compared = {name: table for each in switched for name, table in each.tables.items()}
-    answers = [table.same for table in compared.values() if table.same is not None]
     stopped = {
         each.name: f"event {fault.failed}: {fault.error}"
         for each in states
         for fault in (each.building or each,)
         if fault.failed
     }
+    compared = {
+        name: table for each in switched if each.projection not in stopped for name, table in each.tables.items()
+    }
+    answers = [table.same for table in compared.values() if table.same is not None]
     return Rebuilt(
-        tuple(each.name for each in chosen),
+        tuple(each.name for each in chosen if each.name not in stopped),
         events,
         seconds,
-        {table: count for each in states for table, count in each.rows.items()},
+        {table: count for each in states if each.name not in stopped for table, count in each.rows.items()},
         all(answers) if answers else None,
         {name: table.differ for name, table in compared.items() if table.differ is not None},
         stopped,

@@ -69,11 +69,15 @@ def webhook(
     from redraft.app.serving import Served, serve_name
     from redraft.app.settings import read_settings, redacted
     from redraft.app.webhook import checked_url, open_webhook, place_of
+    from redraft.app.webhook_address import refuse_private
     from redraft.events.subscription_book import checked_name
 
     checked_name(name)
     wanted, begin, secrets = wanted_of(types, run, workflow, tag), start_of(start), _secrets(secret_env)
-    target = place_of(checked_url(url))
+    there = checked_url(url)
+    if not allow_private:
+        refuse_private(there.host)
+    target = place_of(there)
     settings = read_settings(store=store, log="json" if json else None)
 
     def opening(feed: StoreFeed) -> AbstractAsyncContextManager[Handler]:
