@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from redraft.app import open_client, open_house, open_log
 from redraft.app.compose import PROJECTIONS
 from redraft.app.settings import Settings, views_path
 from redraft.events.domain_events import DraftCritiqued, RunEnded
+from redraft.events.errors import BusError
 from redraft.events.store import open_store
 from redraft.projections import catch_up, list_runs, open_views
 
@@ -33,6 +35,12 @@ async def improve(draft: Draft) -> str:
     return f"{draft.text} more"
 
 
+@generator
+async def never() -> str:
+    return await asyncio.get_running_loop().create_future()
+
+
+SLOW = Workflow("slow").start_with(never)
 LOOP = Workflow("loop").start_with(write).repeat_until(score >= 1, max_iterations=6, name="Loop", body=[judge, improve])
 
 
@@ -67,6 +75,31 @@ async def test_one_who_looks_sees_what_others_have_written_since(url: str) -> No
         await write_run(store, "a", 30)
         assert await log.client.wait_for(30) == 30
         assert [each.run for each in await list_runs(log.views)] == ["a"]
+
+
+@pytest.mark.parametrize("opened", ["open_log", "open_client"])
+async def test_one_without_a_broker_subscribes_and_waits_for_a_run_of_another_process(url: str, opened: str) -> None:
+    settings = Settings(store=url)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(asyncio.timeout(DEADLINE))
+        house = await stack.enter_async_context(open_house(settings, SLOW.actors.values()))
+        if opened == "open_log":
+            client = (await stack.enter_async_context(open_log(settings))).client
+        else:
+            client = await stack.enter_async_context(open_client(settings))
+        run = await house.client.submit(SLOW, "a text")
+        result = asyncio.create_task(client.wait(run))
+        end = asyncio.create_task(client.wait(run, until="end"))
+        async with aclosing(client.subscribe(run=run, types=["step.requested"])) as events:
+            assert (await anext(events)).version == 2
+        assert not result.done()
+        with pytest.raises(BusError, match="nothing runs in this process but what looks at the log"):
+            await client.cancel(run)
+        with pytest.raises(BusError, match="cannot be submitted here"):
+            await client.submit(SLOW, "a text")
+        await house.client.cancel(run)
+        assert (await result).outcome == "cancelled"
+        assert isinstance((await end).data, RunEnded)
 
 
 async def test_a_client_of_a_deployment_waits_for_its_coordinator(url: str) -> None:

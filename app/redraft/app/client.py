@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 import msgspec
 
@@ -16,7 +16,7 @@ from redraft.app.feed import StoreFeed
 from redraft.app.forks import Change, as_brief, fork_of, planned
 from redraft.app.result import Result, result_of
 from redraft.app.subscriber import Subscriber
-from redraft.events.bus import INBOX, Bus, Letter
+from redraft.events.bus import INBOX, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
     ApproveDraft,
@@ -54,6 +54,12 @@ class _Waiting:
     story: list[Recorded]
 
 
+class Outlet(Protocol):
+    """Where a client's letters go: a bus, of which it needs no more than this."""
+
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None: ...
+
+
 class Client:
     """Speaks to a deployment: sends to its inbox, reads from its log. Made by `redraft.app.compose`.
 
@@ -63,7 +69,7 @@ class Client:
     def __init__(
         self,
         store: EventStore | None,
-        bus: Bus,
+        bus: Outlet,
         adopt: Callable[[str, bool], Awaitable[None]],
         let_go: Callable[[str, Outcome], None],
         new_run_id: Callable[[], str],
@@ -85,6 +91,7 @@ class Client:
         self._limit = limit
         self._fresh: set[str] = set()
         self._waiting: dict[str, _Waiting] = {}
+        self._noticing = False
 
     async def submit(
         self,
@@ -241,7 +248,7 @@ class Client:
         """
         if until:
             return await self._subscriber.wait(run, until)
-        result = result_of(await self._subscriber.story(run)) if self._store is None else await self._result_of(run)
+        result = await self._result_of(run) if self._noticing else result_of(await self._subscriber.story(run))
         if result is None:
             raise NoSuchRun(run)
         return result
@@ -271,6 +278,7 @@ class Client:
 
     async def notice(self, after: int) -> None:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
+        self._noticing = True
         async for batch in self._log.tail(after):
             for event in batch:
                 if waiting := self._waiting.get(event.run):

@@ -17,7 +17,7 @@ from redraft.actors.signatures import Differs, unheard
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
-from redraft.app.client import Client
+from redraft.app.client import Client, Outlet
 from redraft.app.encryption import store_of
 from redraft.app.feed import StoreFeed
 from redraft.app.ids import new_message_id, new_run_id
@@ -25,7 +25,7 @@ from redraft.app.known_arms import KnownArms
 from redraft.app.settings import Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
-from redraft.events.bus import Bus
+from redraft.events.bus import Bus, Letter
 from redraft.events.domain_events import Outcome
 from redraft.events.errors import BusError, NoSuchRun
 from redraft.events.local_bus import LocalBus
@@ -66,7 +66,8 @@ class House:
 async def open_log(settings: Settings) -> AsyncIterator[House]:
     """The log and read models that have caught up with it, for looking at. Nothing runs.
 
-    Raises StoreError when either cannot be opened.
+    Its client subscribes and waits for what other processes record; what it would send raises BusError. Raises
+    StoreError when log or read models cannot be opened.
     """
     async with (
         await asyncio.to_thread(store_of, settings) as store,
@@ -80,7 +81,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
             await catch_up(views, store)
             return await views.wait_for(position)
 
-        client = _client(settings, store, bus, _looking_only, _forget, caught_up)
+        client = _client(settings, store, _Nobody(), _looking_only, _forget, caught_up)
         yield House(client, store, bus, views, models, lambda: None)
 
 
@@ -154,6 +155,13 @@ def _forget(run: str, outcome: Outcome) -> None:
     """There is nothing to let go of."""
 
 
+class _Nobody:
+    """Where a client's letters would go if anything ran here; lost in silence, as nobody reads the bus."""
+
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
+        raise BusError("nobody would hear that here: nothing runs in this process but what looks at the log")
+
+
 async def _looking_only(run: str, known: bool) -> None:
     raise BusError(f"run {run} cannot be submitted here: nothing runs in this process but what looks at the log")
 
@@ -161,7 +169,7 @@ async def _looking_only(run: str, known: bool) -> None:
 def _client(
     settings: Settings,
     store: EventStore,
-    bus: LocalBus,
+    bus: Outlet,
     adopt: Adopt,
     let_go: Callable[[str, Outcome], None],
     caught_up: Callable[[int], Awaitable[int]],

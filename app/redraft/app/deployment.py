@@ -21,7 +21,7 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
-from redraft.app.compose import PROJECTIONS
+from redraft.app.compose import PROJECTIONS, open_log
 from redraft.app.encryption import store_of
 from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
@@ -97,9 +97,14 @@ def require_broker(settings: Settings) -> None:
 async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterator[Client]:
     """A client of a deployment: it submits to the bus and, if it `reads`, learns from the store what came of it.
 
-    One that does not needs no store: it subscribes to the stream of events on the broker. Raises BusError, StoreError,
-    InputError.
+    One that does not needs no store: it subscribes to the stream of events on the broker. Without a broker (`local:`)
+    one that reads subscribes and waits all the same, and what it would send raises BusError. Raises BusError,
+    StoreError, InputError.
     """
+    if reads and settings.bus == LOCAL:
+        async with open_log(settings) as house:
+            yield house.client
+        return
     ids = new_run_id, new_message_id
     async with open_bus(settings) as bus:
         if not reads:

@@ -33,8 +33,8 @@ Examples:
 class Rebuilt:
     """What was made anew. `same`: the rows are those that were there before; None when those could not be compared.
 
-    `projections` are those that were, `rows` theirs. `differ` says, for each table that was compared, how many rows were not there before; `stopped` which projections
-    could not be rebuilt, and why: their rows are as they were.
+    `projections` are those that were, `rows` theirs. `differ` says, for each table that was compared, how many rows
+    were not there before; `stopped` which projections could not be rebuilt, and why: their rows are as they were.
     """
 
     projections: tuple[str, ...]
