@@ -269,6 +269,7 @@ def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> Non
     begin(there)
     for name in ("coordinator", "judge"):
         there.serving(name)
+    assert checked(there, "topology")[0] == "ok", "all is there before the first run, also for those who only listen"
     run = there.submit()
     there.ended(run)
     checks = there.json("doctor")["checks"]

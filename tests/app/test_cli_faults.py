@@ -111,6 +111,8 @@ WRONG_INPUT: dict[str, Callable[[Path], tuple[str, ...]]] = {
     "no such option: --wrkflow": lambda folder: ("--wrkflow", "prose", "Tides"),
     "invalid value for '--max-iterations'": lambda folder: ("prose", "Tides", "--max-iterations", "many"),
     "tag 'two words' cannot be used": lambda folder: ("Tides", "--tag", "two words"),
+    "--key is empty": lambda folder: ("Tides", "--key", ""),
+    "see `redraft run --help`": lambda folder: ("--wrong", "Tides"),
     "has 65 characters; shorten it to 64": lambda folder: ("Tides", "--tag", "x" * 65),
     "11 tags are given; a run has at most 10": lambda folder: ("Tides", *(f"--tag=t{n}" for n in range(11))),
     "leave --tag out": lambda folder: ("--tag", "spring", "--resume", "last"),

@@ -228,6 +228,23 @@ def test_without_a_broker_each_verb_says_what_to_name(actors: Path, arguments: t
         assert "`up` needs a broker" in said.err
 
 
+@pytest.mark.parametrize("arguments", [("up", "plain.py"), ("coordinator",), ("submit", "prose", "x", "--wait")])
+def test_a_store_inside_one_process_serves_no_deployment(
+    actors: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REDRAFT_BUS", "amqp://nobody@127.0.0.1:1/")
+    said = call(*arguments, "--store", "memory:")
+    assert said.code == 2
+    assert "memory: is inside one process; name what all of them reach" in one_line(said)
+
+
+def test_an_empty_key_is_refused_where_a_run_is_submitted(actors: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRAFT_BUS", "amqp://nobody@127.0.0.1:1/")
+    said = call("submit", "prose", "x", "--key", " ")
+    assert said.code == 2
+    assert "--key is empty" in one_line(said)
+
+
 async def until_parked(bus: LocalBus, number: int) -> None:
     while len(await bus.parked()) < number:  # noqa: ASYNC110 - the bus tells nobody
         await asyncio.sleep(0)

@@ -312,6 +312,19 @@ async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
         assert list(await bus.parked()) == [*parked[:4], *parked[5:]]
 
 
+async def test_looking_keeps_the_order_of_many_parked_letters(opened: Opens) -> None:
+    number = 600
+    async with opened() as bus, bus.consume(QUEUE, number) as consumer:
+        await bus.publish(QUEUE, letters(number))
+        for delivery in await take_exactly(consumer, number):
+            await consumer.reject(delivery, requeue=False, reason="never")
+        parked = await parked_when(bus, lambda n: n == number)
+        assert [one.letter for one in parked] == letters(number)
+        assert await bus.discard(parked[40].id) is True
+        assert list(await bus.parked()) == [*parked[:40], *parked[41:]]
+        assert list(await bus.parked()) == [*parked[:40], *parked[41:]]
+
+
 async def test_several_look_at_what_is_parked_at_once_and_each_sees_all(opened: Opens) -> None:
     async with opened() as bus, bus.consume(QUEUE, 9) as consumer:
         await bus.publish(QUEUE, letters(9))

@@ -267,15 +267,31 @@ async def test_other_settings_than_the_queue_has_are_told() -> None:
 async def test_a_server_that_is_not_there_is_told_at_once() -> None:
     bus = open_rabbit_bus(f"amqp://guest:secret@127.0.0.1:{free_port()}/red")
     async with asyncio.timeout(10):
-        with pytest.raises(BusError, match=r"cannot reach RabbitMQ at 127\.0\.0\.1:\d+, virtual host red") as refused:
+        with pytest.raises(
+            BusError, match=r"cannot reach RabbitMQ at 127\.0\.0\.1:\d+, virtual host red.*; start it"
+        ) as refused:
             await bus.__aenter__()
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
+async def test_a_server_that_is_no_rabbitmq_is_told_with_the_remedy() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server, asyncio.timeout(10):
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BusError, match="; check in REDRAFT_BUS that RabbitMQ listens on this port"):
+            await open_rabbit_bus(f"amqp://guest:guest@127.0.0.1:{port}/").__aenter__()
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
-    [(("guest:guest@", "guest:wrong@"), "refused"), (("5672/", "5672/no-such-vhost"), "no-such-vhost")],
+    [
+        (("guest:guest@", "guest:wrong@"), "refused; give those of a user there in REDRAFT_BUS"),
+        (("5672/", "5672/no-such-vhost"), "no-such-vhost.*; name another at the end of REDRAFT_BUS"),
+        (("amqp://", "amqps://"), "; no TLS is spoken on this port"),
+    ],
 )
 async def test_a_server_that_does_not_let_us_in_says_why(change: tuple[str, str], told: str) -> None:
     require_rabbitmq()

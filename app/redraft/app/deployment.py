@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from redraft.events.rabbit_survey import Survey
 
 FOR_EVER: Final = math.inf
+MEMORY: Final = "memory:"
 
 
 @asynccontextmanager
@@ -90,6 +91,15 @@ def require_broker(settings: Settings) -> None:
         raise InputError(
             f"setting 'bus': {LOCAL} is inside one process; name a RabbitMQ server, "
             "REDRAFT_BUS=amqp://user:password@host:5672/, or use `redraft run`"
+        )
+
+
+def require_store(settings: Settings) -> None:
+    """Raises InputError for `memory:`, which ends with the process that made it."""
+    if settings.store == MEMORY:
+        raise InputError(
+            f"setting 'store': {MEMORY} is inside one process; name what all of them reach, "
+            "REDRAFT_STORE=postgresql://user@host:5432/database, or sqlite:///path on one machine"
         )
 
 
@@ -141,6 +151,7 @@ async def coordinate(
     Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
     """
     require_broker(settings)
+    require_store(settings)
     async with (
         opened(lambda: open_log_of(settings), patience, log) as store,
         await open_views(views_path(settings.store), PROJECTIONS, partial(tell_of_projection, log)) as views,
@@ -162,6 +173,7 @@ async def coordinate(
             arms = KnownArms(models)
             coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, partial(spent_on, views), arms)
             parts = {**_parts(settings, coordinator, store, views, bus, survey, log), "choices": arms.run}
+            await bus.prepare()  # who listens may come before the first event
             async with _drained(coordinator, drain):
                 ready()
                 await all_kept_up(parts, log)

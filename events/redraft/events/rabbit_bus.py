@@ -164,6 +164,16 @@ class RabbitBus:
         async with self._life.during():
             return await self._parking.discard(parked_id)
 
+    async def prepare(self) -> None:
+        """Makes what every deployment has and is not there yet: the exchanges, the inbox, the parking, the stream."""
+
+        async def made() -> None:
+            await self._places.queue(INBOX)
+            await self._places.events()
+
+        async with self._life.during():
+            await self._out.persist(made)
+
     async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         """Publishes recorded events, given in log order, to the topic and stream `redraft.events`. See `Announcer`."""
         async with self._life.during():

@@ -36,6 +36,14 @@ _PAUSE: Final = 0.2
 _RECONNECT: Final = 1.0
 _CLOSE: Final = 3.0
 _AWAY: Final = "the connection broke and could not be made again yet"
+_REMEDIES: Final = {
+    "CERTIFICATE_VERIFY_FAILED": "name its authority in REDRAFT_BUS, amqps://…?cafile=ca.pem, and the host as it does",
+    "CERTIFICATE_REQUIRED": "show one of yours: REDRAFT_BUS=amqps://…?cafile=…&certfile=…&keyfile=…",
+    "WRONG_VERSION_NUMBER": "no TLS is spoken on this port: name that for TLS in REDRAFT_BUS (usually 5671), or amqp://",
+    "Server connection": "check in REDRAFT_BUS that RabbitMQ listens on this port, and whether it wants TLS (amqps://)",
+}
+"""What may help, by what the client or OpenSSL says."""
+
 _T = TypeVar("_T")
 
 
@@ -95,6 +103,22 @@ def explain(error: BaseException) -> str:
             return type(error).__name__
 
 
+def unreachable(where: str, error: BaseException) -> BusError:
+    """Why a server cannot be reached, and what may mend it."""
+    return BusError(f"cannot reach RabbitMQ at {where}: {explain(error)}; {_remedy(error)}")
+
+
+def _remedy(error: BaseException) -> str:
+    match error:
+        case ProbableAuthenticationError() | AuthenticationError():
+            return "give those of a user there in REDRAFT_BUS, with %40 for @, %2F for / and %3A for :"
+        case InvalidFrameError(args=[str() as text]) if "Connection.Close" in text:
+            return "name another at the end of REDRAFT_BUS, or make it and give the user rights in it"
+        case _:
+            told = explain(error)
+            return next((remedy for sign, remedy in _REMEDIES.items() if sign in told), "start it, or mend REDRAFT_BUS")
+
+
 class Link:
     """One connection, made when it is first needed. `purpose` names it to the server's operators.
 
@@ -114,7 +138,7 @@ class Link:
         try:
             await self._connected()
         except LOST as error:
-            raise BusError(f"cannot reach RabbitMQ at {self._address.where}: {explain(error)}") from None
+            raise unreachable(self._address.where, error) from None
 
     async def persist(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Does the work again while it raises what is in `LOST`, for `patience` seconds; then BusError says why."""

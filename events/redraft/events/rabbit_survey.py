@@ -16,9 +16,8 @@ from aiormq import Channel, Connection
 from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX
-from redraft.events.errors import BusError
 from redraft.events.rabbit_address import Address, read_address
-from redraft.events.rabbit_link import LOST, answer, explain, let_go
+from redraft.events.rabbit_link import LOST, answer, let_go, unreachable
 from redraft.events.rabbit_topology import PREFIX, Kind, Names, letter_queue
 
 PARKED: Final = "redraft.parked"
@@ -135,7 +134,7 @@ class Survey:
             return await asking()
         except LOST as error:
             await self.close()
-            raise BusError(f"cannot reach RabbitMQ at {self.where}: {explain(error)}") from None
+            raise unreachable(self.where, error) from None
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed:

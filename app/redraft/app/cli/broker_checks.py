@@ -41,7 +41,7 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
     except InputError as error:
         found.append(Check("broker", "fail", str(error)))
     except BusError as error:
-        found.append(Check("broker", "fail", f"{error}; start it, or mend REDRAFT_BUS", unreachable=True))
+        found.append(Check("broker", "fail", str(error), unreachable=True))
     return found
 
 

@@ -33,11 +33,12 @@ def coordinator(
     Exit codes: 0 told to end, 2 wrong input, 5 the store or broker could not be reached at the start.
     """
     from redraft.app.cli.process import Serving, serve
-    from redraft.app.deployment import coordinate, require_broker
+    from redraft.app.deployment import coordinate, require_broker, require_store
     from redraft.app.settings import read_settings, redacted
 
     settings = read_settings(store=store, bus=bus, log="json" if json else None)
     require_broker(settings)
+    require_store(settings)
 
     async def part(serving: Serving) -> None:
         given = serving.ready, serving.log

@@ -51,7 +51,7 @@ def _told(error: BaseException) -> int | None:
             say(str(error))
             return error.exit_code
         case typer.TyperException():
-            say(f"{_sentence(error.format_message())}; see `redraft --help`")
+            say(f"{_sentence(error.format_message())}; see `{_verb(error)} --help`")
             return USAGE
         case KeyboardInterrupt() | typer.Abort():
             return INTERRUPTED
@@ -67,6 +67,11 @@ def _told(error: BaseException) -> int | None:
             return FAILED
         case _:
             return None
+
+
+def _verb(error: typer.TyperException) -> str:
+    """The words that were understood: `redraft parked list`."""
+    return str(getattr(getattr(error, "ctx", None), "command_path", "redraft"))
 
 
 def _sentence(text: str) -> str:

@@ -7,6 +7,8 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from redraft.events.errors import InputError
+
 StoreOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -47,6 +49,18 @@ AtOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+
+
+def named(key: str | None) -> str:
+    """The `--key` that was given, empty for none.
+
+    Raises InputError for one of blanks: a script whose variable is empty would get a run more with each call.
+    """
+    if key is not None and not key.strip():
+        raise InputError("--key is empty: give it a word, such as notes-7, or leave it out")
+    return key or ""
+
+
 PATIENCE: Final = 60.0
 """For how many seconds servers are tried at the start, unless told otherwise."""
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BudgetOption, JsonOption, StoreOption, TagOption
+from redraft.app.cli.options import BudgetOption, JsonOption, StoreOption, TagOption, named
 
 EXAMPLE: Final = """\b
 Examples:
@@ -46,7 +46,9 @@ def run(
     tests: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Tests that judge the code too; may be repeated.")
     ] = None,
-    key: Annotated[str, typer.Option(help="The same key is the same run: it goes on, or gives its result again.")] = "",
+    key: Annotated[
+        str | None, typer.Option(help="The same key is the same run: it goes on, or gives its result again.")
+    ] = None,
     tag: TagOption = None,
     resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
     model: Annotated[
@@ -85,7 +87,7 @@ def run(
         max_iterations=max_iterations,
         budget=budget,
         tests=tuple(tests or ()),
-        key=key,
+        key=named(key),
         model=model,
         watch=watch,
         tags=tuple(tag or ()),

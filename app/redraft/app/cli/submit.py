@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BudgetOption, BusOption, JsonOption, StoreOption, TagOption
+from redraft.app.cli.options import BudgetOption, BusOption, JsonOption, StoreOption, TagOption, named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,9 @@ Examples:
 def submit(
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A shipped one, file.py:name, or plan.yaml.")],
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, - for standard input, or the text itself.")],
-    key: Annotated[str, typer.Option(help="The same key is the same run, however often it is submitted.")] = "",
+    key: Annotated[
+        str | None, typer.Option(help="The same key is the same run, however often it is submitted.")
+    ] = None,
     tag: TagOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and tell it as `run` does.")] = False,
     text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
@@ -66,7 +68,7 @@ def submit(
     from redraft.app.cli.ending import tell_end
     from redraft.app.cli.output import print_json, print_line
     from redraft.app.cli.waiting import waited
-    from redraft.app.deployment import require_broker
+    from redraft.app.deployment import require_broker, require_store
     from redraft.app.logs import libraries
     from redraft.app.loop import run
     from redraft.app.models import with_model
@@ -79,6 +81,9 @@ def submit(
 
     settings = read_settings(store=store, bus=bus)
     require_broker(settings)
+    if wait:
+        require_store(settings)
+    key = named(key)
     tags = checked_tags(tag or ())
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
     found = read_source(workflow, tests=tests or (), model=model)

@@ -43,7 +43,7 @@ def up(
     a second one stops them. Exit codes: 0 told to end, 2 wrong input, 5 a server could not be reached at the start.
     """
     from redraft.app.cli.crew import crew_of
-    from redraft.app.deployment import require_broker
+    from redraft.app.deployment import require_broker, require_store
     from redraft.app.loop import run
     from redraft.app.settings import read_settings
     from redraft.events.errors import InputError
@@ -54,9 +54,8 @@ def up(
             "`up` needs a broker that its processes share: REDRAFT_BUS=amqp://user:password@host:5672/; "
             "in one process it is `redraft run`"
         )
-    if settings.store == "memory:":
-        raise InputError("`up` needs a store that outlives a process: sqlite:///path or postgresql://…")
     require_broker(settings)
+    require_store(settings)
     return run(_supervised(settings, crew_of(workflows, actors, scale or (), patience)))
 
 
