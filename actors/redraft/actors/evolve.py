@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from redraft.actors.approval import expire, requested
 from redraft.actors.arms import resolved
+from redraft.actors.candidates import better, judged_as, judgement_of_draft, remember
 from redraft.actors.credit import accepted, took_part
 from redraft.actors.fans import candidate_of, member_of, stopped_by_gate, weights_of
-from redraft.actors.judgement import Judgement, join, judgement_of, reach
+from redraft.actors.judgement import join, judgement_of
 from redraft.actors.oscillation import noted, watched
 from redraft.actors.run_state import (
     Candidate,
@@ -22,13 +23,11 @@ from redraft.actors.run_state import (
     RunState,
     after_critics,
     closing_body,
-    failed_a_gate,
     is_critic,
     wanted,
 )
 from redraft.actors.spending import largest, told
 from redraft.actors.steering import steer
-from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -190,7 +189,7 @@ def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
         fan = replace(top.fan, candidates=(*top.fan.candidates, ref), answered=(*top.fan.answered, number))
         return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
     unchanged = isinstance(event, DraftRefined) and event.draft.sha256 == event.before.sha256
-    judgement = _judgement_of(state, event.before) if isinstance(event, DraftRefined) and unchanged else None
+    judgement = judgement_of_draft(state, event.before) if isinstance(event, DraftRefined) and unchanged else None
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(state, current=Candidate(ref, judgement))
     if watched(top):
@@ -203,12 +202,6 @@ def _heeded(state: RunState, path: str) -> RunState:
     asked = state.open.get(path)
     told = asked.request.advice if asked else ()
     return replace(state, advice=tuple(each for each in state.advice if each not in told)) if told else state
-
-
-def _judgement_of(state: RunState, ref: DraftRef) -> Judgement | None:
-    """What was said of a draft that is still at hand."""
-    at_hand = (state.current, *(each for frame in state.frames for each in (frame.best, frame.last)))
-    return next((each.judgement for each in at_hand if each and each.ref == ref), None)
 
 
 def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
@@ -232,43 +225,12 @@ def _settled(state: RunState) -> RunState:
     top = state.frames[-1]
     if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
         return state
-    judged = _judged(state, state.current.ref, join(top.heard))
-    state = replace(state, current=judged, best=_better(state.best, judged))
+    judged = judged_as(state, state.current.ref, join(top.heard))
+    state = replace(state, current=judged, best=better(state.best, judged))
     if top.review is not None:
-        outer = _remember(state.frames[-2], judged)
+        outer = remember(state.frames[-2], judged)
         return replace(state, frames=(*state.frames[:-2], outer))
-    return _with_top(state, replace(_remember(top, judged), heard=(), due="judged"))
-
-
-def _judged(state: RunState, ref: DraftRef, judgement: Judgement) -> Candidate:
-    """A draft that people rejected stays so, whatever its critics say."""
-    if state.rejected and ref.sha256 in state.rejected:
-        judgement = replace(judgement, score=0.0, approved=False)
-    return Candidate(ref, judgement)
-
-
-def _remember(frame: Frame, judged: Candidate) -> Frame:
-    if frame.node is None or judged.judgement is None:
-        return frame
-    peaks, window = reach(frame.node.until)
-    best = _better(frame.best, judged)
-    anew = failed_a_gate(frame.best) and not failed_a_gate(judged)
-    before = () if anew else frame.peaks
-    peak = max(judged.judgement.score, before[-1] if before else 0.0)
-    return replace(
-        frame,
-        best=best,
-        last=judged,
-        peaks=(*before, peak)[-peaks:],
-        seen=(*frame.seen, judged.ref.sha256)[-window - 1 :],
-    )
-
-
-def _better(best: Candidate | None, judged: Candidate) -> Candidate:
-    """The higher score; the earlier draft of two that are equal, as it needed less."""
-    if best is None or best.judgement is None or judged.judgement is None or best.ref == judged.ref:
-        return judged
-    return judged if judged.judgement.rank > best.judgement.rank else best
+    return _with_top(state, replace(remember(top, judged), heard=(), due="judged"))
 
 
 def _fan_answered(state: RunState, top: Frame) -> RunState:
@@ -304,12 +266,12 @@ def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
 
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
     number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
-    chosen = _judged(state, fan.candidates[number], judgement)
+    chosen = judged_as(state, fan.candidates[number], judgement)
     if watched(top):
         refines = fan.node.steps[0].role == "refiner" and state.current is not None
         top = noted(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
-    state = replace(state, current=chosen, best=_better(state.best, chosen))
-    top = replace(_remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
+    state = replace(state, current=chosen, best=better(state.best, chosen))
+    top = replace(remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
     return _with_top(_all_closed(state), top)
 
 
