@@ -31,6 +31,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Origin
 from redraft.events.rabbit_bus import open_rabbit_bus
+from redraft.events.relay_lease import open_lease
 
 WORKERS = ("loop.py:write", "loop.py:judge", "loop.py:improve", "loop.py:save")
 STEPS = [
@@ -334,6 +335,20 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so_in_one_line_an
     there.queues = "quorum"
     assert checked(there, "topology") == ("ok", "exchanges, inbox (quorum), parking and event stream are there")
     assert coordinator.poll() is None
+
+
+def test_a_relay_that_has_come_further_than_the_log_is_told_instead_of_sending_nothing(there: Deployment) -> None:
+    async def of_another_log() -> None:
+        async with open_lease(there.store) as lease:
+            await lease.acquire()
+            await lease.save(80)
+
+    asyncio.run(of_another_log())
+    coordinator = there.start("coordinator", "coordinator")
+    assert coordinator.wait(60) == 2
+    [line] = [line for line in there.log("coordinator").read_text().splitlines() if line.startswith("redraft: ")]
+    assert "its relay has passed on 80 events, but the log ends at 0" in line
+    assert ".relay.db" in line
 
 
 def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:

@@ -36,7 +36,7 @@ from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, StoreUnusable
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
@@ -270,12 +270,24 @@ async def _relayed(
 
     async with open_lease(settings.store) as lease:
         after = await lease.acquire()
+        await _require_same_log(store, after)
         log.info("relaying", after=after)
         relay = Relay(store, bus, _everyones, announcer=Narration(bus, log))
         watching = kept_up("parked letters", partial(lost.run, parked), log)
         follows = relay.run(after, lease.save, doubtful=await store.head())
         async with together([follows, watching]) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _require_same_log(store: EventStore, after: int) -> None:
+    """Raises StoreUnusable when the relay has come further than the log: then nothing of it would be sent."""
+    head = await store.head()
+    if after > head:
+        raise StoreUnusable(
+            f"store {store.where}: its relay has passed on {after} events, but the log ends at {head}: it is another "
+            "log, or a part of one; end every coordinator, delete the file .relay.db beside the store, and start them "
+            "again: then the log is passed on from its beginning"
+        )
 
 
 async def _going_on(store: EventStore) -> list[str]:
