@@ -351,6 +351,24 @@ def test_a_relay_that_has_come_further_than_the_log_is_told_instead_of_sending_n
     assert ".relay.db" in line
 
 
+def test_a_worker_that_is_told_no_actor_serves_the_module_of_the_settings(there: Deployment) -> None:
+    said = there.call("worker", "--role", "critic")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert "set REDRAFT_MODULE=article.py" in said.err
+    (there.folder / "redraft.toml").write_text('module = "loop.py"')
+    there.start("judge", "worker", "--role", "critic")
+    there.serving("judge")
+    [line] = [line for line in there.lines("judge") if line["event"] == "serving"]
+    assert line["actors"] == ["critic judge"]
+
+
+@pytest.mark.parametrize(("option", "url"), [("--bus", "amqp://"), ("--store", "mysql://x")])
+def test_doctor_of_a_url_that_cannot_be_one_is_exit_code_2(there: Deployment, option: str, url: str) -> None:
+    said = there.call("doctor", option, url)
+    assert said.code == 2
+    assert [line for line in said.out.splitlines() if line.startswith("fail")]
+
+
 def test_a_server_that_is_not_there_is_exit_code_5_after_the_patience(there: Deployment) -> None:
     nowhere = URL.replace(":5672", ":1")
     for arguments in (

@@ -171,6 +171,12 @@ def test_a_refiner_that_changes_nothing_ends_the_run_without_acceptance():
     assert len(document["attempts"]) == 3
 
 
+def test_a_word_that_is_none_of_those_to_choose_from_is_told_with_them():
+    result = call("list", "--outcome", "nope")
+    assert result.code == 2
+    assert one_line(result).startswith("invalid value for '--outcome': 'nope' is not one of 'accepted', ")
+
+
 def test_a_command_that_prints_100_megabytes_is_ended(folder: Path):
     program = "import sys; [sys.stdout.write('tide' * 262144) for _ in range(100)]"
     text = COMMAND.format(name="loud", timeout=30, run=json.dumps([sys.executable, "-c", program]))

@@ -36,6 +36,8 @@ class Settings(BaseSettings):
     `at_once` and how many begin `a_minute`, in all workers of a deployment together; `model_prices` says what a model
     costs, `input` and `output` in USD for a million tokens, in place of the list of prices.
 
+    `module` is what a worker serves that is told no actor: `article.py`, `article.py:judge`, or a shipped one.
+
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
     `amqps://…`; `prefix` is what names on the broker begin with, the same for all parts of a deployment; `draft_limit`
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
@@ -65,6 +67,7 @@ class Settings(BaseSettings):
     encrypt_key_file: Path | None = None
     signing_key: str = Field(default="", repr=False)
     public_key: str = Field(default="", repr=False)
+    module: str = ""
     model: str = ""
     model_url: str = Field(default="", repr=False)
     model_limits: dict[str, ModelLimit] = {}

@@ -39,7 +39,7 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
             async for check in _asked(survey, settings.queues, actors):
                 found.append(check)  # noqa: PERF401 - what was found before an error counts
     except InputError as error:
-        found.append(Check("broker", "fail", str(error)))
+        found.append(Check("broker", "fail", str(error), misused=True))
     except BusError as error:
         found.append(Check("broker", "fail", str(error), unreachable=True))
     return found

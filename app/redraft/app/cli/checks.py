@@ -45,12 +45,16 @@ _PACKAGES: Final = ("eventsourcing", "msgspec", "pydantic", "typer", "rich", "ru
 
 
 class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: what was looked at, how it is, and what to do about it. `unreachable`: the store cannot be opened."""
+    """One line: what was looked at, how it is, and what to do about it.
+
+    `unreachable`: store or broker cannot be opened. `misused`: what names it cannot be understood.
+    """
 
     name: str
     level: Level
     told: str
     unreachable: bool = False
+    misused: bool = False
 
 
 async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
@@ -73,7 +77,7 @@ async def _log(settings: Settings, actors: list[tuple[Role, str]], *, deep: bool
         async with store_of(settings) as store:
             found += [each async for each in _store(settings, store, actors, deep=deep)]
     except (StoreUnusable, InputError) as error:
-        found.append(Check("store", "fail", str(error)))
+        found.append(Check("store", "fail", str(error), misused=isinstance(error, InputError)))
     except StoreError as error:
         found.append(Check("store", "fail", str(error), unreachable=True))
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.faults import FAILED
+from redraft.app.cli.faults import FAILED, USAGE
 from redraft.app.cli.options import BusOption, JsonOption, StoreOption
 from redraft.app.cli.output import out, print_json, print_line
 
@@ -34,7 +34,8 @@ def doctor(
 ) -> int:
     """Check the store, the runs, the broker, the versions and the disk.
 
-    Each line is ok, warn or fail. Exit codes: 0 nothing fails, 1 something does, 5 store or broker cannot be reached.
+    Each line is ok, warn or fail. Exit codes: 0 nothing fails, 1 something does, 2 a URL that cannot be one, 5 store or
+    broker cannot be reached.
     """
     import asyncio
 
@@ -57,6 +58,8 @@ def doctor(
             out().print(line, soft_wrap=True)
     if any(each.unreachable for each in found):
         return _UNREACHABLE
+    if any(each.misused for each in found):
+        return USAGE
     return FAILED if any(each.level == "fail" for each in found) else 0
 
 

@@ -76,7 +76,7 @@ def _verb(error: typer.TyperException) -> str:
 
 def _sentence(text: str) -> str:
     """A usage error as the start of a line: `No such option: --x.` is `no such option: --x`."""
-    plain = " ".join(text.split()).rstrip(".")
+    plain = " ".join(text.split()).rstrip(".").replace("Value error, ", "")
     return plain[:1].lower() + plain[1:]
 
 

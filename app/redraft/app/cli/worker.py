@@ -21,14 +21,19 @@ EXAMPLE: Final = """\b
 Examples:
   redraft worker article.py:judge article.py:improve
   redraft worker --role critic article.py
+  REDRAFT_MODULE=article.py redraft worker --role critic
   redraft worker prose prose-fix --concurrency 4
 """
 
 
 def worker(
     actors: Annotated[
-        list[str], typer.Argument(metavar="ACTOR...", help="file.py:name, file.py for all of it, or a shipped actor.")
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="ACTOR...",
+            help="file.py:name, file.py for all of it, or a shipped actor (default: the setting REDRAFT_MODULE).",
+        ),
+    ] = None,
     role: Annotated[Role | None, typer.Option(help="Serve only actors of this role.", show_default=False)] = None,
     concurrency: Annotated[
         int | None,
@@ -58,14 +63,18 @@ def worker(
     from redraft.app.outlets import Outlets
     from redraft.app.settings import read_settings
     from redraft.app.targets import actors_for
+    from redraft.events.errors import InputError
 
     settings = read_settings(bus=bus, concurrency=concurrency, log="json" if json else None)
     require_broker(settings)
+    named = actors or [settings.module]
+    if not all(named):
+        raise InputError("name what to serve: `redraft worker article.py:judge`, or set REDRAFT_MODULE=article.py")
     models = models_of(settings)
-    check_worker(actors, models)
+    check_worker(named, models)
     outlets = Outlets(sys.stdout, Path.cwd(), models=models)
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with what is published
-        chosen = actors_for(actors, role, outlets)
+        chosen = actors_for(named, role, outlets)
 
         async def part(serving: Serving) -> None:
             given = serving.drain, serving.ready, serving.log
