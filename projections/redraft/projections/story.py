@@ -5,7 +5,7 @@ A fold over the run's stream, as `history` is; a prefix of the stream gives the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -112,9 +112,9 @@ class _SoFar:
             case RunStarted():
                 yield from self._begun(event.data)
             case IterationStarted():
-                yield from self._went_on(event.data)
+                yield from self._went_on(event.data, self._loops if not event.repeats else {})
             case StepRequested():
-                yield from self._asked_for(event.data)
+                yield from self._asked_for(event.data, self._loops if not event.repeats else {})
             case DraftCritiqued(critique=critique, usage=usage):
                 yield from _said(critique)
                 yield from _used(usage)
@@ -140,19 +140,20 @@ class _SoFar:
             most = counted(loop.max_iterations, "pass")
             yield f"{plain(path)} goes on until {self._say(loop.until)}, for {most} at most; {kept}"
 
-    def _went_on(self, event: IterationStarted) -> Iterator[str]:
-        loop = self._loops.get(_without_passes(event.path))
+    def _went_on(self, event: IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
+        """`loops` are those of the plan by which it went on: what a fork repeats went on by another's."""
+        loop = loops.get(_without_passes(event.path))
         if loop is None:
             return
         if event.iteration > 1:
             yield from self._unmet(loop)
         yield f"it is one of {counted(loop.max_iterations, 'pass')} at most"
 
-    def _asked_for(self, event: StepRequested) -> Iterator[str]:
+    def _asked_for(self, event: StepRequested, loops: Mapping[str, Repeat]) -> Iterator[str]:
         if event.attempt > 1 and event.path in self._failed:
             yield f"the wait after event {self._failed[event.path]} was over"
         if event.role == "refiner" and event.attempt == 1:
-            loop = self._loops.get(_without_passes(event.path.rpartition("/")[0]))
+            loop = loops.get(_without_passes(event.path.rpartition("/")[0]))
             if loop is not None and event.draft is not None and event.score is not None:
                 self._judged = event.draft.version, event.score
                 yield from self._unmet(loop)
