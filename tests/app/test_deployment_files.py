@@ -84,8 +84,8 @@ def test_compose_has_a_service_for_each_role_and_workers_know_no_database() -> N
     assert set(services) == {"rabbitmq", "postgres", "coordinator", *ROLES}
     assert set(services["coordinator"]["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS"}
     for role in ROLES:
-        assert services[role]["command"][:3] == ["worker", "--role", role]
-        assert set(services[role]["environment"]) == {"REDRAFT_BUS"}
+        assert services[role]["command"] == ["worker", "--role", role]
+        assert set(services[role]["environment"]) == {"REDRAFT_BUS", "REDRAFT_MODULE"}
         assert services[role]["depends_on"]["rabbitmq"] == {"condition": "service_healthy"}
         assert not {"container_name", "ports"} & set(services[role]), "either of them would forbid --scale"
 
