@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from random import Random
@@ -28,9 +28,10 @@ from redraft.actors import (
     step,
 )
 from redraft.app import open_house, read_settings
-from redraft.events.appends import Append, NewEvent
+from redraft.events.appends import GENESIS, Append, NewEvent
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import Conflict
 from redraft.events.store import EventStore
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -111,12 +112,16 @@ async def fill(store: EventStore, events: int, seed: int = 0) -> None:
     kinds = await stories(40, seed)
     going: list[_Telling] = []
     left, number = events - there, there
+    last: dict[str, str] = {}
     while left > 0:
         while len(going) < AT_ONCE:
             going.append(_Telling(random, kinds[random.randrange(len(kinds))], number))
             number += 1
-        turn = [append for telling in going if (append := telling.turn())]
-        await store.append_all(turn)
+        turn = [append for telling in going if (append := telling.turn(last))]
+        for append, recorded in zip(turn, await store.append_all(turn), strict=True):
+            if isinstance(recorded, Conflict):
+                raise recorded
+            last[append.run] = recorded[-1].hash
         left -= sum(len(append.events) for append in turn)
         going = [telling for telling in going if not telling.done]
 
@@ -136,11 +141,12 @@ class _Telling:
     def done(self) -> bool:
         return self._version == self._whole
 
-    def turn(self) -> Append | None:
+    def turn(self, last: Mapping[str, str]) -> Append | None:
+        """What is told next, on the event whose hash is the last of the run."""
         came = tuple(islice(self._events, self._random.randint(1, TURN)))
         if not came:
             return None
-        append = Append(self.run, self._version, tuple(map(self._again, came)))
+        append = Append(self.run, self._version, tuple(map(self._again, came)), last.get(self.run, GENESIS))
         self._version += len(came)
         return append
 

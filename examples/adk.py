@@ -43,7 +43,7 @@ async def reviewer(draft: Draft, context: Context) -> Critique:
     """APPROVED ends the loop, whatever its condition says; anything else is what to change."""
     told = await ask(context, "You review a story: reply APPROVED, or say what to change.", draft.text)
     approved = told.strip() == "APPROVED"
-    return Critique(1.0 if approved else 0.0, suggestions=() if approved else (told,), approved=approved)
+    return Critique(1.0 if approved else 0.0, suggestions=() if approved else (told,), approved=approved or None)
 
 
 @refiner

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from redraft.events.codec import GENESIS, decode_event, encode_event
 from redraft.events.conditions import Compare, errors, plateau, score
 from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt, new_draft
@@ -87,15 +89,17 @@ def article_told(texts: Sequence[str] = TEXTS, actor: str = "judge", name: str =
         *_step("write", "generator", "write", DraftGenerated("write", 1, first)),
         ("coordinator", IterationStarted("Refinement", 1)),
         *_judged(f"Refinement[1]/{actor}", actor, first.ref, spelling),
-        *_refined("Refinement[1]/improve", first, second, 9, 0.614, ("fixed 3 spellings", "took out a doubled word")),
+        *_refined(
+            "Refinement[1]/improve", first, second, (6,), 0.614, ("fixed 3 spellings", "took out a doubled word")
+        ),
         ("coordinator", IterationStarted("Refinement", 2)),
         *_judged(f"Refinement[2]/{actor}", actor, second.ref, wordy),
-        ("coordinator", _asked("Refinement[2]/improve", "refiner", "improve", second.ref, (14,), 0.8125)),
+        ("coordinator", _asked("Refinement[2]/improve", "refiner", "improve", second.ref, (11,), 0.8125)),
         (
             "improve",
             StepFailed("Refinement[2]/improve", 1, "error", "the model is busy (503)", START + timedelta(minutes=1)),
         ),
-        ("timekeeper", _asked("Refinement[2]/improve", "refiner", "improve", second.ref, (14,), 0.8125, attempt=2)),
+        ("timekeeper", _asked("Refinement[2]/improve", "refiner", "improve", second.ref, (11,), 0.8125, attempt=2)),
         ("improve", DraftRefined("Refinement[2]/improve", 2, second.ref, third, ("said how tides come about",))),
         ("coordinator", IterationStarted("Refinement", 3)),
         *_judged(f"Refinement[3]/{actor}", actor, third.ref, good),
@@ -109,6 +113,7 @@ def article_told(texts: Sequence[str] = TEXTS, actor: str = "judge", name: str =
             "save",
             DraftPublished("save", 1, third.ref, Receipt("out/essay.md", "1 file")),
             third.ref,
+            (third.ref,),
         ),
         ("coordinator", RunEnded("accepted", "the condition holds: score 0.931 >= 0.9", 3, third.ref, 0.931)),
     ]
@@ -130,23 +135,25 @@ def book_told(chapters: int = 2) -> list[Told]:
     )
     outer = Repeat("Chapters", Compare("outputs", ">=", 9), chapters, (Step("generator", "write", "write"), inner))
     told: list[Told] = [("coordinator", RunStarted(Plan("book", (outer,)), Brief("A book"), START))]
-    kept = new_draft(1, "x").ref
+    finished: tuple[DraftRef, ...] = ()
     for chapter in range(1, chapters + 1):
         loop = f"Chapters[{chapter}]/ChapterRefinement"
         one, two = (new_draft(chapter * 2 - back, f"Chapter {chapter}, version {2 - back}.") for back in (1, 0))
-        kept = two.ref
-        told += [
+        passed: list[Told] = [
             ("coordinator", IterationStarted("Chapters", chapter)),
             *_step(
                 f"Chapters[{chapter}]/write", "generator", "write", DraftGenerated(f"Chapters[{chapter}]/write", 1, one)
             ),
             ("coordinator", IterationStarted(loop, 1)),
             *_pair(f"{loop}[1]/critics", one.ref, 0.5),
-            *_refined(f"{loop}[1]/improve", one, two, 1, 0.55, ()),
+            *_refined(f"{loop}[1]/improve", one, two, (chapter * 16 - 8, chapter * 16 - 7), 0.55, ()),
             ("coordinator", LoopClosing(loop, "exhausted", "1 pass was made")),
             *_pair(f"{loop}[closing]/critics", two.ref, 0.7),
             ("coordinator", LoopEnded(loop, "exhausted", "1 pass was made", 1, two.ref, 0.75)),
         ]
+        told += _after(finished, passed)
+        finished += (two.ref,)
+    kept = finished[-1]
     told.append(
         ("coordinator", LoopEnded("Chapters", "exhausted", f"{chapters} passes were made", chapters, kept, 0.75))
     )
@@ -185,8 +192,22 @@ def _asked(
     return StepRequested(path, role, actor, attempt, START + timedelta(minutes=5), draft, critiques, score)
 
 
-def _step(path: str, role: Role, actor: str, answer: DomainEvent, draft: DraftRef | None = None) -> list[Told]:
-    return [("coordinator", _asked(path, role, actor, draft)), (actor, answer)]
+def _step(
+    path: str,
+    role: Role,
+    actor: str,
+    answer: DomainEvent,
+    draft: DraftRef | None = None,
+    outputs: tuple[DraftRef, ...] = (),
+) -> list[Told]:
+    return _after(outputs, [("coordinator", _asked(path, role, actor, draft)), (actor, answer)])
+
+
+def _after(outputs: tuple[DraftRef, ...], told: Sequence[Told]) -> list[Told]:
+    """The same, asked for once these drafts were finished."""
+    return [
+        (actor, replace(event, outputs=outputs) if isinstance(event, StepRequested) else event) for actor, event in told
+    ]
 
 
 def _judged(path: str, actor: str, draft: DraftRef, critique: Critique) -> list[Told]:
@@ -194,9 +215,9 @@ def _judged(path: str, actor: str, draft: DraftRef, critique: Critique) -> list[
 
 
 def _refined(
-    path: str, before: Draft, after: Draft, critique: int, score: float, changes: tuple[str, ...]
+    path: str, before: Draft, after: Draft, critiques: tuple[int, ...], score: float, changes: tuple[str, ...]
 ) -> list[Told]:
-    asked = _asked(path, "refiner", "improve", before.ref, (critique,), score)
+    asked = _asked(path, "refiner", "improve", before.ref, critiques, score)
     return [("coordinator", asked), ("improve", DraftRefined(path, 1, before.ref, after, changes))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.actors.test_known_faults import IMPROVE, JUDGE, plan_of
 
 from redraft.actors.admission import Admission
@@ -10,8 +11,11 @@ from redraft.events.bus import Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
     CancelRun,
+    ConfirmStep,
     Critiqued,
     CritiqueDraft,
+    EditDraft,
+    ExpireStep,
     Failed,
     Generate,
     Generated,
@@ -23,9 +27,11 @@ from redraft.events.commands import (
     Work,
 )
 from redraft.events.content import Brief, Critique, DraftRef, Receipt, new_draft
+from redraft.events.domain_events import Parent
 from redraft.events.envelope import Origin
 from redraft.events.errors import CodecError, ContentError, InputError, PlanError
 from redraft.events.plan import Plan
+from redraft.events.usage import Usage
 
 LIMIT, LARGEST = 1000, 5000
 DOOR = Admission(LIMIT, LARGEST)
@@ -55,6 +61,14 @@ def request(text: str = "b") -> Request:
         (CancelRun("r", LONG), InputError, "bytes beside a draft"),
         (Generated("r", "p", 1, LONG * 5), CodecError, "more than the 5,000 that a message may have"),
         (CancelRun("a\nb", "x"), CodecError, "'a\\nb' cannot be the id of a run"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 2**63)), CodecError, "9223372036854775808 cannot be the"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 0)), CodecError, "0 cannot be the version"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", -1)), CodecError, "-1 cannot be the version"),
+        (Critiqued("r", "p", 1, DraftRef(2**63, "0"), Critique(1.0)), CodecError, "9223372036854775808 cannot be"),
+        (EditDraft("r", DraftRef(-1, "0"), "text"), CodecError, "-1 cannot be the version of an event or a draft"),
+        (Failed("r", "p", 2**63, "error", "x"), CodecError, "outcome.failed.v1 cannot be read"),
+        (ExpireStep("r", "p", 0), CodecError, "step.expire.v1 cannot be read"),
+        (ConfirmStep("r", "p", 1, 2**31 - 1), CodecError, "step.confirm.v1 cannot be read"),
     ],
 )
 def test_a_message_beyond_its_bounds_is_refused(message: Message, fault: type[Exception], said: str) -> None:
@@ -76,6 +90,25 @@ def test_a_message_beyond_its_bounds_is_refused(message: Message, fault: type[Ex
 def test_what_is_within_its_bounds_comes_in_and_of_a_large_draft_the_decider_says_it(message: Message) -> None:
     assert DOOR.message(letter(message)) == message
     assert DOOR.message(letter(message)) == message
+
+
+@pytest.mark.parametrize("what", ["id", "actor", "causation", "correlation", "trace"])
+def test_what_is_said_around_a_message_has_bounds_too(what: str) -> None:
+    for value, said in (("x" * 1001, f"its attribute {what} has 1,001 characters"), ("a\0b", "holds the character")):
+        came = replace(Origin("id", "somebody"), **{what: value})
+        for door, message in ((DOOR.message, CancelRun("r", "x")), (DOOR.work, Generate(request()))):
+            with pytest.raises(CodecError, match=said):
+                door(Letter(*encode_message(message), came, "r"))
+
+
+def test_an_outcome_that_says_what_cannot_have_been_used_is_a_failure() -> None:
+    for outcome in (Generated("r", "p", 2, "text", usage=Usage(2 * 10**12)), Failed("r", "p", 2, "error", "x", True)):
+        outcome = replace(outcome, usage=Usage(2 * 10**12))
+        failed = DOOR.message(letter(outcome))
+        assert isinstance(failed, Failed)
+        assert (failed.run, failed.path, failed.attempt, failed.kind) == ("r", "p", 2, "invalid")
+        assert (failed.retryable, failed.usage) == (False, Usage())
+        assert "tokens=2e+12" in failed.message
 
 
 def test_a_plan_that_was_found_wrong_stays_wrong() -> None:

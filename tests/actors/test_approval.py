@@ -227,7 +227,7 @@ def before_a_gate_that_refused() -> Run:
 def test_people_do_not_overrule_a_gate_that_stands_outside_of_loops() -> None:
     run = before_a_gate_that_refused()
     approve(run)
-    assert (ended(run).outcome, ended(run).reason) == ("rejected", "a gate did not pass draft 1")
+    assert (ended(run).outcome, ended(run).reason) == ("rejected", "gate judge did not pass draft 1")
     assert not any(isinstance(event, StepRequested) and event.role == "publisher" for event in run.events)
 
 

@@ -192,7 +192,7 @@ def test_a_day_counts_the_other_runs_of_the_workflow_too() -> None:
     ("budget", "fault"),
     [
         (Budget(), "budget has no limit"),
-        (Budget(tokens=0), "budget.tokens is 0; write a whole number from 1"),
+        (Budget(tokens=0), "budget.tokens is 0; write a whole number, 1 to"),
         (Budget(cost=float("nan")), "budget.cost is nan; write a number above 0"),
         (Budget(seconds=-1), "budget.seconds is -1"),
         ("2", "budget is '2'; write Budget"),

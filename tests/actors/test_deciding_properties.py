@@ -7,9 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.actors.rules_two import check_rules_two
+from tests.golden.decide import Driven
+from tests.golden.decide import plans as steered_plans
 
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
+from redraft.actors.rules import RULES
 from redraft.actors.run_state import RunState
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
@@ -219,6 +223,24 @@ def test_nothing_is_published_that_was_not_critiqued_at_that_hash(plan: Plan, da
             judged.add(event.draft.sha256)
         if isinstance(event, DraftPublished):
             assert event.draft.sha256 in judged
+
+
+@examples
+@given(plans(), st.data())
+def test_nothing_barred_is_ever_published_and_a_failed_run_ends_failed(plan: Plan, data: st.DataObject):
+    run = driven(plan, data)
+    check_rules_two(run.events)
+    failed = any(isinstance(event, StepFailed) and event.retry_at is None for event in run.events)
+    assert run.state.failure is None or (failed and run.events[-1].outcome == "failed")  # type: ignore[union-attr]
+
+
+@examples
+@given(st.sampled_from(sorted(dict(steered_plans()))), st.integers(0, 2**32))
+def test_nor_where_people_steer_and_budgets_end(name: str, seed: int):
+    run = Driven(dict(steered_plans())[name], seed, RULES)
+    assert run.state.status == "ended"
+    check_rules_two(run.events)
+    assert fold(run.events) == run.state
 
 
 @examples

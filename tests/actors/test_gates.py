@@ -103,7 +103,8 @@ async def test_a_gate_that_never_passes_is_never_accepted_even_with_a_high_score
     loop = Workflow("w").start_with(desk.write)
     body = [step(desk.wants_x, gate=True), step(desk.judge), stubborn]
     result = await end_of(loop.repeat_until(score >= 0.9, max_iterations=3, body=body))
-    assert (result.outcome, result.score) == ("exhausted", 0.99)
+    assert (result.outcome, result.score) == ("rejected", 0.99)
+    assert "gate wants_x did not pass draft 1" in result.reason
     assert desk.calls["judge"] == 0
 
 
@@ -133,7 +134,7 @@ async def test_a_run_whose_last_draft_a_gate_outside_a_loop_did_not_pass_is_not_
         started = started.repeat_until(score >= 0.9, max_iterations=1, body=[desk.judge, desk.improve])
     straight = started.then(step(desk.wants_x, gate=True))
     ended = await end_of(straight)
-    assert (ended.outcome, ended.reason) == ("rejected", "a gate did not pass draft 1")
+    assert (ended.outcome, ended.reason) == ("rejected", "gate wants_x did not pass draft 1")
     assert (await end_of(straight, "an X")).outcome == "accepted"
 
 
@@ -152,7 +153,7 @@ async def test_what_a_gate_outside_a_loop_did_not_pass_is_not_published(between:
     publishers = (step(desk.save), step(desk.save, name="copy"))
     straight = started.finally_(parallel("out", *publishers)) if side_by_side else started.finally_(*publishers)
     ended = await end_of(straight, "a Y")
-    assert (ended.outcome, ended.reason, ended.text) == ("rejected", "a gate did not pass draft 1", "a Y")
+    assert (ended.outcome, ended.reason, ended.text) == ("rejected", "gate wants_x did not pass draft 1", "a Y")
     assert desk.calls["save"] == 0
     passed = await end_of(straight, "an X and a Y")
     assert (passed.outcome, desk.calls["save"]) == ("accepted", 2)
@@ -165,7 +166,7 @@ async def test_a_draft_that_is_judged_anew_after_it_was_mended_is_published():
     assert (ended.outcome, ended.text, desk.calls["save"]) == ("accepted", "draft X", 1)
 
 
-async def test_what_a_loop_left_with_is_published_and_what_a_gate_after_it_refuses_is_not():
+async def test_what_a_gate_in_a_loop_or_after_it_refuses_is_not_published():
     desk = Desk()
 
     @refiner
@@ -175,10 +176,11 @@ async def test_what_a_loop_left_with_is_published_and_what_a_gate_after_it_refus
     body = [step(desk.wants_x, gate=True), stubborn]
     loop = Workflow("w").start_with(desk.write).repeat_until(score >= 0.9, max_iterations=2, body=body)
     ended = await end_of(loop.finally_(desk.save))
-    assert (ended.outcome, desk.calls["save"]) == ("exhausted", 1)
-    refused = await end_of(loop.then(step(desk.wants_y, gate=True)).finally_(desk.save))
-    assert (refused.outcome, refused.reason) == ("rejected", "a gate did not pass draft 1")
-    assert desk.calls["save"] == 1
+    reason = "no draft that Refinement judged may be published: gate wants_x did not pass draft 1"
+    assert (ended.outcome, ended.reason, desk.calls["save"]) == ("rejected", reason, 0)
+    refused = await end_of(loop.then(step(desk.wants_y, gate=True)).finally_(desk.save), "an X")
+    assert (refused.outcome, refused.reason) == ("rejected", "gate wants_y did not pass draft 1")
+    assert desk.calls["save"] == 0
 
 
 async def test_when_a_step_fails_the_best_draft_is_not_published_if_a_gate_did_not_pass_it():
@@ -194,7 +196,7 @@ async def test_when_a_step_fails_the_best_draft_is_not_published_if_a_gate_did_n
     ended = await end_of(failing.on_failure("publish_best"))
     assert (ended.outcome, desk.calls["save"]) == ("failed", 0)
     ended = await end_of(failing.on_failure("publish_best"), "an X")
-    assert (ended.outcome, desk.calls["save"]) == ("exhausted", 1)
+    assert (ended.outcome, desk.calls["save"]) == ("failed", 1)
 
 
 def test_a_gate_passes_a_draft_that_it_approves_or_gives_the_full_score_without_errors():

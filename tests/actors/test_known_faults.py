@@ -153,7 +153,7 @@ def test_a_refinement_after_a_fall_starts_from_the_best_draft_again():
     assert [event.before.version for event in of_kind(gentle, DraftRefined)] == [1, 2, 3]
 
 
-def test_unknown_fields_are_refused():
+def test_unknown_fields_of_a_plan_are_refused():
     with pytest.raises(CodecError, match="surprise"):
-        decode_message("run.cancel.v1", b'{"run":"r","reason":"x","surprise":1}')
+        decode_message("run.start.v1", b'{"run":"r","plan":{"name":"p","steps":[],"surprise":1},"brief":{"text":"x"}}')
     assert msgspec.json.encode(Brief("x")) == b'{"text":"x"}'

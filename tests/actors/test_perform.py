@@ -85,6 +85,21 @@ async def test_what_was_spent_is_a_number_from_0(spent):
     assert "a number from 0 to 10**15" in failed(await judged(judge), "error")
 
 
+@pytest.mark.parametrize("works", [True, False])
+async def test_what_no_step_can_have_used_is_an_invalid_outcome_and_is_not_counted(works: bool):
+    def judge(draft, context):
+        context.used(Usage(10**15))
+        context.used(Usage(10**15, calls=1))
+        if not works:
+            raise ValueError("no")
+        return Critique(1.0, samples=(1.0, 1.0, 1.0))
+
+    outcome = await judged(judge)
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable, outcome.usage) == ("invalid", False, Usage())
+    assert "judge reported what cannot be: tokens=1e+15, and a usage is a number from 0 to" in outcome.message
+
+
 @pytest.mark.parametrize("what_went_wrong", [ValueError("no"), PermanentError("never"), None])
 async def test_what_a_failed_attempt_used_is_told_too(what_went_wrong):
     paid = Usage(120, 0.5, 2, input_tokens=100, output_tokens=20, model="openai:gpt", currency="USD")

@@ -13,7 +13,7 @@ from tests.actors.strategies_plans import plans, steady
 from redraft.actors.plan_check import MAX_DEPTH, MAX_NODES, check_plan
 from redraft.events.conditions import AnyOf, Compare, Condition, approved, outputs, plateau, score
 from redraft.events.errors import PlanError
-from redraft.events.plan import Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Arm, Node, Parallel, Plan, Repeat, Retry, Role, Step
 
 
 def work(role: Role, name: str, **settings: Any) -> Step:
@@ -130,6 +130,17 @@ REFUSED: list[tuple[Plan, str, str]] = [
     (plan(work("generator", "w", options={"t": [["a"]]})), "w", "with.t is [['a']]"),
     (plan(work("generator", "w", options={"t": {"a": 1}})), "w", "with.t is {'a': 1}"),
     (plan(work("generator", "w", options={"t": "\ud800"})), "w", "with.t is '\\ud800'"),
+    (
+        plan(Step("generator", "京" * 28, "w")),
+        "w",
+        "makes a queue's name of 270 bytes, in which each letter that is not ASCII counts for up to 12; shorten it",
+    ),
+    (plan(Step("generator", "", "w", choose=(Arm("a", "a"), Arm("京" * 28, "b")))), "w", "choose: actor '京"),
+    (Plan("京" * 28, (WRITE,)), "", "makes a routing key of 27"),
+    (plan(work("generator", "w", options={"reserve_calls": 10**15})), "w", "with.reserve_calls is 1000000000000000; "),
+    (plan(work("generator", "w", options={"reserve_tokens": -1})), "w", "write a number, 0 to 1,000,000,000,000"),
+    (plan(work("generator", "w", options={"max_tokens": 10**15})), "w", "with.max_tokens is 1000000000000000"),
+    (plan(work("generator", "w", options={"reserve_cost": 1e300})), "w", "with.reserve_cost is 1e+300"),
     (plan(WRITE, loop(JUDGE, limit=0)), "Refinement", "max_iterations is 0; write a whole number, 1 to 1,000,000"),
     (plan(WRITE, loop(JUDGE, limit=-3)), "Refinement", "max_iterations is -3"),
     (plan(WRITE, loop(JUDGE, limit=True)), "Refinement", "max_iterations is True"),

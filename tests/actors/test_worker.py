@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 
+import aio_pika
 import pytest
 from tests.actors.neighbourhood import Neighbourhood
+from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.actors.roles import Actor, critic, generator
 from redraft.actors.signatures import Differs, unheard
+from redraft.actors.trouble import Blocked, Freed, Trouble
 from redraft.actors.worker import Worker
 from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import decode_message, encode_message
@@ -369,3 +372,95 @@ async def test_what_a_worker_that_died_was_at_is_asked_about_and_served_when_it_
         for task in lives:
             task.cancel()
         await asyncio.wait(lives)
+
+
+async def test_a_request_in_the_queue_of_another_actor_is_parked_and_not_carried_out():
+    worked: list[str] = []
+
+    @generator
+    def write(brief, context):
+        worked.append(context.path)
+        return "text"
+
+    @critic
+    def judge(draft, context):
+        worked.append(context.path)
+        return Critique(1.0)
+
+    draft = new_draft(1, "text")
+    works = {
+        "as a critic's": CritiqueDraft(Request("r/a#1", "r", "a", "write", 1, 5.0, Brief("b")), draft),
+        "of another": Generate(Request("r/b#1", "r", "b", "somebody", 1, 5.0, Brief("b"))),
+        "right": Generate(Request("r/c#1", "r", "c", "write", 1, 5.0, Brief("b"))),
+    }
+    async with working(write, judge) as (bus, _, _):
+        letters = [Letter(*encode_message(work), Origin(name, "relay"), "r") for name, work in works.items()]
+        await bus.publish(work_queue("generator", "write"), letters)
+        ((_, message),) = await answers(bus, 1)
+        assert isinstance(message, Generated)
+        assert worked == ["c"]
+        assert [each.reason for each in await bus.parked()] == [
+            "it is for the critic 'write', and lies in the queue of the generator write",
+            "it is for the generator 'somebody', and lies in the queue of the generator write",
+        ]
+
+
+async def test_what_waited_before_the_worker_came_is_asked_about_and_what_comes_later_is_not():
+    """The run may have been cancelled before the worker came to hear of that."""
+    worked: list[str] = []
+    queue = work_queue("generator", "write")
+
+    @generator
+    def write(brief, context):
+        worked.append(context.path)
+        return "text"
+
+    async with rabbit(queues=(INBOX, queue)) as bus:
+        await ask(bus, "write", 1)
+        await ask(bus, "write", 2)
+        ids = count()
+        task = asyncio.create_task(Worker([write], bus, lambda: f"id{next(ids)}").run())
+        try:
+            asked = [message for _, message in await answers(bus, 2)]
+            assert asked == [ConfirmStep("r", f"p{number}", 1, 0) for number in (1, 2)]
+            assert worked == []
+            await ask(bus, "write", 3)
+            work = Generate(Request("r/p1#1", "r", "p1", "write", 1, 5.0, Brief("b"), confirmed=True))
+            await bus.publish(queue, [Letter(*encode_message(work), Origin("again", "relay"), "r")])
+            assert all(isinstance(message, Generated) for _, message in await answers(bus, 2))
+            assert sorted(worked) == ["p1", "p3"]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_a_queue_with_the_settings_of_a_stranger_waits_and_the_others_are_served():
+    troubles: list[Trouble] = []
+    prefix = new_prefix()
+    queues = (INBOX, work_queue("generator", "write"), work_queue("generator", "other"))
+
+    def both(brief):
+        return "text"
+
+    async with rabbit(prefix=prefix, queues=queues) as bus, await aio_pika.connect(URL) as connection:
+        channel = await connection.channel()
+        await channel.declare_queue(f"{prefix}.generator.write", durable=False)
+        actors = [generator(name=name)(both) for name in ("write", "other")]
+        task = asyncio.create_task(Worker(actors, bus, lambda: "id", tell=troubles.append).run())
+        try:
+            await ask(bus, "other")
+            await answers(bus, 1)
+            async with asyncio.timeout(20):
+                while not troubles:  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0.01)
+            (blocked,) = troubles
+            assert isinstance(blocked, Blocked)
+            assert blocked.queue == "redraft.generator.write"
+            assert f"the queue {prefix}.generator.write is there with other settings" in blocked.fault
+            await channel.queue_delete(f"{prefix}.generator.write")
+            await ask(bus, "write", 2)
+            await answers(bus, 1)
+            assert troubles[1:] == [Freed("redraft.generator.write")]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])

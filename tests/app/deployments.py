@@ -130,6 +130,10 @@ class Deployment:
         text = self.log(name).read_text() if self.log(name).exists() else ""
         return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
 
+    def said(self, name: str, event: str) -> list[dict[str, Any]]:
+        """What a process logged under this event."""
+        return [line for line in self.lines(name) if line["event"] == event]
+
     def serving(self, name: str, times: int = 1) -> None:
         self.until(f"{name} serves", lambda: [line["event"] for line in self.lines(name)].count("serving") >= times)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from tests.appending import append_to
 from tests.events.rabbit_server import URL, new_prefix, rabbit, require_rabbitmq
 
 from redraft.actors.relay import Relay
@@ -118,9 +119,9 @@ async def write_run(
     store: EventStore, run: str, events: int, workflow: str = "article", tags: Sequence[str] = ()
 ) -> None:
     """A run of so many events, one append each."""
-    await store.append(run, 0, new_events(run, [beginning(workflow, tuple(tags))]))
+    await append_to(store, run, 0, new_events(run, [beginning(workflow, tuple(tags))]))
     for version in range(1, events):
-        await store.append(run, version, new_events(run, passes(version, version), version))
+        await append_to(store, run, version, new_events(run, passes(version, version), version))
 
 
 async def taken(client: Client, count: int, after: int = 0, **chosen: object) -> list[Recorded]:

@@ -18,12 +18,15 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from tests.app.cli_calls import Said, call, one_line
 from tests.app.test_cli_reading import LOUD
+from tests.appending import append_to
 from tests.events.test_verification import PostgresTampering, SqliteTampering, Tampering
 
 from redraft.app.signing import read_private
 from redraft.app.signing import signed as sign
-from redraft.events.domain_events import IterationStarted
+from redraft.events.content import Brief
+from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Origin
+from redraft.events.plan import Plan
 from redraft.events.sqlite_digest import FileDigest, digest_of
 from redraft.events.sqlite_file import connect
 from redraft.events.sqlite_seal import break_seal
@@ -145,8 +148,8 @@ def statement(text: str) -> None:
 async def test_a_file_that_was_sealed_after_it_was_signed_is_the_same(signed: dict[str, Any], log_ahead: str):
     """Whoever has it open may have written to it, and seals it when that is closed; with a write-ahead log or none."""
     async with open_store("sqlite:///store.db") as store:
-        event = IterationStarted("Loop", 1)
-        await store.append("a", 0, [NewEvent(Origin("a", "test"), datetime(2026, 3, 1, tzinfo=UTC), event)])
+        event = RunStarted(Plan("p", ()), Brief("b"), datetime(2026, 3, 1, tzinfo=UTC))
+        await append_to(store, "a", 0, [NewEvent(Origin("a", "test"), datetime(2026, 3, 1, tzinfo=UTC), event)])
         statement(f"PRAGMA wal_checkpoint({log_ahead})")
         assert (await on_the_side(*SIGN))["code"] == 0
         assert (await on_the_side(*COMPARE))["same_file"] is True

@@ -176,7 +176,7 @@ def test_people_decide_in_a_deployment(there: Deployment) -> None:
 def test_a_deadline_is_kept_by_the_coordinator_across_its_death(there: Deployment) -> None:
     (there.folder / "plan.yaml").write_text(
         "name: gated\nsteps:\n- generate: {actor: write}\n- critique: {actor: judge}\n"
-        "- approve: {name: editor, deadline: 1s, on_deadline: fail}\n- publish: {actor: save}\n"
+        "- approve: {name: editor, deadline: 5s, on_deadline: fail}\n- publish: {actor: save}\n"
     )
     coordinator = there.start("coordinator", "coordinator")
     there.start("worker", "worker", "loop.py")

@@ -120,6 +120,7 @@ def test_an_interrupted_batch_goes_on_where_it_was(folder: Path, how: signal.Sig
     (folder / "hold").touch()
     with start("run", "--batch", file, "loop.py:loop", "--json", folder=folder) as process:
         until(lambda: (folder / "published.txt").exists() and published(folder) == ["one", "three"])
+        until(lambda: [each["status"] for each in json.loads(call("list", "--json").out)].count("ended") == 2)
         process.send_signal(how)
         if how == signal.SIGINT:
             (folder / "hold").unlink()

@@ -20,7 +20,6 @@ from tests.events.rabbit_server import URL
 from redraft.app.deployment import open_client
 from redraft.app.settings import read_settings
 from redraft.app.sources import read_source
-from redraft.events.bus import Letter, work_queue
 from redraft.events.domain_events import (
     DraftCritiqued,
     DraftGenerated,
@@ -29,8 +28,6 @@ from redraft.events.domain_events import (
     RunEnded,
     StepRequested,
 )
-from redraft.events.envelope import Origin
-from redraft.events.rabbit_bus import open_rabbit_bus
 from redraft.events.relay_lease import open_lease
 
 WORKERS = ("loop.py:write", "loop.py:judge", "loop.py:improve", "loop.py:save")
@@ -300,31 +297,23 @@ def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> N
         assert not file.exists()
 
 
-def test_processes_with_another_delivery_limit_are_told_so_in_one_line_and_end(there: Deployment) -> None:
-    async def somebody_else() -> None:
-        async with open_rabbit_bus(URL, prefix=there.prefix, delivery_limit=5) as bus:
-            await bus.publish(work_queue("critic", "judge"), [Letter("x", b"{}", Origin("id", "else"))])
-
-    asyncio.run(somebody_else())
-    worker = there.start("judge", "worker", "loop.py:judge")
-    assert worker.wait(60) == 2
-    [line] = [line for line in there.log("judge").read_text().splitlines() if line.startswith("redraft: ")]
-    assert f"queue {there.prefix}.critic.judge is there with other settings" in line
-    assert "inequivalent arg 'x-delivery-limit'" in line
-    assert "same delivery limit" in line
-    assert "interrupted" not in [each["event"] for each in there.lines("judge")]
-
-
-def test_processes_that_are_told_of_another_kind_of_queues_say_so_in_one_line_and_end(there: Deployment) -> None:
+def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deployment) -> None:
     coordinator, _ = begin(there)
     there.serving("coordinator")
     there.ended(there.submit())
     there.queues = "classic"
     worker = there.start("second", "worker", "loop.py:judge")
-    assert worker.wait(60) == 2
-    [line] = [line for line in there.log("second").read_text().splitlines() if line.startswith("redraft: ")]
-    assert f"queue {there.prefix}.critic.judge is there with other settings" in line
-    assert "same setting `queues` (REDRAFT_QUEUES, here classic)" in line
+    there.until("it is told", lambda: bool(there.said("second", "queue cannot be used")))
+    assert (
+        f"queue {there.prefix}.critic.judge is there with other settings"
+        in there.said("second", "queue cannot be used")[0]["error"]
+    )
+    assert (
+        "same setting `queues` (REDRAFT_QUEUES, here classic)"
+        in there.said("second", "queue cannot be used")[0]["error"]
+    )
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(30) == 0
     said = there.call("submit", "loop.py:loop", "a text")
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
     assert "REDRAFT_QUEUES, here classic" in said.err

@@ -403,6 +403,8 @@ def test_doctor_looks_at_everything():
             "steps",
             "actors",
             "hashes",
+            "requests",
+            *(("records",) if deep else ()),
         }
         assert set(levels.values()) == {"ok"}
     lines = call("doctor").out.splitlines()

@@ -93,9 +93,7 @@ def test_headers_that_do_not_fit_are_refused(change: dict[str, object]) -> None:
     assert faults(event.name, "headers", headers)
 
 
-@pytest.mark.parametrize(
-    "change", [{"iteration": "one"}, {"iteration": 1.5}, {"path": None}, {"unheard": 1}, {"path": 3}]
-)
+@pytest.mark.parametrize("change", [{"iteration": "one"}, {"iteration": 1.5}, {"path": None}, {"path": 3}])
 def test_a_payload_that_does_not_fit_is_refused(change: dict[str, object]) -> None:
     whole: dict[str, object] = {"path": "Refinement", "iteration": 1}
     assert not faults("iteration.started.v1", "payload", whole)

@@ -140,7 +140,7 @@ async def test_a_failed_step_may_publish_the_best_draft_so_far(settings: Setting
 
     plan = workflow(judge, once).on_failure("publish_best")
     result = await refine(plan, "abc", settings=settings)
-    assert (result.outcome, result.text, len(result.publications)) == ("exhausted", "abcx", 1)
+    assert (result.outcome, result.text, len(result.publications)) == ("failed", "abcx", 1)
     assert "out of ideas" in result.reason
 
 

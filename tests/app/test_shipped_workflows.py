@@ -138,7 +138,7 @@ def test_the_same_on_rabbitmq_and_postgresql(tmp_path: Path, monkeypatch: pytest
         made.serving("coordinator")
         made.serving("worker")
         for workflow, (_, brief) in SHIPPED.items():
-            run = made.call("submit", workflow, brief, *more(workflow)).out.strip()
+            run = made.call("submit", workflow, brief, "--model", MODEL, *more(workflow)).out.strip()
             made.ended(run)
             assert told(made.history(run), workflow) == alone[workflow], workflow
         assert server.left == []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.subscribing import DEADLINE, World, beginning, new_events, passes, taken, world, write_run
+from tests.appending import append_to
 
 from redraft.events.content import Critique, new_draft
 from redraft.events.domain_events import DraftCritiqued, DraftGenerated, RunEnded, RunStarted
@@ -79,8 +80,8 @@ async def test_only_what_is_wanted_comes(
         run, workflow = f"r{number}", "book" if number % 2 else "article"
         tags = ("spring", "third") if number % 3 == 0 else ("spring",) if number == 1 else ()
         if first == 0:
-            await there.store.append(run, 0, new_events(run, [beginning(workflow, tags)]))
-        await there.store.append(run, first or 1, new_events(run, passes(first or 1, last), first or 1))
+            await append_to(there.store, run, 0, new_events(run, [beginning(workflow, tags)]))
+        await append_to(there.store, run, first or 1, new_events(run, passes(first or 1, last), first or 1))
 
     for number in range(7):
         await write(number, 0, 9)
@@ -125,8 +126,8 @@ async def test_a_slow_reader_holds_little(there: World) -> None:
     each, count = 20_000, 5_000
     for batch in range(10):
         told = [beginning(), *(_large(each) for _ in range(count // 10))]
-        await there.store.append(f"r{batch}", 0, new_events(f"r{batch}", told))
-    await there.store.append("last", 0, new_events("last", [beginning("last")]))
+        await append_to(there.store, f"r{batch}", 0, new_events(f"r{batch}", told))
+    await append_to(there.store, "last", 0, new_events("last", [beginning("last")]))
     async with there.open() as client:
         await taken(client, 1, workflow="last")  # all of it has been announced
         tracemalloc.start()
@@ -165,7 +166,7 @@ async def judged_run(there: World, run: str = "judged", scores: tuple[float, ...
         *(DraftCritiqued("judge", 1, draft.ref, Critique(number)) for number in scores),
         RunEnded("exhausted", "3 passes were made", 1, draft.ref, scores[-1]),
     ]
-    await there.store.append(run, 0, new_events(run, told))
+    await append_to(there.store, run, 0, new_events(run, told))
 
 
 async def test_waiting_for_what_is_to_happen_in_a_run(there: World) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.subscribing import DEADLINE, World, beginning, new_events, taken, world, write_run
+from tests.appending import append_to
 
 from redraft.app import Client, DeliveryError, Retry
 from redraft.app.delivery import WATCH_SECONDS
@@ -110,7 +111,7 @@ async def test_a_new_name_begins_where_it_is_told_to(there: World) -> None:
 
 async def test_what_is_not_wanted_is_passed_over_for_good(there: World, names: Subscriptions) -> None:
     await write_run(there.store, "a", 30)
-    await there.store.append("b", 0, new_events("b", [beginning("book")]))
+    await append_to(there.store, "b", 0, new_events("b", [beginning("book")]))
     handler = Handler()
     async with there.open() as client, delivering(client, "books", handler, workflow="book"):
         await until(names, "books", lambda found: found.position == 31)

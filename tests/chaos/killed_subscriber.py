@@ -15,6 +15,7 @@ from typing import Final
 
 from tests.app.cli_calls import environment
 from tests.app.subscribing import beginning, new_events, passes
+from tests.appending import append_to
 
 from redraft.events.store import EventStore, open_store
 from redraft.events.subscriptions import open_subscriptions
@@ -105,7 +106,7 @@ async def write(url: str, number: int, events: int, allowed: asyncio.Semaphore) 
 
 async def _append(store: EventStore, run: str, version: int) -> None:
     told = passes(version, version) if version else [beginning()]
-    await store.append(run, version, new_events(run, told, version))
+    await append_to(store, run, version, new_events(run, told, version))
 
 
 async def killed_while_they_write(

@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import psycopg
 
-from redraft.events.appends import Append, encode
-from redraft.events.codec import GENESIS
+from redraft.events.appends import GENESIS, Append, encode
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.errors import Conflict
@@ -38,25 +37,25 @@ async def write(url: str, run: str, events: int) -> None:
 
 
 async def write_all(store: EventStore, beside: psycopg.AsyncConnection, run: str, events: int) -> None:
-    version = 0
+    version, last = 0, GENESIS
     for turn in count():
         if version >= events:
             return
-        appended = await store.append(run, version, notes(2))
+        appended = await store.append(run, version, notes(2), last)
         said(run, [event.version for event in appended])
         if turn % 7 == 3:
-            await conflict(store, run, version)
+            await conflict(store, run, version, last)
         if turn % 11 == 5:
             await by_hand(beside, f"{run}-lost-{turn}", commit=False)
         if turn % 13 == 6:
             await by_hand(beside, f"{run}-slow-{turn}", commit=True)
             said(f"{run}-slow-{turn}", [1, 2])
-        version += 2
+        version, last = version + 2, appended[-1].hash
 
 
-async def conflict(store: EventStore, run: str, version: int) -> None:
+async def conflict(store: EventStore, run: str, version: int, last: str) -> None:
     try:
-        await store.append(run, version, notes(2))
+        await store.append(run, version, notes(2), last)
     except Conflict:
         return
     raise AssertionError("the conflict went unseen")
@@ -64,7 +63,7 @@ async def conflict(store: EventStore, run: str, version: int) -> None:
 
 async def by_hand(beside: psycopg.AsyncConnection, run: str, *, commit: bool) -> None:
     """Two events in a transaction that takes its time between writing and its end."""
-    rows = encode(Append(run, 0, notes(2)), GENESIS).rows
+    rows = encode(Append(run, 0, notes(2))).rows
     columns = ([run, run], [1, 2], [row.topic for row in rows], [row.state for row in rows])
     async with beside.transaction(force_rollback=not commit):
         await beside.execute(APPEND, columns)

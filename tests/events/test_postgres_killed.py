@@ -8,6 +8,8 @@ from contextlib import aclosing, asynccontextmanager, suppress
 
 import psycopg
 import pytest
+from tests.appending import append_to
+from tests.events.fitting import Fitting
 from tests.events.lossy_wire import lossy_wire
 from tests.events.postgres_cluster import Cluster, postgres_cluster
 
@@ -49,9 +51,9 @@ async def test_a_server_that_is_gone_is_told_and_the_store_goes_on_when_it_is_ba
     cluster: Cluster, notes: Notes, end: Callable[[Cluster], None]
 ) -> None:
     async with deadline(), open_store(cluster.url) as store:
-        first = await store.append("a", 0, notes("a", 2))
+        first = await append_to(store, "a", 0, notes("a", 2))
         await asyncio.to_thread(end, cluster)
-        calls = [store.append("a", 2, notes("a", after=2)), store.read("a"), store.head(), store.verify("a")]
+        calls = [append_to(store, "a", 2, notes("a", after=2)), store.read("a"), store.head(), store.verify("a")]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             assert type(result) is StoreError
             assert str(result).startswith(f"store postgresql://postgres@127.0.0.1:{cluster.port}/postgres: ")
@@ -59,17 +61,17 @@ async def test_a_server_that_is_gone_is_told_and_the_store_goes_on_when_it_is_ba
             assert "\n" not in str(result)
         await asyncio.to_thread(cluster.start)
         assert await store.read("a") == first
-        second = await store.append("a", 2, notes("a", after=2))
+        second = await append_to(store, "a", 2, notes("a", after=2))
         assert [event.position for event in second] == [3]
         assert await store.verify("a") == 3
 
 
 async def test_a_server_that_came_back_in_between_goes_unnoticed(cluster: Cluster, notes: Notes) -> None:
     async with deadline(), open_store(cluster.url) as store:
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         cluster.kill()
         cluster.start()
-        await store.append("a", 1, notes("a", after=1))
+        await append_to(store, "a", 1, notes("a", after=1))
         cluster.stop()
         cluster.start()
         assert await store.verify("a") == 2
@@ -77,7 +79,7 @@ async def test_a_server_that_came_back_in_between_goes_unnoticed(cluster: Cluste
 
 async def test_a_follower_is_told_and_goes_on_where_it_was(cluster: Cluster, notes: Notes) -> None:
     async with deadline(), open_store(cluster.url, poll=0.05) as store, open_store(cluster.url) as other:
-        first = await other.append("a", 0, notes("a"))
+        first = await append_to(other, "a", 0, notes("a"))
         async with aclosing(store.tail(0)) as batches:
             assert tuple(await anext(batches)) == first
             await asyncio.to_thread(cluster.kill)
@@ -86,20 +88,20 @@ async def test_a_follower_is_told_and_goes_on_where_it_was(cluster: Cluster, not
         await asyncio.to_thread(cluster.start)
         async with aclosing(store.tail(1)) as batches:
             waiting = asyncio.ensure_future(anext(batches))
-            second = await other.append("a", 1, notes("a", after=1))
+            second = await append_to(other, "a", 1, notes("a", after=1))
             assert tuple(await waiting) == second
 
 
 async def test_a_follower_hears_of_an_append_long_before_it_would_look(cluster: Cluster, notes: Notes) -> None:
     """With a poll of an hour nothing but a notification can tell the follower."""
     async with deadline(), open_store(cluster.url, poll=3600) as store, open_store(cluster.url) as other:
-        first = await other.append("a", 0, notes("a"))
+        first = await append_to(other, "a", 0, notes("a"))
         async with aclosing(store.tail(0)) as batches:
             assert tuple(await anext(batches)) == first
             await until_somebody_listens(cluster)
             for version in range(1, 20):
                 waiting = asyncio.ensure_future(anext(batches))
-                appended = await other.append("a", version, notes("a", after=version))
+                appended = await append_to(other, "a", version, notes("a", after=version))
                 assert tuple(await waiting) == appended
 
 
@@ -111,7 +113,7 @@ async def test_a_listener_connects_again_by_itself(cluster: Cluster, notes: Note
         listening = asyncio.create_task(opened.listen(heads.put_nowait))
         for version in range(3):
             await until_somebody_listens(cluster)
-            await other.append("a", version, notes("a", after=version))
+            await append_to(other, "a", version, notes("a", after=version))
             assert await heads.get() == version + 1
             await asyncio.to_thread(cluster.stop if version else cluster.kill)
             await asyncio.to_thread(cluster.start)
@@ -132,7 +134,7 @@ async def appended(store: EventStore, run: str, version: int, events: list[NewEv
     """Hands the same append in until it is recorded."""
     while True:
         with suppress(StoreError):
-            return await store.append(run, version, events)
+            return await append_to(store, run, version, events)
         await asyncio.sleep(0.01)
 
 
@@ -167,14 +169,14 @@ async def test_an_answer_that_got_lost_on_the_wire_is_a_success(cluster: Cluster
     async with deadline(), lossy_wire(cluster.port) as wire:
         url = cluster.url.replace(str(cluster.port), str(wire.port))
         async with await asyncio.to_thread(open_store, url) as store:
-            await store.append("a", 0, notes("a"))
+            (first,) = await append_to(store, "a", 0, notes("a"))
             wire.lose_answer()
-            events = await store.append("a", 1, notes("a", 3, after=1))
+            events = await store.append("a", 1, notes("a", 3, after=1), first.hash)
             assert wire.lost == 1
             assert [event.position for event in events] == [2, 3, 4]
-            await store.append("a", 4, notes("a", after=4))
+            await append_to(store, "a", 4, notes("a", after=4))
             wire.lose_answer()
-            results = await asyncio.gather(*(store.append(f"r{n}", 0, notes(f"r{n}")) for n in range(5)))
+            results = await asyncio.gather(*(append_to(store, f"r{n}", 0, notes(f"r{n}")) for n in range(5)))
             assert wire.lost == 2
             assert [await store.read(f"r{n}") for n in range(5)] == list(results)
             assert await store.head() == 10
@@ -183,10 +185,11 @@ async def test_an_answer_that_got_lost_on_the_wire_is_a_success(cluster: Cluster
 async def test_an_append_that_did_not_come_through_leaves_nothing(cluster: Cluster, notes: Notes) -> None:
     """The server is ended while it works: it never says that it has recorded, and it has not."""
     async with deadline(), open_store(cluster.url) as store:
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         async with await psycopg.AsyncConnection.connect(cluster.url) as beside:
-            await beside.execute("SELECT redraft_append('{b}', '{1}', '{t}', '{x}')")
-            waiting = asyncio.create_task(store.append("a", 1, notes("a", after=1)))
+            (row,) = Fitting().rows([("b", 1, "t", b"x")])
+            await beside.execute("SELECT redraft_append('{b}', '{1}', '{t}', ARRAY[%b])", (row.state,))
+            waiting = asyncio.create_task(append_to(store, "a", 1, notes("a", after=1)))
             asked = "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             while await (await beside.execute(asked)).fetchone() is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -194,4 +197,4 @@ async def test_an_append_that_did_not_come_through_leaves_nothing(cluster: Clust
         with pytest.raises(StoreError, match="terminating connection"):
             await waiting
         assert await store.verify("a") == 1
-        assert len(await store.append("a", 1, notes("a", after=1))) == 1
+        assert len(await append_to(store, "a", 1, notes("a", after=1))) == 1

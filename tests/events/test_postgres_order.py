@@ -13,6 +13,8 @@ from contextlib import aclosing
 from pathlib import Path
 from threading import Event
 
+from tests.appending import append_to
+
 from redraft.events.envelope import Recorded
 from redraft.events.recorders import ApplicationRecorder, open_recorder
 from redraft.events.store import EventStore, NewEvent, open_store
@@ -86,7 +88,7 @@ async def test_a_reader_misses_no_event_of_eight_writers_that_fail_wait_and_are_
         finally:
             over.set()
         done.set()
-        await store.append("last", 0, notes("last"))
+        await append_to(store, "last", 0, notes("last"))
         events = await tail
         positions = [event.position for event in events]
         assert positions == list(range(1, len(events) + 1))

@@ -17,6 +17,8 @@ from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.appending import append_to
+from tests.events.fitting import Fitting
 
 from redraft.events.errors import Conflict, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.postgres_connection import Database
@@ -121,14 +123,14 @@ def test_psycopg_is_needed_only_where_it_is_used(monkeypatch: pytest.MonkeyPatch
 
 async def test_a_new_database_is_laid_out_and_can_be_opened_again(postgres_url: str, notes: Notes) -> None:
     async with open_store(postgres_url) as store:
-        first = await store.append("a", 0, notes("a", 3))
+        first = await append_to(store, "a", 0, notes("a", 3))
     async with open_store(postgres_url) as store:
         assert await store.read("a") == first
 
 
 async def test_many_may_open_a_new_database_at_once(postgres_url: str, notes: Notes) -> None:
     stores = await asyncio.gather(*(asyncio.to_thread(open_store, postgres_url) for _ in range(8)))
-    await asyncio.gather(*(store.append(f"r{n}", 0, notes(f"r{n}")) for n, store in enumerate(stores)))
+    await asyncio.gather(*(append_to(store, f"r{n}", 0, notes(f"r{n}")) for n, store in enumerate(stores)))
     assert await stores[0].head() == 8
     for store in stores:
         await store.close()
@@ -189,15 +191,15 @@ def reader(postgres_url: str, beside: psycopg.Connection) -> Iterator[str]:
 
 async def test_who_may_only_read_can_read(postgres_url: str, reader: str, notes: Notes) -> None:
     async with open_store(postgres_url) as owner:
-        await owner.append("a", 0, notes("a", 2))
+        await append_to(owner, "a", 0, notes("a", 2))
     async with open_store(reader) as store:
         assert await store.verify("a") == 2
         with pytest.raises(StoreError, match=r"permission denied.*; grant"):
-            await store.append("a", 2, notes("a", after=2))
+            await append_to(store, "a", 2, notes("a", after=2))
 
 
 def test_who_may_not_make_the_tables_is_told(postgres_url: str, reader: str, beside: psycopg.Connection) -> None:
-    beside.execute("DROP TABLE stored_events, redraft_schema, redraft_relay")
+    beside.execute("DROP TABLE stored_events, redraft_schema, redraft_relay, redraft_event_ids")
     with pytest.raises(StoreError, match=r"permission denied for schema .*; grant"):
         open_store(reader)
 
@@ -213,7 +215,7 @@ async def test_events_are_never_changed_or_deleted(
     postgres_url: str, beside: psycopg.Connection, notes: Notes, statement: str, role: str
 ) -> None:
     async with open_store(postgres_url) as store:
-        await store.append("a", 0, notes("a", 3))
+        await append_to(store, "a", 0, notes("a", 3))
         beside.execute(f"SET session_replication_role = {role}")
         with pytest.raises(psycopg.Error, match="events are never changed"):
             beside.execute(statement)
@@ -227,7 +229,7 @@ async def test_a_row_that_was_changed_all_the_same_is_found(
     postgres_url: str, beside: psycopg.Connection, notes: Notes, change: str
 ) -> None:
     async with open_store(postgres_url) as store:
-        await store.append("a", 0, notes("a", 3))
+        await append_to(store, "a", 0, notes("a", 3))
         beside.execute("ALTER TABLE stored_events DISABLE TRIGGER redraft_refuse")
         beside.execute(f"UPDATE stored_events SET {change} WHERE originator_version = 2")  # noqa: S608
         with pytest.raises(Tampered, match="event 2 of run a"):
@@ -263,10 +265,11 @@ async def test_a_log_that_stays_held_is_told(
     monkeypatch.setattr("redraft.events.postgres_connection.LOCK_SECONDS", 0.05)
     async with open_store(postgres_url) as store:
         with beside.transaction(force_rollback=True):
-            beside.execute("SELECT redraft_append('{b}', '{1}', '{t}', '{x}')")
+            (row,) = Fitting().rows([("b", 1, "t", b"x")])
+            beside.execute("SELECT redraft_append('{b}', '{1}', '{t}', ARRAY[%b])", (row.state,))
             with pytest.raises(StoreError, match="another program has held it for 10 seconds; end"):
-                await store.append("a", 0, notes("a"))
-        assert [event.position for event in await store.append("a", 0, notes("a"))] == [1]
+                await append_to(store, "a", 0, notes("a"))
+        assert [event.position for event in await append_to(store, "a", 0, notes("a"))] == [1]
 
 
 async def test_a_statement_that_takes_too_long_is_told(
@@ -274,7 +277,7 @@ async def test_a_statement_that_takes_too_long_is_told(
 ) -> None:
     monkeypatch.setattr("redraft.events.postgres_connection.STATEMENT_SECONDS", 0.05)
     async with open_store(postgres_url) as store:
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         with beside.transaction():
             beside.execute("LOCK TABLE stored_events")
             with pytest.raises(StoreError, match="took longer than 30 seconds; see"):
@@ -286,13 +289,13 @@ async def test_a_server_that_takes_no_writes_is_told(postgres_url: str, notes: N
     open_recorder(postgres_url).release()
     async with open_store(f"{postgres_url}%20-cdefault_transaction_read_only%3Don") as store:
         with pytest.raises(StoreError, match="takes no writes; name the primary"):
-            await store.append("a", 0, notes("a"))
+            await append_to(store, "a", 0, notes("a"))
 
 
 async def test_a_name_that_postgres_cannot_keep_fails_no_neighbour(postgres_url: str, notes: Notes) -> None:
     async with open_store(postgres_url) as store:
         results = await asyncio.gather(
-            store.append("a\0b", 0, notes("x")), store.append("c", 0, notes("c")), return_exceptions=True
+            append_to(store, "a\0b", 0, notes("x")), append_to(store, "c", 0, notes("c")), return_exceptions=True
         )
         assert isinstance(results[0], StoreError)
         assert results[1] == await store.read("c")
@@ -307,12 +310,12 @@ async def test_a_group_above_the_size_of_one_call_is_still_all_or_nothing(
     monkeypatch.setattr("redraft.events.postgres_recorder._MOST_BYTES", 50_000)
     by_thread = EventStore(replace(open_recorder(postgres_url), direct=None))
     async with by_thread as store, open_store(postgres_url) as other:
-        await store.append("a", 0, notes("a"))
-        await other.append("a", 1, notes("a", 30, after=1, by="other", text="x" * 10_000))
+        await append_to(store, "a", 0, notes("a"))
+        await append_to(other, "a", 1, notes("a", 30, after=1, by="other", text="x" * 10_000))
         with pytest.raises(Conflict):
-            await store.append("a", 1, notes("a", 31, after=1, text="x" * 10_000))
+            await append_to(store, "a", 1, notes("a", 31, after=1, text="x" * 10_000))
         assert await store.head() == 31
-        events = await store.append("a", 31, notes("a", 30, after=31, text="x" * 10_000))
+        events = await append_to(store, "a", 31, notes("a", 30, after=31, text="x" * 10_000))
         assert [event.position for event in events] == list(range(32, 62))
         assert await store.verify("a") == 61
 
@@ -330,16 +333,18 @@ async def test_appends_up_to_a_megabyte_need_no_thread(
 
     monkeypatch.setattr(opened.recorder, "insert_events", counting)
     async with EventStore(opened) as store:
-        events = [await store.append(f"r{kib}", 0, notes(f"r{kib}", 3, text="x" * (kib * 1024))) for kib in (0, 8, 330)]
+        events = [
+            await append_to(store, f"r{kib}", 0, notes(f"r{kib}", 3, text="x" * (kib * 1024))) for kib in (0, 8, 330)
+        ]
         assert by_thread == []
-        events.append(await store.append("large", 0, notes("large", 3, text="x" * 350 * 1024)))
+        events.append(await append_to(store, "large", 0, notes("large", 3, text="x" * 350 * 1024)))
         assert by_thread == [3]
         assert [await store.read(run[0].run) for run in events] == events
 
 
 async def test_an_event_of_many_megabytes_is_kept(postgres_url: str, notes: Notes) -> None:
     async with open_store(postgres_url) as store:
-        events = await store.append("a", 0, notes("a", 2, text="ü" * 20_000_000))
+        events = await append_to(store, "a", 0, notes("a", 2, text="ü" * 20_000_000))
         assert await store.read("a") == events
 
 
@@ -370,8 +375,9 @@ def test_our_recorder_gives_what_the_librarys_in_memory_gives(
 ) -> None:
     """Each example has runs of its own, and begins where the log of the others ends."""
     theirs, begin, mark = POPOApplicationRecorder(), ours.max_notification_id() or 0, uuid4().hex
+    fitting = Fitting(mark)
     for group in groups:
-        rows = [StoredEvent(mark + run, *rest) for run, *rest in group]
+        rows = fitting.rows(group)
         results: list[object] = []
         for recorder, less in ((ours, begin), (theirs, 0)):
             try:
@@ -379,6 +385,8 @@ def test_our_recorder_gives_what_the_librarys_in_memory_gives(
             except IntegrityError:
                 results.append("conflict")
         assert results[0] == results[1]
+        if results[0] != "conflict":
+            fitting.taken(rows)
     assert (ours.max_notification_id() or 0) - begin == (theirs.max_notification_id() or 0)
     for start, limit, stop, topics, inclusive in (
         (1, 99, 99, (), True),
@@ -408,7 +416,7 @@ async def test_the_librarys_own_recorder_reads_our_table(
     postgres_url: str, ours: PostgresRecorder, beside: psycopg.Connection, notes: Notes
 ) -> None:
     async with open_store(postgres_url) as store:
-        await store.append("a", 0, notes("a", 3))
+        await append_to(store, "a", 0, notes("a", 3))
     with PostgresDatastore(
         beside.info.dbname,
         beside.info.host,
@@ -424,7 +432,7 @@ async def test_the_librarys_own_recorder_reads_our_table(
 
 
 def test_the_librarys_subscription_works_on_our_recorder(ours: PostgresRecorder) -> None:
-    ours.insert_events([StoredEvent("a", 1, "t", b"x")])
+    ours.insert_events(Fitting().rows([("a", 1, "t", b"x")]))
     with ours.subscribe(gt=0) as events:
         assert next(events).originator_version == 1
 
@@ -437,7 +445,7 @@ async def test_connections_that_the_server_ended_are_replaced_before_they_are_us
 ) -> None:
     async with open_store(postgres_url) as store:
         for version in range(5):
-            await store.append("a", version, notes("a", after=version))
+            await append_to(store, "a", version, notes("a", after=version))
             assert len(await store.read("a")) == version + 1
             ended = beside.execute(
                 "SELECT pid, pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -452,7 +460,7 @@ async def test_a_closed_store_leaves_no_connection(postgres_url: str, beside: ps
         tail = store.tail(0)
         waiting = asyncio.ensure_future(anext(tail))
         await until(beside, 2)
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         assert len(await waiting) == 1
         await tail.aclose()
     await until(beside, 0)

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 import pytest
+from tests.appending import append_to
 
 from redraft.events.codec import GENESIS, decode_event, encode_event
 from redraft.events.content import Brief, Critique, DraftRef, new_draft
@@ -30,7 +31,7 @@ from redraft.events.keyring import Encryption
 from redraft.events.plan import Plan, Step
 from redraft.events.recorders import Opened
 from redraft.events.sealing import Cipher, new_master_key, new_run_key, read_master_key, unwrapped, wrapped
-from redraft.events.store import EventStore, NewEvent
+from redraft.events.store import Append, EventStore, NewEvent
 from redraft.events.texts import ERASED, STRUCTURE
 
 GOLDEN = runpy.run_path(str(Path(__file__).parents[1] / "golden" / "write.py"))
@@ -101,7 +102,7 @@ WORDS = {
 
 async def test_what_is_stored_holds_no_text_and_what_is_read_does(log: Log) -> None:
     async with sealing(log) as store:
-        recorded = await store.append("a", 0, told("a"))
+        recorded = await append_to(store, "a", 0, told("a"))
         raw = b"".join(state for _, _, state, _ in await store.raw("a"))
         assert not [secret for secret in SECRETS if secret.encode() in raw]
         assert new_draft(1, SECRETS[1]).sha256.encode() not in raw
@@ -116,7 +117,7 @@ async def test_what_is_stored_holds_no_text_and_what_is_read_does(log: Log) -> N
 )
 async def test_without_the_key_the_chain_is_verified_and_nothing_is_read(log: Log, other: Encryption | None) -> None:
     async with sealing(log) as store:
-        await store.append("a", 0, told("a"))
+        await append_to(store, "a", 0, told("a"))
     async with sealing(log, other) as stranger:
         assert await stranger.verify("a") == 4
         with pytest.raises(Sealed, match="REDRAFT_ENCRYPT_KEY"):
@@ -127,13 +128,13 @@ async def test_without_the_key_the_chain_is_verified_and_nothing_is_read(log: Lo
 
 async def test_a_run_whose_key_is_destroyed_is_verified_and_reads_as_erased(log: Log) -> None:
     async with sealing(log) as store, sealing(log) as other:
-        await store.append("a", 0, told("a"))
-        kept = await store.append("b", 0, told("b"))
+        await append_to(store, "a", 0, told("a"))
+        kept = await append_to(store, "b", 0, told("b"))
         assert await other.read("a") == await store.read("a")
         assert await store.is_sealed("a")
         assert await store.destroy_key("a")
         assert not await store.destroy_key("a")
-        await store.append("a", 4, [NewEvent(Origin("x", "test"), TIME, RunErased("ada"))])
+        await append_to(store, "a", 4, [NewEvent(Origin("x", "test"), TIME, RunErased("ada"))])
         await whole(other)
         for asked in (store, other):
             events = await asked.read("a")
@@ -151,18 +152,18 @@ async def test_a_run_whose_key_is_destroyed_is_verified_and_reads_as_erased(log:
 async def test_other_processes_go_on_with_a_sealed_run_and_know_a_repeated_append(log: Log) -> None:
     events = told("a")
     async with sealing(log) as one, sealing(log) as two:
-        first = await one.append("a", 0, events[:2])
-        second = await two.append("a", 2, events[2:])
-        assert await two.append("a", 0, events[:2]) == first
-        assert await one.append("a", 2, events[2:]) == second
+        first = await append_to(one, "a", 0, events[:2])
+        second = await append_to(two, "a", 2, events[2:])
+        assert await append_to(two, "a", 0, events[:2]) == first
+        assert await append_to(one, "a", 2, events[2:]) == second
         with pytest.raises(Conflict):
-            await two.append("a", 2, told("late")[2:])
+            await append_to(two, "a", 2, told("late")[2:])
         assert not [secret for secret in SECRETS if secret.encode() in b"".join(raw[2] for raw in await one.raw("a"))]
 
 
 async def test_two_processes_that_begin_a_run_at_once_use_one_key(log: Log) -> None:
     async with sealing(log) as one, sealing(log) as two:
-        tries = [(one, two)[n % 2].append(f"r{n // 2}", 0, told(f"try {n}")) for n in range(20)]
+        tries = [append_to((one, two)[n % 2], f"r{n // 2}", 0, told(f"try {n}")) for n in range(20)]
         results = await asyncio.gather(*tries, return_exceptions=True)
         assert sum(isinstance(result, Conflict) for result in results) == 10
         for n in range(10):
@@ -172,23 +173,26 @@ async def test_two_processes_that_begin_a_run_at_once_use_one_key(log: Log) -> N
 async def test_runs_that_began_in_the_clear_go_on_in_the_clear(log: Log) -> None:
     events = told("a")
     async with sealing(log, None) as plain:
-        await plain.append("a", 0, events[:2])
+        await append_to(plain, "a", 0, events[:2])
     async with sealing(log) as store, sealing(log, Encryption(ENCRYPTION.master, new_runs=False)) as reading:
-        await store.append("a", 2, events[2:])
+        await append_to(store, "a", 2, events[2:])
         assert not await store.is_sealed("a")
-        await reading.append("b", 0, told("b"))
+        await append_to(reading, "b", 0, told("b"))
         assert not await store.is_sealed("b")
-        await store.append("c", 0, told("c")[:2])
-        await reading.append("c", 2, told("c")[2:])
+        await append_to(store, "c", 0, told("c")[:2])
+        await append_to(reading, "c", 2, told("c")[2:])
         assert SECRETS[2].encode() not in (await store.raw("c"))[2][2]
     async with sealing(log, None) as plain:
         assert len(await plain.read("a")) == len(await plain.read("b")) == 4
 
 
-async def test_appends_of_one_run_that_wait_for_its_key_keep_their_order(log: Log) -> None:
+async def test_what_is_handed_in_before_its_run_is_recorded_is_sealed_by_the_same_key(log: Log) -> None:
     events = told("a")
     async with sealing(log) as store:
-        await asyncio.gather(*(store.append("a", n, [event]) for n, event in enumerate(events)))
+        appends = [await store.encode(Append("a", 0, (events[0],)))]
+        for version, event in enumerate(events[1:], 1):
+            appends.append(await store.encode(Append("a", version, (event,), appends[-1].hash)))
+        await asyncio.gather(*(store.hand_in([each]) for each in appends))
         assert [event.data for event in await store.read("a")] == [event.data for event in events]
         assert await store.verify("a") == 4
 
@@ -202,7 +206,7 @@ async def test_a_destroyed_key_is_nowhere_in_the_files_of_the_store(tmp_path: Pa
 
     async with open_store(f"sqlite:///{tmp_path}/log.db", encryption=ENCRYPTION) as store:
         for run in ("a", "b"):
-            await store.append(run, 0, told(run))
+            await append_to(store, run, 0, told(run))
         kept = dict(store._keyring.keys.page("", 10))
         assert any(kept["a"] in each for each in files(tmp_path))
         await store.destroy_key("a")

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.appending import append_to
 
 from redraft.events.domain_events import IterationStarted
 from redraft.events.envelope import Origin
@@ -47,41 +48,41 @@ def seen_elsewhere(path: Path, table: str) -> int:
 async def test_what_a_store_commits_after_another_was_opened_on_the_file_is_not_lost(tmp_path: Path):
     path = tmp_path / "log.db"
     async with open_store(f"sqlite:///{path}") as store:
-        await store.append("a", 0, [new(0)])
+        await append_to(store, "a", 0, [new(0)])
         async with open_store(f"sqlite:///{path}"):
             assert seen_elsewhere(path, "stored_events") == 1
-            await store.append("a", 1, [new(1)])
+            await append_to(store, "a", 1, [new(1)])
             assert seen_elsewhere(path, "stored_events") == 2
 
 
 async def test_what_a_store_commits_after_another_was_audited_and_closed_is_not_lost(tmp_path: Path):
     path = tmp_path / "log.db"
     async with open_store(f"sqlite:///{path}") as store:
-        await store.append("a", 0, [new(0)])
+        await append_to(store, "a", 0, [new(0)])
         async with open_store(f"sqlite:///{path}") as audited:
             assert not (await audited.verify_all()).count
         assert seen_elsewhere(path, "stored_events") == 1
-        await store.append("a", 1, [new(1)])
+        await append_to(store, "a", 1, [new(1)])
         assert seen_elsewhere(path, "stored_events") == 2
 
 
 async def test_nor_after_a_digest_of_its_file_was_asked_for(tmp_path: Path):
     path = tmp_path / "log.db"
     async with open_store(f"sqlite:///{path}", encryption=Encryption(bytes(32))) as store:
-        await store.append("gone", 0, [new(7)])
-        await store.append("a", 0, [new(0)])
+        await append_to(store, "gone", 0, [new(7)])
+        await append_to(store, "a", 0, [new(0)])
         assert await store.destroy_key("gone")  # which empties the write-ahead log
         assert digest_of(path, 2) is not None
         assert seen_elsewhere(path, "stored_events") == 2
-        await store.append("a", 1, [new(1)])
+        await append_to(store, "a", 1, [new(1)])
         assert seen_elsewhere(path, "stored_events") == 3
 
 
 async def test_nor_is_what_read_models_write(tmp_path: Path):
     path = tmp_path / "views.db"
     async with open_store("memory:") as log, await open_views(path, [COUNTED]) as views:
-        (first,) = await log.append("a", 0, [new(0)])
-        (second,) = await log.append("a", 1, [new(1)])
+        (first,) = await append_to(log, "a", 0, [new(0)])
+        (second,) = await append_to(log, "a", 1, [new(1)])
         await views.write([first], 0)
         async with await open_views(path, [COUNTED]):
             assert seen_elsewhere(path, "counted") == 1
@@ -92,7 +93,7 @@ async def test_nor_is_what_read_models_write(tmp_path: Path):
 async def test_the_identity_of_a_store(tmp_path: Path):
     path = tmp_path / "a folder" / "50% of ü?#.db"
     async with open_store(f"sqlite:///{path}") as store:
-        await store.append("a", 0, [new(0)])
+        await append_to(store, "a", 0, [new(0)])
         assert identity_of(path) == Identity(APPLICATION_ID, SCHEMA_VERSION)
     before = path.read_bytes()
     assert identity_of(path) == Identity(APPLICATION_ID, SCHEMA_VERSION)

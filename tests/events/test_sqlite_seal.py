@@ -10,15 +10,21 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.appending import append_to
 from tests.events.test_sqlite_unused import audited, statements
 from tests.events.test_store_tampered import _events, url, written
 
 from redraft.events import recorders, sqlite_seal
+from redraft.events.content import Brief
+from redraft.events.domain_events import DomainEvent, RunGuided, RunStarted
+from redraft.events.envelope import Origin
 from redraft.events.errors import Conflict
 from redraft.events.keyring import Encryption
+from redraft.events.plan import Plan, Step
 from redraft.events.run_keys import SqliteKeys
 from redraft.events.sqlite_file import connect
 from redraft.events.sqlite_seal import BROKEN, FAULT, UNSEALED, Seal
@@ -43,6 +49,21 @@ async def write():
 
 asyncio.run(write())
 """
+
+
+@pytest.fixture
+def notes() -> Notes:
+    """Runs whose record is true: they begin, and a person says something of the length of `text` again and again."""
+
+    def make(run: str, count: int = 1, *, text: str = "") -> list[NewEvent]:
+        time = datetime(2026, 3, 1, tzinfo=UTC)
+        told: list[DomainEvent] = [RunStarted(Plan("p", (Step("generator", "write", "write"),)), Brief("b"), time)]
+        told += [RunGuided(f"word {n}{text}", "ann", key=str(n)) for n in range(1, count)]
+        return [NewEvent(Origin(f"{run}/{n}", "test"), time, event) for n, event in enumerate(told)]
+
+    return make
+
+
 ELSEWHERE = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]).fetchall(); c.close()"
 
 
@@ -56,7 +77,7 @@ def seal_of(path: Path) -> Seal:
 
 async def append(path: Path, run: str, events: list[NewEvent]) -> None:
     async with open_store(url(path)) as store:
-        await store.append(run, 0, events)
+        await append_to(store, run, 0, events)
 
 
 def killed(path: Path, doing: str) -> None:
@@ -112,7 +133,7 @@ def test_a_store_that_only_read_changes_nothing(request: pytest.FixtureRequest, 
             assert (await store.verify_all()).faults == ()
             assert not await store.destroy_key("nobody")
             with pytest.raises(Conflict):
-                await store.append("sealed-0", 3, _events("sealed-0"))
+                await store.append("sealed-0", 3, _events("sealed-0"), "f" * 64)
 
     before = path.read_bytes()
     asyncio.run(read())
@@ -138,10 +159,10 @@ def test_a_file_that_is_written_to_and_closed_many_times_is_not_reported(path: P
 async def test_two_stores_on_one_file_are_closed_in_either_order(path: Path, notes: Notes, first: int):
     stores = [open_store(url(path)) for _ in range(2)]
     for number, store in enumerate(stores):
-        await store.append(f"of-{number}", 0, notes(f"of-{number}", 2))
+        await append_to(store, f"of-{number}", 0, notes(f"of-{number}", 2))
     await stores[first].close()
     assert await asyncio.to_thread(audited, path) == (0, "")
-    await stores[1 - first].append("last", 0, notes("last"))
+    await append_to(stores[1 - first], "last", 0, notes("last"))
     assert await asyncio.to_thread(audited, path) == (0, "")
     await stores[1 - first].close()
     assert await asyncio.to_thread(audited, path) == (0, "")
@@ -210,7 +231,7 @@ async def test_who_cannot_seal_a_file_closes_it_without_an_error(
     monkeypatch.setattr(sqlite_seal, "WAIT_SECONDS", 0.01)
     before = seal_of(path)
     store = open_store(url(path))
-    await store.append("more", 0, notes("more"))
+    await append_to(store, "more", 0, notes("more"))
     with closing(connect(path)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         await store.close()
@@ -224,7 +245,7 @@ async def test_what_another_commits_while_the_file_is_read_is_not_sealed(
 ):
     before, digest = seal_of(path), sqlite_seal._digest
     async with open_store(url(path)) as store:
-        await store.append("more", 0, notes("more"))
+        await append_to(store, "more", 0, notes("more"))
         with closing(connect(path)) as other:
 
             def disturbed(*given: object) -> bytes:
@@ -265,7 +286,7 @@ async def test_sealing_gives_up_no_lock_of_this_process(path: Path, notes: Notes
     """Else another process takes itself for the last that has the store open, and takes the write-ahead log away."""
     stores = [open_store(url(path)) for _ in range(2)]
     for number, store in enumerate(stores):
-        await store.append(f"of-{number}", 0, notes(f"of-{number}"))
+        await append_to(store, f"of-{number}", 0, notes(f"of-{number}"))
     await stores[0].close()
     inode = os.stat(f"{path}-wal").st_ino  # noqa: PTH116
     await asyncio.to_thread(

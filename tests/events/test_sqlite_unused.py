@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call
+from tests.appending import append_to
 from tests.events.sqlite_bytes import Map
 from tests.events.test_store_tampered import _events, url, written
 
@@ -91,7 +92,7 @@ def more_events_in_freed_pages(path: Path) -> None:
 
     async def append() -> None:
         async with open_store(url(path)) as store:
-            await store.append("one-more", 0, _events("one-more"))
+            await append_to(store, "one-more", 0, _events("one-more"))
 
     free = path.read_bytes()[36:40]
     asyncio.run(append())

@@ -8,9 +8,10 @@ from typing import Protocol, cast
 
 import pytest
 from msgspec.structs import replace
+from tests.appending import append_to, chained
 
 from redraft.events.appends import NewRow
-from redraft.events.errors import StoreError, Tampered
+from redraft.events.errors import Conflict, StoreError, Tampered
 from redraft.events.recorders import (
     DataError,
     IntegrityError,
@@ -20,7 +21,7 @@ from redraft.events.recorders import (
     StoredEvent,
     Then,
 )
-from redraft.events.store import Append, EventStore, NewEvent
+from redraft.events.store import EventStore, NewEvent
 
 Notes = Callable[..., list[NewEvent]]
 Rows = Sequence[StoredEvent]
@@ -107,10 +108,10 @@ LOST = [IntegrityError("answered twice"), OperationalError("connection lost")]
 @pytest.mark.parametrize("error", LOST, ids=["integrity", "operational"])
 async def test_a_lost_answer_is_a_success(with_insert: WithInsert, notes: Notes, error: Exception) -> None:
     async with with_insert(losing(error)) as store:
-        first = await store.append("a", 0, notes("a", 3))
+        first = await append_to(store, "a", 0, notes("a", 3))
         assert first == await store.read("a")
         assert [event.position for event in first] == [1, 2, 3]
-        await store.append("a", 3, notes("a", after=3))
+        await append_to(store, "a", 3, notes("a", after=3))
         assert await store.verify("a") == 4
 
 
@@ -119,10 +120,10 @@ async def test_a_lost_answer_of_a_group_is_a_success_for_each(
     with_insert: WithInsert, notes: Notes, error: Exception
 ) -> None:
     async with with_insert(losing(error)) as store:
-        results = await asyncio.gather(*(store.append(f"r{n}", 0, notes(f"r{n}", 2)) for n in range(8)))
+        results = await asyncio.gather(*(append_to(store, f"r{n}", 0, notes(f"r{n}", 2)) for n in range(8)))
         for n, result in enumerate(results):
             assert result == await store.read(f"r{n}")
-            await store.append(f"r{n}", 2, notes(f"r{n}", after=2))
+            await append_to(store, f"r{n}", 2, notes(f"r{n}", after=2))
         assert await store.head() == 24
         tailed = [event async for batch in store.tail(0, follow=False) for event in batch]
         assert [event.position for event in tailed] == list(range(1, 25))
@@ -130,24 +131,26 @@ async def test_a_lost_answer_of_a_group_is_a_success_for_each(
 
 async def test_a_failure_is_told_and_leaves_nothing_behind(with_insert: WithInsert, notes: Notes) -> None:
     async with with_insert(failing(OperationalError("the disk is gone"))) as store:
-        calls = [store.append(f"r{n}", 0, notes(f"r{n}", 2)) for n in range(4)]
+        calls = [append_to(store, f"r{n}", 0, notes(f"r{n}", 2)) for n in range(4)]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             assert type(result) is StoreError
             assert "the disk is gone" in str(result)
             assert "\n" not in str(result)
         assert await store.head() == 0
         for n in range(4):
-            await store.append(f"r{n}", 0, notes(f"r{n}", 2))
+            await append_to(store, f"r{n}", 0, notes(f"r{n}", 2))
         assert await store.verify("r3") == 2
 
 
-async def test_what_builds_on_a_failure_fails_with_it(with_insert: WithInsert, notes: Notes) -> None:
+async def test_what_builds_on_a_failure_is_not_recorded_either(with_insert: WithInsert, notes: Notes) -> None:
     async with with_insert(failing(OperationalError("no"))) as store:
-        calls = [store.append("a", n, notes("a", after=n)) for n in range(3)]
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        assert [type(result) for result in results] == [StoreError] * 3
+        appends = chained("a", *(notes("a", after=n) for n in range(3)))
+        results = await asyncio.gather(*(store.hand_in([each]) for each in appends), return_exceptions=True)
+        assert type(results[0]) is StoreError
+        assert [type(result) for result in results[1:]] == [list] * 2
+        assert [type(told) for result in results[1:] if isinstance(result, list) for told in result] == [Conflict] * 2
         assert await store.read("a") == ()
-        assert len(await store.append("a", 0, notes("a", 3))) == 3
+        assert len(await append_to(store, "a", 0, notes("a", 3))) == 3
 
 
 async def test_one_bad_row_fails_no_neighbour(with_insert: WithInsert, notes: Notes) -> None:
@@ -161,7 +164,7 @@ async def test_one_bad_row_fails_no_neighbour(with_insert: WithInsert, notes: No
 
     async with with_insert(wrap) as store:
         runs = ["a", "bad", "c"]
-        results = await asyncio.gather(*(store.append(run, 0, notes(run)) for run in runs), return_exceptions=True)
+        results = await asyncio.gather(*(append_to(store, run, 0, notes(run)) for run in runs), return_exceptions=True)
         assert [isinstance(result, tuple) for result in results] == [True, False, True]
         assert type(results[1]) is StoreError
 
@@ -235,7 +238,7 @@ async def test_verify_names_the_event_that_was_changed(
     change: Callable[[list[StoredEvent]], list[StoredEvent]],
 ) -> None:
     async with log.store() as store:
-        await store.append("a", 0, notes("a", 5))
+        await append_to(store, "a", 0, notes("a", 5))
     opened = log.opened()
     changed(opened, monkeypatch, change)
     async with log.store(opened) as store:
@@ -248,8 +251,8 @@ async def test_verify_finds_a_rewritten_event_by_the_one_after_it(
 ) -> None:
     """Somebody who rewrites an event together with its hash breaks the chain."""
     async with log.store() as store, log.store() as forger:
-        await store.append("a", 0, notes("a", 5))
-        await forger.append("forged", 0, notes("a", 5, text="better"))
+        await append_to(store, "a", 0, notes("a", 5))
+        await append_to(forger, "forged", 0, notes("forged", 5, text="better"))
     opened = log.opened()
     forged = list(opened.recorder.select_events("forged"))
     changed(opened, monkeypatch, lambda rows: [*rows[:2], replaced(forged[2], originator_id="a"), *rows[3:]])
@@ -260,5 +263,5 @@ async def test_verify_finds_a_rewritten_event_by_the_one_after_it(
 
 async def test_verify_reads_long_runs_in_parts(log: Log, notes: Notes) -> None:
     async with log.store() as store:
-        await store.append_all([Append("a", n, tuple(notes("a", 300, after=n))) for n in (0, 300, 600, 900)])
+        await store.hand_in(chained("a", *(notes("a", 300, after=n) for n in (0, 300, 600, 900))))
         assert await store.verify("a") == 1200

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import pytest
+from tests.appending import append_to
 
 from redraft.events.domain_events import IterationStarted
 from redraft.events.envelope import Recorded
@@ -43,13 +44,13 @@ async def followed(store: EventStore, count: int, after: int = 0, limit: int = 5
 async def fill(store: EventStore, notes: Notes, runs: int, rounds: int) -> None:
     for version in range(rounds):
         await asyncio.gather(
-            *(store.append(f"r{n}", version, notes(f"r{n}", after=version)) for n in range(runs)),
+            *(append_to(store, f"r{n}", version, notes(f"r{n}", after=version)) for n in range(runs)),
         )
 
 
 async def test_the_log_is_given_in_batches_from_any_place(log: Log, notes: Notes) -> None:
     async with log.store() as writer:
-        events = await writer.append("a", 0, notes("a", 10))
+        events = await append_to(writer, "a", 0, notes("a", 10))
         async with log.store() as fresh:
             for store in (writer, fresh):
                 for after in (-1, 0, 4, 9, 10, 99):
@@ -80,7 +81,7 @@ async def test_a_follower_gets_what_comes(log: Log, notes: Notes) -> None:
 async def fill_more(store: EventStore, notes: Notes) -> None:
     for version in range(2, 10):
         for n in range(3):
-            await store.append(f"r{n}", version, notes(f"r{n}", after=version))
+            await append_to(store, f"r{n}", version, notes(f"r{n}", after=version))
 
 
 async def test_many_followers_get_the_same(log: Log, notes: Notes) -> None:
@@ -96,7 +97,7 @@ async def test_many_followers_get_the_same(log: Log, notes: Notes) -> None:
 async def test_a_follower_sees_what_other_stores_write(log: Log, notes: Notes) -> None:
     async with log.store() as store, log.store() as other:
         reader = asyncio.create_task(followed(store, 5))
-        await other.append("a", 0, notes("a", 5))
+        await append_to(other, "a", 0, notes("a", 5))
         assert await reader == list(await other.read("a"))
 
 
@@ -106,7 +107,7 @@ async def test_followers_of_two_stores_see_one_order(log: Log, notes: Notes) -> 
 
         async def write(store: EventStore, run: str) -> None:
             for version in range(0, 100, 2):
-                await store.append(run, version, notes(run, 2, after=version))
+                await append_to(store, run, version, notes(run, 2, after=version))
 
         await asyncio.gather(write(one, "a"), write(two, "b"))
         everything = [event async for batch in one.tail(0, follow=False) for event in batch]
@@ -126,10 +127,10 @@ async def test_a_follower_that_keeps_up_reads_nothing(log: Log, notes: Notes, mo
 
     monkeypatch.setattr(opened.recorder, "select_notifications", counting)
     async with log.store(opened, poll=DEADLINE) as store:
-        first = await store.append("a", 0, notes("a"))
+        first = await append_to(store, "a", 0, notes("a"))
         readers = [asyncio.create_task(followed(store, 40)) for _ in range(5)]
         for version in range(1, 40):
-            await store.append("a", version, notes("a", after=version))
+            await append_to(store, "a", version, notes("a", after=version))
         for reader in readers:
             assert (await reader)[0] == first[0]
         assert reads == []
@@ -137,7 +138,7 @@ async def test_a_follower_that_keeps_up_reads_nothing(log: Log, notes: Notes, mo
 
 async def test_a_follower_is_woken_by_what_is_new_whatever_else_was_in_the_group(log: Log, notes: Notes) -> None:
     async with log.store(poll=2 * DEADLINE) as store, asyncio.timeout(DEADLINE):
-        old = await store.append("a", 0, notes("a"))
+        old = await append_to(store, "a", 0, notes("a"))
         async with aclosing(store.tail(1)) as batches:
             waiting = asyncio.ensure_future(anext(batches))
             await store.read("a")
@@ -150,7 +151,7 @@ async def test_a_follower_that_fell_behind_catches_up_from_the_recorder(log: Log
     count = RING_EVENTS + 1000
     async with log.store() as store, asyncio.timeout(DEADLINE):
         async with aclosing(store.tail(0)) as batches:
-            await store.append("a", 0, notes("a"))
+            await append_to(store, "a", 0, notes("a"))
             seen = [*await anext(batches)]
             await store.append_all([Append("b", 0, tuple(notes("b", count)))])
             while len(seen) < count + 1:
@@ -163,11 +164,11 @@ async def test_a_follower_can_be_cancelled_and_leaves_nothing_behind(log: Log, n
     async with log.store() as store:
         before = asyncio.all_tasks()
         readers = [asyncio.create_task(followed(store, 2)) for _ in range(3)]
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         readers[0].cancel()
         with pytest.raises(asyncio.CancelledError):
             await readers[0]
-        await store.append("a", 1, notes("a", after=1))
+        await append_to(store, "a", 1, notes("a", after=1))
         assert len(await readers[1]) == len(await readers[2]) == 2
         if left := asyncio.all_tasks() - before:
             await asyncio.wait(left, timeout=DEADLINE)
@@ -176,7 +177,7 @@ async def test_a_follower_can_be_cancelled_and_leaves_nothing_behind(log: Log, n
 
 async def test_closing_ends_followers_with_a_clear_line(log: Log, notes: Notes) -> None:
     store = log.store()
-    await store.append("a", 0, notes("a"))
+    await append_to(store, "a", 0, notes("a"))
     waiting = asyncio.create_task(followed(store, 2))
     async with aclosing(store.tail(0)) as batches:
         await anext(batches)
@@ -194,14 +195,14 @@ async def test_a_follower_is_told_when_the_log_cannot_be_looked_at(
 ) -> None:
     opened = log.opened()
     async with log.store(opened) as store, asyncio.timeout(DEADLINE):
-        await store.append("a", 0, notes("a"))
+        await append_to(store, "a", 0, notes("a"))
         async with aclosing(store.tail(0)) as batches:
             await anext(batches)
             with monkeypatch.context() as patch:
                 patch.setattr(opened.recorder, "max_notification_id", broken)
                 with pytest.raises(StoreError, match="the disk is gone"):
                     await anext(batches)
-        await store.append("a", 1, notes("a", after=1))
+        await append_to(store, "a", 1, notes("a", after=1))
         assert [event.version for event in await followed(store, 1, after=1)] == [2]
 
 

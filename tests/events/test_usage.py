@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from redraft.events.usage import MIXED, Usage
+from redraft.events.usage import MIXED, MOST, PLAUSIBLE, Usage
 
 
 def test_numbers_add_up_and_models_are_named_once():
@@ -24,6 +24,18 @@ def test_nothing_changes_nothing():
 
 def test_amounts_in_two_currencies_are_not_passed_off_as_one():
     assert (Usage(cost=1, currency="USD") + Usage(cost=1, currency="EUR")).currency == MIXED
+
+
+def test_a_sum_can_always_be_recorded():
+    most = Usage(MOST, MOST, MOST, MOST, MOST, MOST, MOST)
+    assert most + most == most
+    assert msgspec.json.decode(msgspec.json.encode(most + most), type=Usage) == most
+
+
+def test_what_one_outcome_cannot_have_used_is_said():
+    assert Usage(PLAUSIBLE, PLAUSIBLE, PLAUSIBLE).fault == ""
+    assert "calls=2e+12, and a usage is a number from 0 to 1,000,000,000,000" in Usage(calls=2 * PLAUSIBLE).fault
+    assert "seconds=nan" in Usage(seconds=float("nan")).fault
 
 
 @pytest.mark.parametrize("raw", [b'{"tokens":-1}', b'{"cost":-0.5}', b'{"calls":-1}', b'{"seconds":-1}'])

@@ -50,6 +50,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -87,7 +88,7 @@ def events() -> Iterator[DomainEvent]:
     model, prompt = "openai:gpt-5", "5f2b0c6d7e8f"
     used = Usage(120, 0.25, 2, 1, 100, 20, 1.5, model, prompt, "USD")
     brief = Brief("Why tides exist", "text/markdown", "tides.md")
-    yield RunStarted(_plan(), brief, START, "key-1", ("spring", "for:ann"), Parent("first", 12))
+    yield RunStarted(_plan(), brief, START, "key-1", ("spring", "for:ann"), Parent("first", 12), 2)
     yield IterationStarted("Refinement", 1)
     yield StepRequested("write", "generator", "write", 1, START + timedelta(minutes=5))
     yield DraftGenerated("write", 1, first, used)
@@ -132,6 +133,7 @@ def events() -> Iterator[DomainEvent]:
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
     yield RunErased("ada")
     yield RunErased("ada", "she asked for it")
+    yield RunQuarantined("ann", "its events contradict each other", "key-10")
 
 
 def stream(key: bytes = b"") -> Iterator[dict[str, Any]]:

@@ -7,9 +7,10 @@ from datetime import timedelta
 from random import Random
 
 from msgspec.structs import replace
+from tests.appending import hash_at
 from tests.streams import START, Told, article_told, book_told, recorded
 
-from redraft.events.appends import Append, NewEvent
+from redraft.events.appends import Append, NewEvent, encode
 from redraft.events.content import Brief, Critique, new_draft
 from redraft.events.domain_events import (
     Choice,
@@ -24,6 +25,7 @@ from redraft.events.domain_events import (
     Tally,
 )
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import Conflict
 from redraft.events.plan import Arm, Parallel, Plan, Step
 from redraft.events.store import EventStore
 from redraft.projections.place import Where
@@ -111,12 +113,16 @@ def busy_log(runs: int, seed: int = 0, *, cut: bool = True) -> list[Recorded]:
 
 async def fill(store: EventStore, log: Sequence[Recorded]) -> None:
     """Records these events in a store, in their order."""
-    appends = [
-        Append(each.run, each.version - 1, (NewEvent(Origin(each.id, each.actor), each.time, each.data),))
-        for each in log
-    ]
+    last: dict[str, str] = {}
+    appends = []
+    for each in log:
+        event = NewEvent(Origin(each.id, each.actor), each.time, each.data)
+        before = last.get(each.run) or await hash_at(store, each.run, each.version - 1)
+        appends.append(encode(Append(each.run, each.version - 1, (event,), before)))
+        last[each.run] = appends[-1].hash
     for start in range(0, len(appends), 500):
-        await store.append_all(appends[start : start + 500])
+        for result in await store.hand_in(appends[start : start + 500]):
+            assert not isinstance(result, Conflict), result
 
 
 async def contents(views: Views, projections: Sequence[Projection] = PROJECTIONS) -> dict[str, list[Cells]]:

@@ -99,6 +99,10 @@ async def test_what_is_due_comes_longest_due_first(anywhere: Where) -> None:
         found = await due(views, START + 60 * MINUTE)
         assert [(step.path, step.status) for step in found] == [("Ideas/slow", "open"), ("judge", "waiting")]
         assert await due(views, START + 60 * MINUTE, limit=1) == found[:1]
+        assert len(found) > 1
+        for number, each in enumerate(found):
+            behind = (each.retry_at or each.due, each.run, each.path)
+            assert await due(views, START + 60 * MINUTE, behind=behind) == found[number + 1 :]
         assert await count_overdue(views, START + 60 * MINUTE) == 1
         assert await count_overdue(views, START) == 0
 

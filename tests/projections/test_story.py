@@ -44,7 +44,7 @@ def test_it_says_why_it_went_on_and_what_the_refiner_is_told():
     told = entries(article())
     assert told[6].details == (
         f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
-        "it is told the critique of event 9",
+        "it is told the critique of event 6",
     )
     assert told[8].details == ("it is one of 5 passes at most",)
     assert told[7].details == ("5 words came, 4 went",)
@@ -54,7 +54,7 @@ def test_why_the_run_went_on_that_a_fork_repeats_is_not_told_by_the_forks_own_pl
     events = article()
     fork = [events[0], *(msgspec.structs.replace(event, repeats=event.id) for event in events[1:8]), *events[8:]]
     told = entries(fork)
-    assert told[6].details == ("it is told the critique of event 9",)
+    assert told[6].details == ("it is told the critique of event 6",)
     assert told[8].details == (
         f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
         "it is one of 5 passes at most",

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.actors.test_deciding_properties import Run
 from tests.projections.logs import busy_log, contest_told, view_of
 from tests.streams import article, book, recorded
 
+from redraft.events.conditions import score
 from redraft.events.envelope import Recorded
+from redraft.events.plan import Parallel, Plan, Repeat, Step
 from redraft.projections.branches import Branch, Group, Leaf, Loop
 from redraft.projections.place import Where
 from redraft.projections.tree import tree
@@ -82,3 +85,46 @@ async def test_what_a_fork_repeats_is_told_as_its_parents(anywhere: Where) -> No
         assert all(n.repeated for n in await tree_nodes(views, "fork"))
     async with await view_of(placed(article(run="own")), anywhere) as views:
         assert not any(n.repeated for n in await tree_nodes(views, "own"))
+
+
+PANEL = Parallel("panel", (Step("critic", "a", "a"), Step("critic", "b", "b")))
+OUT = Parallel("out", (Step("publisher", "x", "x"), Step("publisher", "y", "y")))
+
+
+def answered(run: Run, *left: str, verdict: bool | None = None) -> Run:
+    """The run with every request answered but these, which fail for good."""
+    while run.state.status == "running":
+        path = next(iter(run.state.open))
+        if path in left:
+            run.fail(path, retryable=False)
+        else:
+            run.answer(path, value=0.5, text=f"text {len(run.said)}", verdict=verdict)
+    return run
+
+
+async def statuses(run: Run) -> dict[str, str]:
+    events = recorded("r", [("somebody", event) for event in run.events])
+    async with await view_of(placed(events)) as views:
+        return {node.path: node.status for node in await tree_nodes(views, "r")}
+
+
+async def test_a_parallel_that_a_run_ends_with_is_done() -> None:
+    write = Step("generator", "write", "write")
+    found = await statuses(answered(Run(Plan("p", (write, PANEL, OUT)))))
+    assert (found["panel"], found["out"]) == ("done", "done")
+    found = await statuses(answered(Run(Plan("p", (write, PANEL)))))
+    assert set(found.values()) == {"done"}
+
+
+async def test_a_parallel_that_a_body_and_the_run_end_with_is_done() -> None:
+    loop = Repeat("L", score >= 0.9, 2, (PANEL,))
+    found = await statuses(answered(Run(Plan("p", (Step("generator", "write", "write"), loop))), verdict=False))
+    assert (found["L[1]/panel"], found["L[2]/panel"], found["L[2]/panel/b"]) == ("done", "done", "done")
+
+
+async def test_a_parallel_in_which_a_run_fails_is_dropped_but_not_one_that_published_after() -> None:
+    write, extra = Step("generator", "write", "write"), Step("critic", "extra", "extra")
+    plan = Plan("p", (write, Repeat("L", score >= 0.4, 1, (PANEL,)), extra, OUT), "publish_best")
+    assert (await statuses(answered(Run(plan), "extra")))["out"] == "done"
+    assert (await statuses(answered(Run(plan), "out/y")))["out"] == "dropped"
+    assert (await statuses(answered(Run(plan), "L[1]/panel/b")))["L[1]/panel"] == "dropped"

@@ -7,19 +7,27 @@ from typing import Final, cast
 import msgspec
 
 from redraft.actors.plan_check import check_plan
-from redraft.events.bus import Letter
+from redraft.actors.values import shown
+from redraft.events.bus import Letter, require_head
 from redraft.events.codec import decode_message, decode_work
 from redraft.events.commands import (
     MESSAGE_NAMES,
     WORK_NAMES,
+    ApproveDraft,
+    Critiqued,
+    EditDraft,
+    Failed,
     Generate,
     Generated,
     Message,
+    OutcomeMessage,
+    Published,
     Refined,
+    RejectDraft,
     StartRun,
     Work,
 )
-from redraft.events.content import checked
+from redraft.events.content import MOST_EVENTS, checked
 from redraft.events.errors import CodecError, InputError
 from redraft.events.plan import Plan
 
@@ -44,20 +52,25 @@ class Admission:
     def message(self, letter: Letter) -> Message:
         """The message in a letter for the coordinator. Raises CodecError or InputError, which say why it is refused."""
         self._require_size(letter)
+        require_head(letter.origin)
         message = _known_message(letter.content) or decode_message(letter.name, letter.body)
         _require_id(message.run)
+        if isinstance(message, Critiqued | Published | ApproveDraft | RejectDraft | EditDraft):
+            _require_version((message.before if isinstance(message, EditDraft) else message.draft).version)
         if isinstance(message, StartRun):
             if message.parent is not None:
                 _require_id(message.parent.run)
+                _require_version(message.parent.version)
             checked(message.brief.text, "brief", self._limit)
             self._require_plan(message.plan)
         elif len(letter.body) > self._limit:
             self._require_bounds(message)
-        return message
+        return _counted(message) if isinstance(message, OutcomeMessage) else message
 
     def work(self, letter: Letter) -> Work:
         """The request in a letter for a worker. Raises CodecError or InputError, which say why it is refused."""
         self._require_size(letter)
+        require_head(letter.origin)
         work = _known_work(letter.content) or decode_work(letter.name, letter.body)
         if len(letter.body) > self._limit:
             request = work.request
@@ -97,6 +110,19 @@ def _known_message(content: Message | Work | None) -> Message | None:
 
 def _known_work(content: Message | Work | None) -> Work | None:
     return cast("Work", content) if type(content) in WORK_NAMES else None
+
+
+def _counted(message: OutcomeMessage) -> OutcomeMessage:
+    """The outcome itself; where it says that more was used than can be, the failure that this is."""
+    if not (fault := message.usage.fault):
+        return message
+    said = f"the outcome says what cannot be: {fault}"
+    return Failed(message.run, message.path, message.attempt, "invalid", said, retryable=False)
+
+
+def _require_version(version: int) -> None:
+    if not 1 <= version <= MOST_EVENTS:
+        raise CodecError(f"{shown(version)} cannot be the version of an event or a draft")
 
 
 def _require_id(run: str) -> None:

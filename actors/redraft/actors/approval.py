@@ -6,7 +6,17 @@ from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from redraft.actors.run_state import Approval, Candidate, Frame, RunState, closing_body, is_critic, prefix
+from redraft.actors.barred import overruled
+from redraft.actors.run_state import (
+    Approval,
+    Candidate,
+    Frame,
+    RunState,
+    closing_body,
+    is_critic,
+    prefix,
+    standing_at,
+)
 from redraft.events.commands import ApproveDraft, EditDraft, RejectDraft
 from redraft.events.content import DraftRef, new_draft
 from redraft.events.domain_events import (
@@ -78,6 +88,7 @@ def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
 def requested(state: RunState, event: ApprovalRequested) -> RunState:
     """People are asked from here on."""
     top = state.frames[-1]
+    top = standing_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Approve)  # noqa: S101 - only such a node's event asks people
     return _with_top(replace(state, approval=Approval(node, event)), replace(top, due="nothing"))
@@ -89,7 +100,7 @@ def approve(state: RunState, event: DraftApproved) -> RunState:
     if waiting is None:
         return state
     if event.granted:
-        return _granted(state, event.draft)
+        return _granted(overruled(state, event.draft), event.draft, by_people=True)
     return replace(state, approval=replace(waiting, by=(*waiting.by, event.by)))
 
 
@@ -98,7 +109,7 @@ def expire(state: RunState, event: ApprovalExpired) -> RunState:
     what = f"nobody decided on draft {event.draft.version} in time"
     match event.then:
         case "approve":
-            return _granted(state, event.draft)
+            return _granted(state, event.draft, by_people=state.rules < 2)
         case "reject":
             return _refused(state, event.draft, what)
         case "fail":
@@ -142,10 +153,11 @@ def _review(state: RunState, top: Frame) -> Frame | None:
     return Frame(critics, prefix(top), review=label) if critics else None
 
 
-def _granted(state: RunState, draft: DraftRef) -> RunState:
+def _granted(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:
+    """The run goes on with this draft. What people rejected once they alone can approve."""
     top = state.frames[-1]
     top = replace(top, index=top.index + 1, due="approved" if top.node else "nothing")
-    rejected = tuple(each for each in state.rejected if each != draft.sha256)
+    rejected = tuple(each for each in state.rejected if not by_people or each != draft.sha256)
     return _with_top(replace(state, approval=None, approved=draft, rejected=rejected), top)
 
 

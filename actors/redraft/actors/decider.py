@@ -14,6 +14,7 @@ import msgspec
 from redraft.actors.arms import Choose, first_arm
 from redraft.actors.evolve import evolve
 from redraft.actors.interpreter import GRACE, closed_panel, next_event
+from redraft.actors.rules import RULES
 from redraft.actors.run_state import Fan, OpenStep, RunState
 from redraft.actors.spending import NOTHING, afforded, time_is_up
 from redraft.actors.steering import steered
@@ -34,6 +35,7 @@ from redraft.events.commands import (
     OutcomeMessage,
     PauseRun,
     Published,
+    QuarantineRun,
     Refined,
     RejectDraft,
     ResumeRun,
@@ -53,6 +55,7 @@ from redraft.events.domain_events import (
     FailureKind,
     PanelClosed,
     RunErased,
+    RunQuarantined,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -96,7 +99,13 @@ def handle(
     choose: Choose = first_arm,
 ) -> Decision:
     """As `decide`, with the state that the events make, so that nobody need fold them again."""
-    first = _first(state, message, now, limit, others)
+    return brought(state, _first(state, message, now, limit, others), now, others, choose)
+
+
+def brought(
+    state: RunState, first: DomainEvent | None, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+) -> Decision:
+    """An event, and all that follows from it until an answer is awaited; nothing for None."""
     events: list[DomainEvent] = []
     while first is not None:
         events.append(first)
@@ -108,9 +117,12 @@ def handle(
 def _first(state: RunState, message: Message, now: datetime, limit: int, others: Usage) -> DomainEvent | None:
     match message:
         case StartRun(_, plan, brief, key, tags, parent):  # how a fork begins, `forking` decides
-            return RunStarted(plan, brief, now, key, tags) if state.status == "new" and parent is None else None
+            fresh = state.status == "new" and parent is None
+            return RunStarted(plan, brief, now, key, tags, rules=RULES) if fresh else None
         case EraseRun(_, by, reason):
-            return RunErased(by, reason) if state.status == "ended" and not state.erased else None
+            return RunErased(by, reason) if state.status in ("ended", "quarantined") and not state.erased else None
+        case QuarantineRun(_, by, reason, key):
+            return RunQuarantined(by, reason, key) if state.status not in ("new", "quarantined") else None
         case RetryStep():
             return _retried(state, message, now, others)
         case ExpireStep():

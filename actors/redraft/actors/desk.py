@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -14,9 +14,12 @@ from redraft.actors.signatures import Signatures
 from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import Delivery, Letter
 from redraft.events.codec import encode_message
-from redraft.events.commands import ConfirmStep, Message, Request, Work
+from redraft.events.commands import ROLES, ConfirmStep, Message, Request, Work
 from redraft.events.envelope import Origin
-from redraft.events.errors import ContentError
+from redraft.events.errors import ContentError, InputError
+
+REMEMBERED: Final = 4096
+"""Of how many requests it is remembered that the coordinator was asked about them."""
 
 Again: TypeAlias = Callable[[Request], None]
 """Is told of a request that may have cost something before, and of which nothing came."""
@@ -66,20 +69,42 @@ class Desk:
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
+        self._asked: dict[str, None] = {}
         self._closed = False
         self._changed = asyncio.Event()
 
+    def require_ours(self, work: Work) -> None:
+        """Raises InputError for a request that is for another actor, and lies in the wrong queue."""
+        role, name = ROLES[type(work)], work.request.actor
+        if (role, name) != (self._actor.role, self._actor.name):
+            here = f"the {self._actor.role} {self._actor.name}"
+            raise InputError(f"it is for the {role} {name[:100]!r}, and lies in the queue of {here}")
+
     def begin(self, delivery: Delivery, work: Work) -> None:
-        """Begins the work, or asks first if it may have been done already, or somebody may be at it."""
+        """Begins the work, or asks first if it may have been done already, may be stale, or somebody may be at it."""
         request = work.request
         if request.run in self._off:
             self._finish(Finished(delivery, work, None))
+        elif self._may_be_stale(work, delivery):
+            self._asked[request.id] = None
+            if len(self._asked) > REMEMBERED:
+                del self._asked[next(iter(self._asked))]
+            self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, 0)))
         elif request.sent == 1 and delivery.count == 1 and self._whereabouts.begin(request.id):
             self._call(delivery, work)
         else:
             inquiry = asyncio.create_task(self._inquired(delivery, work))
             self._doubtful.add(inquiry)
             inquiry.add_done_callback(self._doubtful.discard)
+
+    def _may_be_stale(self, work: Work, delivery: Delivery) -> bool:
+        """Whether nobody can have begun it, and its run may have been cancelled before we came to hear of that.
+
+        What we asked about has its answer when it comes back confirmed.
+        """
+        request = work.request
+        answered = request.confirmed and request.id in self._asked
+        return delivery.waited and delivery.count == request.sent == 1 and not answered
 
     async def _inquired(self, delivery: Delivery, work: Work) -> None:
         """Waits while somebody is at work on it. One that was surely unanswered before that is begun then."""

@@ -9,11 +9,14 @@ from msgspec.structs import replace
 
 from redraft.actors.approval import expire, requested
 from redraft.actors.arms import resolved
+from redraft.actors.barred import barred, barring
 from redraft.actors.candidates import better, judged_as, judgement_of_draft, remember
 from redraft.actors.credit import accepted, took_part
 from redraft.actors.fans import candidate_of, member_of, stopped_by_gate, weights_of
 from redraft.actors.judgement import join, judgement_of
 from redraft.actors.oscillation import noted, watched
+from redraft.actors.results import begun_anew, entered, left, outputs, with_result
+from redraft.actors.rules import known
 from redraft.actors.run_state import (
     Candidate,
     Failure,
@@ -24,6 +27,7 @@ from redraft.actors.run_state import (
     after_critics,
     closing_body,
     is_critic,
+    standing_at,
     wanted,
 )
 from redraft.actors.spending import largest, told
@@ -51,6 +55,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -66,8 +71,14 @@ LATE: Final = 64
 
 
 def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
-    """The state after these events."""
-    for event in events:
+    """The state after these events. A run that was set aside is not folded: what its events say may make no sense.
+
+    Raises UnknownRules for a run that began under rules of a later release.
+    """
+    happened = tuple(events)
+    if any(isinstance(event, RunQuarantined) for event in happened):
+        return _set_aside(replace(state, version=state.version + len(happened)), happened)
+    for event in happened:
         state = evolve(state, event)
     return state
 
@@ -76,9 +87,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
     """The state after this event."""
     state = replace(state, version=state.version + 1)
     match event:
-        case RunStarted(plan, brief, at, parent=parent):
-            state = replace(state, inherited=parent.version) if parent else state
-            return replace(state, status="running", plan=plan, brief=brief, started=at, frames=(Frame(plan.steps),))
+        case RunStarted():
+            return _started(state, event)
         case IterationStarted():
             return _iteration_started(state, event)
         case StepRequested():
@@ -112,6 +122,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return steer(state, event)
         case RunErased():
             return replace(state, erased=True)
+        case RunQuarantined():
+            return _set_aside(state)
         case ApprovalRequested():
             return requested(state, event)
         case ApprovalExpired():
@@ -122,20 +134,46 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             assert_never(event)
 
 
+def _set_aside(state: RunState, happened: Iterable[DomainEvent] = ()) -> RunState:
+    """The state of a run about which no more is decided, whatever else these events say."""
+    for event in happened:
+        match event:
+            case RunStarted(plan, brief, at):
+                state = replace(state, plan=plan, brief=brief, started=at)
+            case RunErased():
+                state = replace(state, erased=True)
+            case _:
+                pass
+    return replace(state, status="quarantined", open={}, frames=(), approval=None, late={}, picks=(), failure=None)
+
+
+def _started(state: RunState, event: RunStarted) -> RunState:
+    return replace(
+        state,
+        status="running",
+        plan=event.plan,
+        brief=event.brief,
+        started=event.at,
+        frames=(Frame(event.plan.steps),),
+        inherited=event.parent.version if event.parent else 0,
+        rules=known(event.rules),
+    )
+
+
 def _iteration_started(state: RunState, event: IterationStarted) -> RunState:
     outermost = event.path.count("/") == 0
     state = replace(state, iterations=state.iterations + outermost)
     top = state.frames[-1]
     if event.iteration > 1:
         return _with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
-    top = _past_approvals(top)
+    top = standing_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
-    judged = state.current if state.current and state.current.judgement else None
-    entered = Frame(node.body, event.path, node, iteration=1, best=judged, last=judged)
-    if watched(entered) and state.current:
-        entered = noted(entered, state.current.ref, 0)
-    return replace(state, frames=(*state.frames[:-1], replace(top, due="nothing"), entered))
+    loop = entered(state, Frame(node.body, event.path, node, iteration=1))
+    if watched(loop) and state.current:
+        loop = noted(loop, state.current.ref, 0)
+    top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
+    return replace(state, frames=(*state.frames[:-1], top, loop))
 
 
 def _requested(state: RunState, event: StepRequested) -> RunState:
@@ -145,11 +183,8 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
         state = replace(state, open={**state.open, event.path: OpenStep(known.step, event)})
         anew = top.fan is not None and top.fan.until is not None and event.attempt == known.attempt
         return _with_top(state, replace(top, fan=replace(top.fan, until=event.due))) if top.fan and anew else state
-    if state.failure and not top.fan:
-        name = event.path.split("/")[0]
-        top = replace(top, index=next(n for n, node in enumerate(top.body) if node.name == name))
-    elif not top.fan and isinstance(top.body[top.index], Approve):
-        top = _past_approvals(top)
+    if not top.fan:
+        top = standing_at(top, event.path)
     node = top.fan.node if top.fan else top.body[top.index]
     match node:
         case Parallel():
@@ -165,15 +200,8 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
         case _:
             assert_never(node)
     asked = OpenStep(step if event.choice is None else resolved(step, event.choice, event.actor), event)
-    return _with_top(replace(state, open={**state.open, event.path: asked}), top)
-
-
-def _past_approvals(top: Frame) -> Frame:
-    """The frame at what comes after approvals that were not asked for: the loop would have gone on anyway."""
-    index = top.index
-    while isinstance(top.body[index], Approve):
-        index += 1
-    return replace(top, index=index)
+    state = _with_top(replace(state, open={**state.open, event.path: asked}), top)
+    return begun_anew(state) if step.role == "generator" and state.rules >= 2 else state
 
 
 def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
@@ -211,6 +239,7 @@ def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
     if asked is not None and asked.request.choice is not None:
         state = took_part(state, asked)
     judgement = judgement_of(state.version, event.critique, gate=asked is not None and asked.step.gate)
+    state = barring(state, event, judgement)
     if top.fan:
         number = candidate_of(top.fan, event) if top.fan.judging else member_of(top.fan, asked) if asked else 0
         fan = replace(top.fan, heard=(*top.fan.heard, (number, judgement)))
@@ -226,11 +255,11 @@ def _settled(state: RunState) -> RunState:
     if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
         return state
     judged = judged_as(state, state.current.ref, join(top.heard))
-    state = replace(state, current=judged, best=better(state.best, judged))
+    state = replace(state, current=judged, best=better(state, state.best, judged))
     if top.review is not None:
-        outer = remember(state.frames[-2], judged)
+        outer = remember(state, state.frames[-2], judged)
         return replace(state, frames=(*state.frames[:-2], outer))
-    return _with_top(state, replace(remember(top, judged), heard=(), due="judged"))
+    return _with_top(state, replace(remember(state, top, judged), heard=(), due="judged"))
 
 
 def _fan_answered(state: RunState, top: Frame) -> RunState:
@@ -265,13 +294,15 @@ def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
 
 
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
-    number, judgement = max(fan.heard, key=lambda each: (each[1].score, -each[0]))
+    number, judgement = max(
+        fan.heard, key=lambda each: (not barred(state, Candidate(fan.candidates[each[0]])), each[1].score, -each[0])
+    )
     chosen = judged_as(state, fan.candidates[number], judgement)
     if watched(top):
         refines = fan.node.steps[0].role == "refiner" and state.current is not None
         top = noted(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
-    state = replace(state, current=chosen, best=better(state.best, chosen))
-    top = replace(remember(top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
+    state = replace(state, current=chosen, best=better(state, state.best, chosen))
+    top = replace(remember(state, top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
     return _with_top(_all_closed(state), top)
 
 
@@ -314,26 +345,20 @@ def _closing(state: RunState, event: LoopClosing) -> RunState:
 
 def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
     leaving, outer = state.frames[-1], state.frames[-2]
-    at_hand = (state.current, leaving.best, leaving.last, state.best)
-    chosen = next((each for each in at_hand if each and each.ref == event.draft), Candidate(event.draft))
+    chosen = left(state, leaving, event)
     if state.picks and event.outcome == "accepted":
         state = accepted(state, chosen)
-    made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
     outer = replace(
         outer,
         index=outer.index + 1,
-        outputs=(*outer.outputs, *made),
+        outputs=outputs(state, leaving, outer, event),
         due="output" if outer.node else "nothing",
         heard=(),
     )
+    if state.rules >= 2:
+        outer = with_result(outer, chosen)
     loop = (event.outcome, event.reason) if outer.node is None else state.loop
-    return replace(
-        state,
-        frames=(*state.frames[:-2], outer),
-        open={},
-        current=chosen,
-        loop=loop,
-    )
+    return replace(state, frames=(*state.frames[:-2], outer), open={}, current=chosen, loop=loop)
 
 
 def _spent(state: RunState, event: Answer) -> RunState:

@@ -18,6 +18,7 @@ from redraft.actors.evolve import evolve, fold
 from redraft.actors.interpreter import GRACE, next_event
 from redraft.actors.limits import loops_of
 from redraft.actors.plan_paths import mapped
+from redraft.actors.rules import RULES
 from redraft.actors.run_state import OpenStep, RunState
 from redraft.actors.spending import NOTHING, ends_at
 from redraft.events.commands import StartRun
@@ -41,12 +42,14 @@ def forked(
 ) -> Decision:
     """What a fork begins with; `past` are its parent's events, all that it repeats.
 
-    `elapsed` goes on from where it stood: what lies between the parent's last event and now is not counted.
+    It follows the rules of its parent. `elapsed` goes on from where it stood: what lies between the parent's last event
+    and now is not counted.
     `others` is what other runs used of a daily budget; `choose` says who does a step that chooses.
     """
     begun = past[0].data
     stood = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
-    first = RunStarted(start.plan, start.brief, now - stood, start.key, start.tags, start.parent)
+    rules = begun.rules if isinstance(begun, RunStarted) else RULES
+    first = RunStarted(start.plan, start.brief, now - stood, start.key, start.tags, start.parent, rules)
     events: list[DomainEvent] = [first, *(event.data for event in past[1:])]
     state = fold(events)
     for event in _going_on(state, start.plan, now):

@@ -8,8 +8,19 @@ from typing import Final, assert_never
 from msgspec.structs import replace
 
 from redraft.actors.arms import Choose, first_arm, given_to
+from redraft.actors.barred import barred, beyond_people
 from redraft.actors.credit import credited
 from redraft.actors.judgement import Facts, Verdict, verdict
+from redraft.actors.leaving import (
+    finished,
+    kept,
+    left_on_failure,
+    not_passed,
+    nothing_is_left,
+    refined_again,
+    salvaged,
+    withheld,
+)
 from redraft.actors.run_state import (
     Candidate,
     Fan,
@@ -19,6 +30,7 @@ from redraft.actors.run_state import (
     closing_body,
     failed_a_gate,
     gates_of,
+    is_publisher,
     prefix,
     wanted,
 )
@@ -82,21 +94,21 @@ def _following(state: RunState, now: datetime) -> DomainEvent | None:
         ended = _loop_decision(state, top, top.node, now)
         if ended is not None:
             return ended
-    for node in top.body[top.index :]:
+    return _next_of_body(state, top, now)
+
+
+def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
+    """The next node is entered, but for people who need not be asked, and publishers who may not have the draft."""
+    for place in range(top.index, len(top.body)):
+        node = top.body[place]
         if isinstance(node, Approve) and _would_go_on(state, top, now):
             continue
-        if _publishes(node) and _is_refused(state.current, top):
-            return _ended(state, _not_passed(state.current), state.current)
+        if is_publisher(node) and (reason := withheld(state, top, place)):
+            if top.node is not None:
+                continue
+            return _ended(state, Verdict("rejected", reason), state.current)
         return _enter(state, top, node, now)
     return _after_body(state, top)
-
-
-def _is_refused(draft: Candidate | None, top: Frame) -> bool:
-    """Whether a gate outside of a loop did not pass the draft. What a loop leaves with is for the loop to say."""
-    if top.node is not None or not failed_a_gate(draft):
-        return False
-    judges = (node for node in reversed(top.body[: top.index]) if not (isinstance(node, Approve) or _publishes(node)))
-    return not isinstance(next(judges, None), Repeat)
 
 
 def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEvent:
@@ -119,10 +131,10 @@ def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEven
 
 def _would_go_on(state: RunState, top: Frame, now: datetime) -> bool:
     """Whether the loop would go on even if people approved the draft: then they need not be asked."""
-    facts = facts_of(state, top, now)
-    if top.node is None or facts is None:
+    facts, current = facts_of(state, top, now), state.current
+    if top.node is None or facts is None or current is None:
         return False
-    if facts.judgement.approved is False:
+    if beyond_people(state, current):
         return True
     approved = replace(facts, judgement=replace(facts.judgement, approved=True))
     met = verdict(top.node.until, approved, own_word=False)
@@ -175,7 +187,7 @@ def _request(state: RunState, step: Step, path: str, now: datetime, draft: Draft
         draft or (source.ref if source and step.role != "generator" else None),
         judged.critiques if judged else (),
         judged.score if judged else None,
-        tuple(ref for frame in state.frames for ref in frame.outputs),
+        finished(state, *state.frames),
         state.advice if refines else (),
         loop.swings if refines else (),
         loop.heat if refines and loop.node and loop.node.on_oscillation == "raise_temperature" else 0,
@@ -186,11 +198,11 @@ def _source(state: RunState, step: Step) -> Candidate | None:
     """The draft to work on: after a refinement that scored far lower, the best one again."""
     current = state.current
     if state.failure:
-        return state.best
+        return salvaged(state) if state.rules >= 2 else state.best
     top = state.frames[-1]
     if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
         return current
-    best = top.best
+    best = refined_again(state, top)
     if best is None or best.judgement is None:
         return current
     if current.judgement.gate == "failed" != best.judgement.gate:
@@ -243,13 +255,10 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None
-    judgement = current.judgement
-    if asks_people(top.node) and judgement.approved is not False:
-        judgement = replace(judgement, approved=True if state.approved == current.ref else None)
     return Facts(
-        judgement,
+        replace(current.judgement, approved=_said_of(state, top, current, current.judgement.approved)),
         current.ref.sha256,
-        len(top.outputs),
+        len(finished(state, top)),
         (now - state.started).total_seconds(),
         state.usage.tokens,
         state.usage.cost,
@@ -258,15 +267,31 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     )
 
 
+def _said_of(state: RunState, top: Frame, draft: Candidate, verdict: bool | None) -> bool | None:
+    """The verdict on a draft: no where something bars it, in a loop that asks people theirs, else that of critics."""
+    no = verdict is False if state.rules < 2 else bool(barred(state, draft))
+    if no:
+        return False
+    if asks_people(top.node):
+        return True if state.approved == draft.ref else None
+    return verdict or None
+
+
 def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnded:
     """The draft that met the condition leaves; when none did, the best judged one, or the last if the plan says so.
 
-    Nothing leaves a loop in which people decide but what they approved: else the run ends there.
+    Nothing leaves a loop in which people decide but what they approved, nor what is barred: else the run ends there.
     """
+    if why.outcome != "accepted" and (reason := nothing_is_left(state, top)):
+        return _ended(state, Verdict("rejected", reason), kept(state, top))
     if why.outcome != "accepted" and asks_people(top.node):
         return _ended(state, why, state.best or state.current)
-    kept = top.last if top.node and top.node.keep == "last" else top.best
-    chosen = state.current if why.outcome == "accepted" or kept is None else kept
+    best = kept(state, top)
+    chosen = state.current if why.outcome == "accepted" or best is None else best
+    return _left_with(top, why, chosen)
+
+
+def _left_with(top: Frame, why: Verdict, chosen: Candidate | None) -> LoopEnded:
     if chosen is None:
         return LoopEnded(top.path, why.outcome, why.reason, top.iteration, DraftRef(0, ""))
     score = chosen.judgement.score if chosen.judgement else None
@@ -274,15 +299,13 @@ def _loop_ended(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnd
 
 
 def _run_ended(state: RunState) -> RunEnded:
-    """The end of the plan: as the last loop ended, but never accepted with a draft that a gate did not pass."""
+    """The end of the plan: as the last loop ended, but never with a draft that may not be published."""
     why = Verdict(*(state.loop or ("accepted", "every step is done")))
     if why.outcome == "accepted" and failed_a_gate(state.current):
-        why = _not_passed(state.current)
+        why = Verdict("rejected", not_passed(state.current))
+    if reason := barred(state, state.current):
+        why = Verdict("rejected", reason)
     return _ended(state, why, state.current)
-
-
-def _not_passed(draft: Candidate | None) -> Verdict:
-    return Verdict("rejected", f"a gate did not pass draft {draft.ref.version if draft else 0}")
 
 
 def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
@@ -297,39 +320,18 @@ def _cancelled(state: RunState, reason: str) -> RunEnded:
 
 def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
     """A step failed for good: the run ends, or the best judged draft goes to what publishers the plan still has."""
-    failure, best = state.failure, state.best
+    failure = state.failure
     if failure is None or state.open:
         return None
-    reason = failure.reason
-    if best is None or failure.publishing or state.plan.on_failure == "fail" or _is_held_back(state, top, best):
-        return _ended(state, Verdict(failure.outcome, reason), best or state.current)
+    reason, best = failure.reason, salvaged(state)
+    if best is None or failure.publishing or state.plan.on_failure == "fail":
+        return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)
     if top.node is not None:
-        score = best.judgement.score if best.judgement else None
-        return LoopEnded(top.path, failure.outcome, reason, top.iteration, best.ref, score)
+        return _left_with(top, Verdict(failure.outcome, reason), left_on_failure(state, top))
     if top.fan:
         return _next_of_fan(state, top, top.fan, now)
     for node in top.body[top.index :]:
-        if _publishes(node):
+        if is_publisher(node):
             return _enter(state, top, node, now)
-    outcome: Outcome = "exhausted" if failure.outcome == "failed" else failure.outcome
+    outcome: Outcome = "exhausted" if failure.outcome == "failed" and state.rules < 2 else failure.outcome
     return _ended(state, Verdict(outcome, f"{reason}; the best draft so far was published"), best)
-
-
-def _is_held_back(state: RunState, top: Frame, best: Candidate) -> bool:
-    """Whether people would still have had to decide on what is published, or a gate outside of loops said no."""
-    if top.node is None and state.loop is None and failed_a_gate(best):
-        return True
-    coming = (node for frame in state.frames for node in frame.body[frame.index :])
-    return any(asks_people(frame.node) for frame in state.frames) or any(
-        isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)) for node in coming
-    )
-
-
-def _publishes(node: Node) -> bool:
-    match node:
-        case Step(role=role):
-            return role == "publisher"
-        case Parallel(steps=steps):
-            return steps[0].role == "publisher"
-        case Repeat() | Approve():
-            return False

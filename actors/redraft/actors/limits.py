@@ -70,6 +70,9 @@ def replanned(state: RunState, plan: Plan) -> RunState:
     frames: list[Frame] = []
     body = plan.steps
     for frame in state.frames:
+        if frame.review is not None and state.rules >= 2:
+            frames.append(frame)
+            continue
         if frame.node is None:
             frames.append(replace(frame, body=body))
             continue

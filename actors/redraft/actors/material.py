@@ -34,6 +34,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -123,6 +124,7 @@ class Material:
                 | ChoicesCredited()
                 | RunEnded()
                 | RunErased()
+                | RunQuarantined()
             ):
                 pass
             case _:

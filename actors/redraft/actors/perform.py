@@ -70,6 +70,9 @@ class Call:
         """What came of it, once it is over; `limit` is the largest draft, in bytes, that is accepted."""
         outcome = self._outcome(limit)
         used = self._context.total if self._late else self._context.usage
+        if used.fault:
+            fault = f"{self._actor.name} reported what cannot be: {used.fault}"
+            return _failed(self._work.request, "invalid", fault, retryable=False)
         if isinstance(outcome, Failed) and not used.is_nothing:
             return msgspec.structs.replace(outcome, usage=used)
         return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from redraft.actors.values import is_number, is_whole, shown
@@ -18,6 +19,18 @@ MAX_WALL: Final = 90 * 86_400.0
 """The longest wall time: 90 days, in seconds."""
 
 
+RESERVES: Final = ("reserve_tokens", "reserve_calls", "reserve_cost", "max_tokens", "samples")
+"""The options of a step that say how much is set aside for it."""
+
+
+def check_reserves(path: str, options: Mapping[str, object]) -> None:
+    """Raises PlanError when one of these options is a number that cannot be counted with."""
+    for name in RESERVES:
+        value = options.get(name, 0)
+        if isinstance(value, int | float) and not (is_number(value) and 0 <= value <= MAX_COUNT):
+            raise PlanError(path, f"with.{name} is {shown(value)}; write a number, 0 to {MAX_COUNT:,}")
+
+
 def check_budget(name: str, budget: object, *, a_day: bool = False) -> None:
     """Raises PlanError unless this is None, or a budget with at least one limit. One of `a_day` has no wall time."""
     if budget is None:
@@ -27,7 +40,7 @@ def check_budget(name: str, budget: object, *, a_day: bool = False) -> None:
     for quantity in ("tokens", "calls"):
         value = getattr(budget, quantity)
         if value is not None and not is_whole(value, 1, MAX_COUNT):
-            raise PlanError("", f"{name}.{quantity} is {shown(value)}; write a whole number from 1")
+            raise PlanError("", f"{name}.{quantity} is {shown(value)}; write a whole number, 1 to {MAX_COUNT:,}")
     for quantity, most in (("cost", MAX_COST), ("seconds", MAX_WALL)):
         value = getattr(budget, quantity)
         if value is not None and not (is_number(value) and 0 < value <= most):

@@ -14,11 +14,11 @@ import msgspec
 from redraft.actors.condition_check import terms
 from redraft.actors.condition_text import check_printable
 from redraft.actors.plan_approve import check_approve
-from redraft.actors.plan_budget import check_budget
+from redraft.actors.plan_budget import check_budget, check_reserves
 from redraft.actors.plan_choose import check_choose
 from redraft.actors.plan_flow import check_approvals, check_flow
 from redraft.actors.plan_parallel import check_parallel, members
-from redraft.actors.plan_paths import check_name, path_of
+from redraft.actors.plan_paths import check_actor, check_name, check_workflow, path_of
 from redraft.actors.plan_settings import (
     check_choice,
     check_options,
@@ -50,6 +50,7 @@ def check_plan(plan: Plan) -> Plan:
     if not isinstance(plan, Plan):
         raise PlanError("", f"{shown(plan)} is no plan; build one with Workflow, or read it from YAML")
     check_name("", plan.name, "workflow")
+    check_workflow(plan.name)
     check_choice("", "on_failure", plan.on_failure, get_args(OnFailure))
     if not plan.steps:
         raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
@@ -133,10 +134,11 @@ def _check_step(step: Step, path: str) -> None:
     if step.choose:
         check_choose(step, path)
     else:
-        check_name(path, step.actor, "actor")
+        check_actor(path, step.role, step.actor)
     check_seconds(path, "timeout", step.timeout, zero=False)
     check_retry(path, step.retry)
     check_options(path, step.options)
+    check_reserves(path, step.options)
     check_version(path, step.version)
     if not isinstance(step.gate, bool):
         raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")

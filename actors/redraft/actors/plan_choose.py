@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from redraft.actors.plan_paths import check_name
+from redraft.actors.plan_budget import check_reserves
+from redraft.actors.plan_paths import check_actor, check_name
 from redraft.actors.plan_settings import check_options, check_version
 from redraft.actors.values import shown
 from redraft.events.errors import PlanError
@@ -38,9 +39,10 @@ def _check_arms(step: Step, path: str) -> None:
     seen: dict[str, Arm] = {}
     for arm in step.choose:
         try:
-            check_name(path, arm.actor, "actor")
+            check_actor(path, step.role, arm.actor)
             check_name(path, arm.name, "arm")
             check_options(path, arm.options)
+            check_reserves(path, arm.options)
             check_version(path, arm.version)
         except PlanError as error:
             raise PlanError(path, f"choose: {error.fault}") from None

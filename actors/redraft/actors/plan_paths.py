@@ -9,8 +9,10 @@ from typing import Final, assert_never
 import msgspec
 
 from redraft.actors.values import shown
+from redraft.events.bus import LONGEST_NAME, spelled, topic_key, work_queue
+from redraft.events.domain_events import EVENT_NAMES
 from redraft.events.errors import PlanError
-from redraft.events.plan import Approve, Arm, Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Arm, Node, Parallel, Repeat, Role, Step
 
 MAX_NAME: Final = 100
 """The longest name of a workflow, node or actor, in characters."""
@@ -99,6 +101,23 @@ def is_name(name: object) -> bool:
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
         return False
     return f"_{name.replace('-', '_')}".isidentifier()
+
+
+def check_actor(path: str, role: Role, actor: object) -> None:
+    """Raises PlanError unless this can be the name of an actor, whose queue has a name that a broker takes."""
+    check_name(path, actor, "actor")
+    size = len(spelled(work_queue(role, str(actor))))
+    if size > LONGEST_NAME:
+        fault = f"actor {shown(actor)} makes a queue's name of {size} bytes, in which each letter that is not ASCII"
+        raise PlanError(path, f"{fault} counts for up to 12; shorten it, {LONGEST_NAME} are allowed")
+
+
+def check_workflow(name: str) -> None:
+    """Raises PlanError when the events of a workflow of this name could not be made known."""
+    size = len(topic_key(max(EVENT_NAMES.values(), key=len), name))
+    if size > LONGEST_NAME:
+        fault = f"name {shown(name)} makes a routing key of {size} bytes, in which each letter that is not ASCII"
+        raise PlanError("", f"{fault} counts for up to 12; shorten it, {LONGEST_NAME} are allowed")
 
 
 def check_name(path: str, name: object, what: str) -> None:

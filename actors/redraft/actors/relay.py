@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
 
+from redraft.actors.announcing import Herald, Sent
 from redraft.actors.evolve import fold
+from redraft.actors.lanes import Lanes, Parcel
 from redraft.actors.material import Material
+from redraft.actors.trouble import LeftOut, Refused, Tell, raise_if_general, told, untold
 from redraft.events.bus import INBOX, Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
-from redraft.events.commands import Failed, Work
-from redraft.events.domain_events import RunEnded, RunErased, StepRequested
-from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import StoreError
+from redraft.events.commands import MESSAGE_NAMES, Failed, Work
+from redraft.events.domain_events import RunEnded, RunErased, RunQuarantined, StepRequested
+from redraft.events.envelope import Entry, Origin, Recorded
+from redraft.events.errors import StoreError, TooLarge
 from redraft.events.filters import About
 
-WINDOW: Final = 64
-"""How many batches may be sent and not yet made known."""
-
-GATHER: Final = 0.02
-"""Seconds for which events gather before they are made known, once for all of them."""
+SLOW: Final = 5.0
+"""Seconds after which a queue that has not taken what was put is left to itself."""
 
 SAVE: Final = 0.25
 """Seconds between two times that the position is told; what was sent since is sent again by the next relay."""
@@ -34,32 +34,46 @@ KEPT: Final = 1024
 
 
 class Log(Protocol):
-    def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Recorded]]: ...
+    def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Entry]]: ...
 
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
-
-
-class Sent(msgspec.Struct, frozen=True):
-    """Events whose requests are sent, the facts of each of their runs, and the position in the log that they reach."""
-
-    events: Sequence[Recorded]
-    facts: Mapping[str, About]
-    position: int
 
 
 class Relay:
     """Publishes, in log order, the requests of the runs that it `owns`, and announces every event if it can.
 
     Sending a request again is harmless: workers confirm one that may be a duplicate.
+
+    What cannot be made or sent concerns its run alone: the step fails as `invalid`, or, where not even that can be
+    said, the event is left out. What goes to a queue that cannot be used waits for it (`lanes`). `tell` is told of all
+    that; `left_out` counts the events, `refused` the steps. After `slow` seconds a queue is left to itself.
     """
 
-    def __init__(self, log: Log, bus: Bus, owns: Callable[[str], bool], announcer: Announcer | None = None) -> None:
+    def __init__(
+        self,
+        log: Log,
+        bus: Bus,
+        owns: Callable[[str], bool],
+        announcer: Announcer | None = None,
+        tell: Tell = untold,
+        slow: float = SLOW,
+    ) -> None:
+        self.left_out = 0
+        self.refused = 0
         self._log = log
         self._bus = bus
         self._owns = owns
-        self._announcer = announcer
+        self._tell = tell
         self._materials: OrderedDict[str, Material] = OrderedDict()
-        self._position = 0
+        self._lanes = Lanes(bus, self._resent, self._refuse, tell, slow)
+        self._herald = Herald(log, announcer, owns, self._facts, tell)
+
+    @property
+    def position(self) -> int:
+        """How far it has come: up to here all is made known, and every request is sent that is not refused."""
+        waiting = self._lanes.oldest()
+        reached = self._herald.reached
+        return reached if waiting is None else min(reached, waiting - 1)
 
     async def run(
         self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
@@ -69,92 +83,130 @@ class Relay:
         Up to the position `doubtful` another relay may have sent requests already: workers are to confirm those.
         Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
         """
-        sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_up(sent))
-            if passed is not None:
-                group.create_task(self._tell(passed))
-            async for batch in self._log.tail(after):
-                events = [event for event in batch if self._owns(event.run)]
-                known = [event for event in events if event.position <= doubtful]
-                facts = await self._publish(known, sent=2) if known else {}
-                facts |= await self._publish(events[len(known) :])
-                if passed is not None or self._announcer is not None:
-                    await sent.put(Sent(events, facts, batch[-1].position))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._herald.run())
+                if passed is not None:
+                    group.create_task(self._save(passed))
+                async for batch in self._log.tail(after):
+                    events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
+                    known = [event for event in events if event.position <= doubtful]
+                    facts = await self._publish(known, sent=2) if known else {}
+                    facts |= await self._publish(events[len(known) :])
+                    if passed is not None or self._herald.is_heard:
+                        await self._herald.add(Sent(events, facts, batch[-1].position))
+        finally:
+            self.close()
 
-    async def _follow_up(self, sent: asyncio.Queue[Sent]) -> None:
-        while True:
-            ready = [await sent.get()]
-            await asyncio.sleep(GATHER)
-            while not sent.empty():
-                ready.append(sent.get_nowait())
-            events = [event for each in ready for event in each.events]
-            if self._announcer is not None and events:
-                facts = {run: known for each in ready for run, known in each.facts.items()}
-                await self._announcer.announce(events, facts)
-            self._position = ready[-1].position
+    def close(self) -> None:
+        """Tries no more to send what waits."""
+        self._lanes.close()
 
-    async def _tell(self, passed: Callable[[int], Awaitable[None]]) -> None:
+    async def _save(self, passed: Callable[[int], Awaitable[None]]) -> None:
         """Tells the position now and then, and at the end: then the next relay need not doubt what we sent."""
-        told = self._position
+        told = self.position
         try:
             while True:
-                if self._position != told:
-                    told = self._position
+                if self.position != told:
+                    told = self.position
                     await passed(told)
                 await asyncio.sleep(SAVE)
         except asyncio.CancelledError:
-            if self._position != told:
+            if self.position != told:
                 with suppress(StoreError):
-                    await passed(self._position)
+                    await passed(self.position)
             raise
 
     async def resend(self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False) -> int:
         """Sends again every request of a run that has no answer, or that of one step; gives the number of them.
 
-        `sent` says for the how manieth time, `confirmed` that a worker may serve it without asking back.
+        `sent` says for the how manieth time, `confirmed` that a worker may serve it without asking back. A run whose
+        requests cannot be told from its events is left out: 0.
         """
-        events = await self._log.read(run)
-        open_steps = fold(event.data for event in events).open.values()
-        waiting = [step.request for step in open_steps if step.retry_at is None and path in ("", step.request.path)]
-        again = [
-            event
-            for event in events
-            if isinstance(event.data, StepRequested) and event.data in waiting and not event.repeats
-        ]
-        await self._publish(again, sent, confirmed=confirmed)
+        return await self._resend(run, path, sent, confirmed=confirmed)
+
+    async def _resend(self, run: str, path: str, sent: int, *, confirmed: bool = False, anew: bool = False) -> int:
+        try:
+            events = await self._log.read(run)
+            again = unanswered(events, path)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+            raise_if_general(error)
+            self._leave_out(run, 0, error)
+            return 0
+        await self._publish(again, sent, confirmed=confirmed, anew=anew)
         return len(again)
 
-    async def _publish(self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False) -> dict[str, About]:
-        """Sends what these events ask for; gives the workflow and tags of each of their runs."""
+    async def _resent(self, run: str, path: str, *, anew: bool) -> int:
+        return await self._resend(run, path, 2, anew=anew)
+
+    async def _publish(
+        self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False, anew: bool = False
+    ) -> dict[str, About]:
+        """Sends what these events ask for; gives the workflow and tags of each of their runs, where they are known."""
         facts: dict[str, About] = {}
-        letters: dict[str, list[Letter]] = {}
+        parcels: dict[str, list[Parcel]] = {}
         for event in events:
-            material = await self._material(event)
-            facts[event.run] = material.facts
-            if isinstance(event.data, StepRequested) and not event.repeats:
-                work = material.command(event.run, event.data, sent, confirmed=confirmed)
-                queue, letter = self._addressed(event, event.data, work)
-                letters.setdefault(queue, []).append(letter)
-            elif isinstance(event.data, RunEnded | RunErased):
-                self._materials.pop(event.run, None)
-        match list(letters.items()):
+            try:
+                material = await self._material(event)
+                facts[event.run] = material.facts
+                if isinstance(event.data, StepRequested) and not event.repeats:
+                    work = material.command(event.run, event.data, sent, confirmed=confirmed)
+                    queue, parcel = self._addressed(event, event.data, work)
+                    parcels.setdefault(queue, []).append(parcel)
+                elif isinstance(event.data, RunEnded | RunErased | RunQuarantined):
+                    self._materials.pop(event.run, None)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+                parcels.setdefault(INBOX, []).extend(self._failed(event, error))
+        match list(parcels.items()):
             case [(queue, ready)]:
-                await self._bus.publish(queue, ready)
+                await self._lanes.put(queue, ready, anew=anew)
             case several:
-                await asyncio.gather(*(self._bus.publish(queue, ready) for queue, ready in several))
+                await asyncio.gather(*(self._lanes.put(queue, ready, anew=anew) for queue, ready in several))
         return facts
 
-    def _addressed(self, event: Recorded, asked: StepRequested, work: Work) -> tuple[str, Letter]:
+    def _addressed(self, event: Recorded, asked: StepRequested, work: Work) -> tuple[str, Parcel]:
         """A request for its actor; of one that the bus would not take, the failure, in its worker's place."""
         letter = _letter(event, work)
         size, largest = len(letter.body), self._bus.largest
-        if size <= largest:
-            return work_queue(asked.role, asked.actor), letter
-        fault = f"its request has {size:,} bytes, more than the {largest:,} that the bus takes; make the drafts smaller"
-        name, body = encode_message(Failed(event.run, asked.path, asked.attempt, "invalid", fault, retryable=False))
-        origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
-        return INBOX, Letter(name, body, origin, event.run)
+        if size > largest:
+            sizes = f"{size:,} bytes, more than the {largest:,} that the bus takes"
+            raise TooLarge(f"its request has {sizes}; make the drafts smaller")
+        return work_queue(asked.role, asked.actor), Parcel(letter, event, asked)
+
+    def _failed(self, event: Recorded, error: Exception) -> Sequence[Parcel]:
+        """The failure of the step that an event asks for; nothing where that cannot be said."""
+        self._materials.pop(event.run, None)
+        raise_if_general(error)
+        if not isinstance(event.data, StepRequested) or event.repeats:
+            self._leave_out(event.run, event.position, error)
+            return ()
+        try:
+            letter = _refusal(event, event.data, told(error))
+        except (msgspec.MsgspecError, UnicodeEncodeError) as unsayable:
+            self._leave_out(event.run, event.position, unsayable)
+            return ()
+        self.refused += 1
+        self._tell(Refused(event.run, event.position, event.data.path, told(error)))
+        return (Parcel(letter, event, event.data),)
+
+    async def _refuse(self, parcel: Parcel, error: Exception) -> None:
+        """No queue takes this letter."""
+        if parcel.letter.name == MESSAGE_NAMES[Failed]:
+            self._leave_out(parcel.event.run, parcel.event.position, error)
+        elif failed := self._failed(parcel.event, error):
+            await self._lanes.put(INBOX, failed)
+
+    def _leave_out(self, run: str, position: int, error: Exception) -> None:
+        self.left_out += 1
+        self._tell(LeftOut(run, position, told(error)))
+
+    async def _facts(self, event: Recorded) -> About:
+        """The workflow and tags of an event's run; nothing where they cannot be told."""
+        try:
+            return (await self._material(event)).facts
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+            raise_if_general(error)
+            return About()
 
     async def _material(self, event: Recorded) -> Material:
         material = self._materials.get(event.run)
@@ -165,6 +217,24 @@ class Relay:
                 self._materials.popitem(last=False)
         material.add(event)
         return material
+
+
+def unanswered(events: Sequence[Recorded], path: str = "") -> list[Recorded]:
+    """The events that ask for what has no answer, at this path or anywhere."""
+    open_steps = fold(event.data for event in events).open.values()
+    waiting = [step.request for step in open_steps if step.retry_at is None and path in ("", step.request.path)]
+    return [
+        event
+        for event in events
+        if isinstance(event.data, StepRequested) and event.data in waiting and not event.repeats
+    ]
+
+
+def _refusal(event: Recorded, asked: StepRequested, fault: str) -> Letter:
+    """That a step failed for good, said in its worker's place."""
+    name, body = encode_message(Failed(event.run, asked.path, asked.attempt, "invalid", fault, retryable=False))
+    origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
+    return Letter(name, body, origin, event.run)
 
 
 def _letter(event: Recorded, work: Work) -> Letter:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.actors.judgement import Judgement
 from redraft.events.content import Brief, DraftRef
@@ -13,7 +14,7 @@ from redraft.events.domain_events import ApprovalRequested, Outcome, StepRequest
 from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
 from redraft.events.usage import Usage
 
-Status: TypeAlias = Literal["new", "running", "ended"]
+Status: TypeAlias = Literal["new", "running", "ended", "quarantined"]
 Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
 
 
@@ -75,7 +76,9 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     """A body of nodes in progress: the plan's own (`node` is None), or one pass of a loop's.
 
     A `review` is the critics' look at a person's draft: the suffix of their names, beside what stands before them in
-    `path`. `path` of a loop is without its iteration. `heard` is what the critics in a row have said of the current
+    `path`. `path` of a loop is without its iteration. By rules 1 `best` and `last` are what leaves a loop; by rules 2
+    `judged` are the drafts that its own critics judged, `entry` the judged draft that it began with, and `inner` what a
+    loop inside it ended with last. `heard` is what the critics in a row have said of the current
     draft so far; `due` says that the condition is to be looked at, and why; `exit` that a refiner has nothing more to
     change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their number, and `swung` what the
     last draft repeated or undid; all empty unless the loop looks for it.
@@ -101,6 +104,9 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     swings: tuple[str, ...] = ()
     swung: str = ""
     heat: int = 0
+    judged: tuple[Candidate, ...] = ()
+    entry: Candidate | None = None
+    inner: Candidate | None = None
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +139,14 @@ class Pick(msgspec.Struct, frozen=True, gc=False):
     alone: str = ""
 
 
+class Bars(msgspec.Struct, frozen=True, gc=False):
+    """By hash: why gates and critics bar drafts, and the drafts of which people overruled the critics."""
+
+    gates: dict[str, str] = {}
+    vetoes: dict[str, str] = {}
+    overruled: frozenset[str] = frozenset()
+
+
 class RunState(msgspec.Struct, frozen=True, gc=False):
     """All of a run. `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended.
 
@@ -141,7 +155,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     approved last, `rejected` the hashes of those that they did not, `refused` how that ends the run; `edits` counts the
     drafts of people. `used` is the most that one attempt of each actor used, by its role and name, where the plan has a
     budget. `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited
-    yet; `inherited` is how many of the events are those of the run that this is a fork of.
+    yet; `inherited` is how many of the events are those of the run that this is a fork of. `rules` are those that it
+    began under; `bars` say, from rules 2 on, which drafts may not be published.
     """
 
     status: Status = "new"
@@ -173,6 +188,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     late: dict[str, OpenStep] = {}
     picks: tuple[Pick, ...] = ()
     inherited: int = 0
+    rules: int = 1
+    bars: Bars = Bars()
 
 
 def prefix(frame: Frame) -> str:
@@ -184,6 +201,15 @@ def prefix(frame: Frame) -> str:
     return f"{frame.path}[closing]/" if frame.closing else f"{frame.path}[{frame.iteration}]/"
 
 
+def standing_at(frame: Frame, path: str) -> Frame:
+    """The frame at the node of this path: what lies before it and was not asked for is passed over."""
+    if frame.review is not None:
+        return frame
+    name = path.removeprefix(prefix(frame)).split("/")[0]
+    coming = range(frame.index, len(frame.body))
+    return replace(frame, index=next((n for n in coming if frame.body[n].name == name), frame.index))
+
+
 def is_critic(node: Node) -> bool:
     """Whether a node judges the current draft itself."""
     match node:
@@ -191,6 +217,17 @@ def is_critic(node: Node) -> bool:
             return role == "critic"
         case Parallel(steps=steps):
             return steps[0].role == "critic"
+        case Repeat() | Approve():
+            return False
+
+
+def is_publisher(node: Node) -> bool:
+    """Whether a node publishes the current draft itself."""
+    match node:
+        case Step(role=role):
+            return role == "publisher"
+        case Parallel(steps=steps):
+            return steps[0].role == "publisher"
         case Repeat() | Approve():
             return False
 

@@ -32,7 +32,7 @@ def reserve_for(state: RunState, asked: StepRequested) -> Usage:
     if known is None:
         return said
     more = said.calls / known.calls if known.calls else 1
-    return known if more <= 1 else Usage(ceil(known.tokens * more), known.cost * more, said.calls)
+    return known if more <= 1 else Usage(min(MOST, ceil(known.tokens * more)), min(MOST, known.cost * more), said.calls)
 
 
 def _said(state: RunState, asked: StepRequested) -> Usage:

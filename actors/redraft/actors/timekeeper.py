@@ -9,13 +9,18 @@ from typing import Final, Protocol
 
 import msgspec
 
+from redraft.actors.trouble import LeftOut, Tell, told, untold
 from redraft.events.bus import INBOX, Bus, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import ExpireStep, RetryStep
 from redraft.events.envelope import Origin
+from redraft.events.errors import TooLarge
 
 AGAIN: Final = timedelta(seconds=5)
-"""How long the timekeeper waits before it says the same thing again."""
+"""How long the timekeeper waits before it says the same thing again; twice as long each time after that."""
+
+SELDOM: Final = timedelta(minutes=10)
+"""How long it waits at most. What nobody can handle, as in a run that cannot be decided on, stays due for ever."""
 
 PACE: Final = timedelta(milliseconds=50)
 """How long it lets pass between two looks, however much changes meanwhile."""
@@ -24,23 +29,42 @@ IDLE: Final = timedelta(seconds=30)
 """How long it sleeps at most when nothing is due and nothing changes."""
 
 MOST: Final = 500
-"""How many due steps are taken up at once."""
+"""How many due steps are looked at, and said, at once."""
+
+SHARE: Final = 10
+"""A look that took long is followed by a rest of so many times as long: looking never takes more than a part."""
+
+REMEMBERED: Final = 100_000
+"""Of how many steps it is remembered when they were said."""
 
 
 class DueStep(msgspec.Struct, frozen=True):
-    """A step whose wait is over (`retry`), or whose answer is overdue. `cause`: the id of the event that said when."""
+    """A step whose wait is over (`retry`), or whose answer is overdue, since `timer`.
+
+    `cause` is the id of the event that said when.
+    """
 
     run: str
     path: str
     attempt: int
     retry: bool
     cause: str = ""
+    timer: datetime | None = None
+
+
+class Said(msgspec.Struct, frozen=True):
+    """When a step was said last, and how long to wait before it is said again."""
+
+    at: datetime
+    pause: timedelta
 
 
 class Agenda(Protocol):
     """What is due, as a projection knows it."""
 
-    async def due(self, now: datetime, limit: int) -> Sequence[DueStep]: ...
+    async def due(self, now: datetime, limit: int, behind: DueStep | None = None) -> Sequence[DueStep]:
+        """At most `limit` steps, the longest due first; those that come behind this one, if it is given."""
+        ...
 
     async def next_due(self, after: datetime) -> datetime | None:
         """When the next step falls due after this time; None when none will."""
@@ -52,37 +76,89 @@ class Agenda(Protocol):
 
 
 class Timekeeper:
-    def __init__(self, agenda: Agenda, bus: Bus, clock: Callable[[], datetime], new_id: Callable[[], str]) -> None:
+    """What is wrong with one due step concerns that one: it is said seldom, and never stands before others.
+
+    `tell` is told of a step that cannot be said.
+    """
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        bus: Bus,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        tell: Tell = untold,
+    ) -> None:
         self._agenda = agenda
         self._bus = bus
         self._clock = clock
         self._new_id = new_id
-        self._said: dict[DueStep, datetime] = {}
+        self._tell = tell
+        self._said: dict[DueStep, Said] = {}
 
     async def run(self) -> None:
         """Keeps time until it is cancelled."""
+        elapsed = asyncio.get_running_loop().time
         while True:
-            now = self._clock()
-            self._said = {step: at for step, at in self._said.items() if now - at < AGAIN}
-            due = [step for step in await self._agenda.due(now, MOST) if step not in self._said]
-            if due:
-                await self._bus.publish(INBOX, [self._letter(step) for step in due])
-                self._said |= dict.fromkeys(due, now)
-            await self._rest(now)
+            now, began = self._clock(), elapsed()
+            await self._look(now)
+            await self._rest(now, timedelta(seconds=elapsed() - began))
 
-    async def _rest(self, now: datetime) -> None:
+    async def _look(self, now: datetime) -> None:
+        """Says all that is due and was not said lately, page by page."""
+        seen: dict[DueStep, Said] = {}
+        last: DueStep | None = None
+        while True:
+            page = await self._agenda.due(now, MOST, last)
+            fresh = [step for step in page if not self._was_said(step, now)]
+            if fresh:
+                await self._say(fresh, now)
+            seen |= {step: self._said[step] for step in page}
+            if len(page) < MOST or len(seen) >= REMEMBERED:
+                break
+            last = page[-1]
+        self._said = seen
+
+    def _was_said(self, step: DueStep, now: datetime) -> bool:
+        said = self._said.get(step)
+        return said is not None and now - said.at < said.pause
+
+    async def _say(self, steps: Sequence[DueStep], now: datetime) -> None:
+        letters = [letter for step in steps if (letter := self._letter(step))]
+        try:
+            await self._bus.publish(INBOX, letters)
+        except TooLarge:
+            for letter in letters:
+                await self._say_alone(letter)
+        for step in steps:
+            said = self._said.get(step)
+            self._said[step] = Said(now, min(SELDOM, 2 * said.pause) if said else AGAIN)
+
+    async def _say_alone(self, letter: Letter) -> None:
+        try:
+            await self._bus.publish(INBOX, [letter])
+        except TooLarge as error:
+            self._tell(LeftOut(letter.run, 0, told(error)))
+
+    async def _rest(self, now: datetime, took: timedelta) -> None:
         """Sleeps until something falls due, or may have come to be due; no shorter than `PACE`."""
         upcoming = await self._agenda.next_due(now)
-        longest = AGAIN if self._said else IDLE
+        longest = min([IDLE, *(said.at + said.pause - now for said in self._said.values())])
         wait = min(longest, upcoming - now) if upcoming else longest
-        await asyncio.sleep(min(wait, PACE).total_seconds())
+        pace = max(PACE, SHARE * took)
+        await asyncio.sleep(max(min(wait, PACE), SHARE * took).total_seconds())
         try:
-            async with asyncio.timeout(max(wait - PACE, timedelta()).total_seconds()):
+            async with asyncio.timeout(max(wait - pace, timedelta()).total_seconds()):
                 await self._agenda.changed()
         except TimeoutError:
             return
 
-    def _letter(self, step: DueStep) -> Letter:
+    def _letter(self, step: DueStep) -> Letter | None:
+        """What is said of a step; nothing where it cannot be."""
         message = (RetryStep if step.retry else ExpireStep)(step.run, step.path, step.attempt)
-        name, body = encode_message(message)
+        try:
+            name, body = encode_message(message)
+        except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+            self._tell(LeftOut(step.run, 0, told(error)))
+            return None
         return Letter(name, body, Origin(self._new_id(), "timekeeper", step.cause, step.run), step.run)

@@ -14,12 +14,13 @@ from typing import Final, TypeAlias, TypeGuard, assert_never
 import msgspec
 
 from redraft.actors.arms import recorded as choices_in
-from redraft.actors.decider import handle
+from redraft.actors.decider import Decision as Decided
+from redraft.actors.decider import brought, handle
 from redraft.actors.evolve import fold
 from redraft.actors.outcomes import Answer, Outcomes, as_message
 from redraft.actors.policy import Policy, under
 from redraft.actors.run_state import OpenStep, RunState, wanted
-from redraft.events.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep, StartRun
+from redraft.events.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep
 from redraft.events.content import Critique
 from redraft.events.domain_events import (
     ApprovalRequested,
@@ -149,8 +150,8 @@ class _Again:
         self._now = events[0].time
         begun = events[0].data
         if isinstance(begun, RunStarted):
-            self._take(StartRun(self._run, plan, begun.brief))
-            self._state = msgspec.structs.replace(self._state, started=begun.at)
+            first = RunStarted(plan, begun.brief, begun.at, rules=begun.rules)
+            self._keep(brought(self._state, first, self._now, choose=self._choose))
 
     def run(self) -> RunState:
         """The state when it has ended, or when nobody answered any more."""
@@ -210,7 +211,9 @@ class _Again:
         return kind(self._run, waiting.request.draft, said.reason, said.by)
 
     def _take(self, message: Message) -> bool:
-        decision = handle(self._state, message, self._now, ANY_SIZE, choose=self._choose)
+        return self._keep(handle(self._state, message, self._now, ANY_SIZE, choose=self._choose))
+
+    def _keep(self, decision: Decided) -> bool:
         for event in decision.events:
             self.events.append(event)
             if isinstance(event, StepRequested):

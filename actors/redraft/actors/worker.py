@@ -10,13 +10,18 @@ from redraft.actors.admission import Admission
 from redraft.actors.desk import Again, Desk, untold
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
+from redraft.actors.trouble import Blocked, Freed, Tell
+from redraft.actors.trouble import untold as quiet
 from redraft.actors.whereabouts import Whereabouts
-from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Neighbours, work_queue
+from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, Neighbours, work_queue
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.errors import CodecError, InputError, RedraftError
+from redraft.events.errors import BusUnusable, CodecError, InputError, RedraftError
 
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
+
+AGAIN: Final = 2.0
+"""Seconds between two tries of a queue that cannot be used."""
 
 REMEMBERED: Final = 4096
 """How many of the runs that were called off last are remembered: their requests may still be in a queue."""
@@ -27,7 +32,8 @@ class Worker:
 
     `differs` is told of an actor whose code has another version than the plan of a run names. `neighbours` is how it
     asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them. `again`
-    is told of each request that is begun once more, since whoever had it before never answered.
+    is told of each request that is begun once more, since whoever had it before never answered. `tell` is told of a
+    queue that cannot be used: it is tried again, and the others are served.
     """
 
     def __init__(
@@ -40,6 +46,7 @@ class Worker:
         differs: Differs = unheard,
         neighbours: Neighbours | None = None,
         again: Again = untold,
+        tell: Tell = quiet,
     ) -> None:
         self._actors = tuple(actors)
         self._bus = bus
@@ -49,6 +56,8 @@ class Worker:
         self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
         self._again = again
+        self._tell = tell
+        self._blocked: set[str] = set()
         me = new_id() if neighbours else ""
         self._whereabouts = {
             (actor.role, actor.name): Whereabouts(work_queue(actor.role, actor.name), me, neighbours)
@@ -86,9 +95,33 @@ class Worker:
         """Answers other workers of the same actors, until it is cancelled. Raises BusError."""
         async with asyncio.TaskGroup() as group:
             for whereabouts in self._whereabouts.values():
-                group.create_task(whereabouts.hear())
+                group.create_task(_heard(whereabouts))
 
     async def _serve(self, actor: Actor) -> None:
+        """Serves the queue of an actor; tries again while it is there with the settings of somebody else."""
+        queue = work_queue(actor.role, actor.name)
+        while True:
+            try:
+                await self._serve_queue(actor)
+            except* BusUnusable as errors:
+                self._block(queue, str(_first(errors)))
+            else:
+                return
+            if self._draining:
+                return
+            await asyncio.sleep(AGAIN)
+
+    def _block(self, queue: str, fault: str) -> None:
+        if queue not in self._blocked:
+            self._blocked.add(queue)
+            self._tell(Blocked(queue, fault))
+
+    def _free(self, queue: str) -> None:
+        if queue in self._blocked:
+            self._blocked.discard(queue)
+            self._tell(Freed(queue))
+
+    async def _serve_queue(self, actor: Actor) -> None:
         whereabouts = self._whereabouts[actor.role, actor.name]
         sizes = self._limit, self._bus.largest
         desk = Desk(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off, self._again)
@@ -110,7 +143,10 @@ class Worker:
         try:
             async with taking:
                 while True:
-                    unreadable = self._begun(desk, await requests.take(self._concurrency))
+                    taken = await requests.take(self._concurrency)
+                    if self._blocked:
+                        self._free(taken[0].queue)
+                    unreadable = self._begun(desk, taken)
                     for delivery, error in unreadable:
                         await requests.reject(delivery, requeue=False, reason=str(error))
         except TimeoutError:
@@ -121,9 +157,21 @@ class Worker:
         """Sends the outcomes that there are, together, and settles their requests; ends with the desk."""
         while finished := await desk.lift():
             if letters := [letter for each in finished if (letter := desk.letter(each))]:
-                await self._bus.publish(INBOX, letters)
+                await self._send(letters)
             desk.told(finished)
             await requests.ack([each.delivery for each in finished])
+
+    async def _send(self, letters: Sequence[Letter]) -> None:
+        """Puts outcomes, which hold paid work, into the inbox, once it can be used."""
+        while True:
+            try:
+                await self._bus.publish(INBOX, letters)
+            except BusUnusable as error:
+                self._block(INBOX, str(error))
+                await asyncio.sleep(AGAIN)
+            else:
+                self._free(INBOX)
+                return
 
     def _begun(self, desk: Desk, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:
         """Begins the work on all that can be read; gives the others."""
@@ -131,8 +179,26 @@ class Worker:
         for delivery in deliveries:
             try:
                 work = self._admission.work(delivery.letter)
+                desk.require_ours(work)
             except (CodecError, InputError) as error:
                 unreadable.append((delivery, error))
             else:
                 desk.begin(delivery, work)
         return unreadable
+
+
+async def _heard(whereabouts: Whereabouts) -> None:
+    """Answers others; where the queue is there with the settings of somebody else, once it is mended."""
+    while True:
+        try:
+            await whereabouts.hear()
+        except BusUnusable:
+            await asyncio.sleep(AGAIN)
+        else:
+            return
+
+
+def _first(errors: BaseExceptionGroup[BusUnusable]) -> BusUnusable:
+    """One of the errors of a group, which may hold groups."""
+    first = errors.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

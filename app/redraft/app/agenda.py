@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from redraft.actors.timekeeper import DueStep
-from redraft.projections.step_list import due, next_due
+from redraft.projections.step_list import StepLine, due, next_due
 from redraft.projections.views import Views
 
 
@@ -21,13 +21,19 @@ class StepsAgenda:
         self._runs = runs
         self._seen = 0
 
-    async def due(self, now: datetime, limit: int) -> Sequence[DueStep]:
-        self._seen = self._views.position
-        found = await due(self._views, now, limit, self._runs)
-        return [DueStep(each.run, each.path, each.attempt, each.status == "waiting", each.cause) for each in found]
+    async def due(self, now: datetime, limit: int, behind: DueStep | None = None) -> Sequence[DueStep]:
+        if behind is None:
+            self._seen = self._views.position
+        after = (behind.timer, behind.run, behind.path) if behind and behind.timer else None
+        return [_due_step(each) for each in await due(self._views, now, limit, self._runs, after)]
 
     async def next_due(self, after: datetime) -> datetime | None:
         return await next_due(self._views, self._runs, after=after)
 
     async def changed(self) -> None:
         await self._views.changed(self._seen)
+
+
+def _due_step(line: StepLine) -> DueStep:
+    waits = line.status == "waiting"
+    return DueStep(line.run, line.path, line.attempt, waits, line.cause, line.retry_at if waits else line.due)

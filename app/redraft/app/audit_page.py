@@ -183,7 +183,7 @@ def _loop(loop: Loop, depth: int) -> Markup:
 def _leaf(leaf: Leaf, depth: int) -> Markup:
     states = {"open": " \u00b7 asked", "waiting": " \u00b7 to be tried again", "done": "", "failed": " \u00b7 failed"}
     tries = f" \u00b7 {counted(leaf.attempts, 'try').replace('trys', 'tries')}" if leaf.attempts > 1 else ""
-    error = f" \u00b7 {leaf.error}" if leaf.error else ""
+    error = "".join(f" \u00b7 {each}" for each in (leaf.overruled, leaf.error) if each)
     by = leaf.chosen or leaf.actor
     told = f"{leaf.role} {by}{states.get(leaf.status, ' ' + chr(0xB7) + ' no longer needed')}{tries}{error}"
     return _row(depth, text(leaf.name), told, leaf.score, leaf.draft, leaf.seconds, cls=f"leaf {leaf.status}")

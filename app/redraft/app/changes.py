@@ -28,6 +28,9 @@ from redraft.events.plan import Approve, Keep, Node, OnFailure, Option, Parallel
 
 LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin")
 
+PRICES: Final = ("price_input", "price_output")
+"""The options that say what the model before costs: they go with it."""
+
 _WHOLE: Final = re.compile(r"-?\d{1,18}")
 _NUMBER: Final = re.compile(r"-?\d+\.\d*(?:[eE][+-]?\d+)?")
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s?([smh]?)")
@@ -129,7 +132,8 @@ def _with(step: Step, name: str, value: str) -> Step:
         raise InputError(f"{step.name} chooses among {', '.join(differing)}, each with its own; begin another workflow")
     if name == "actor":
         return replace(step, actor=value)
-    return replace(step, options={**step.options, name: _option(value)})
+    kept = {key: said for key, said in step.options.items() if name != "model" or key not in PRICES}
+    return replace(step, options={**kept, name: _option(value)})
 
 
 def _option(value: str) -> Option:

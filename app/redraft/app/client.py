@@ -14,9 +14,10 @@ from redraft.actors.workflow import Workflow
 from redraft.app.delivery import Handler, Retry
 from redraft.app.feed import StoreFeed
 from redraft.app.forks import Change, as_brief, fork_of, planned
-from redraft.app.result import Result, result_of
+from redraft.app.result import Result, readable, result_of, unread
 from redraft.app.subscriber import Subscriber
-from redraft.events.bus import INBOX, Letter
+from redraft.app.until import is_end
+from redraft.events.bus import INBOX, LONGEST_ATTRIBUTE, Letter
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
     ApproveDraft,
@@ -27,6 +28,7 @@ from redraft.events.commands import (
     GuideRun,
     Message,
     PauseRun,
+    QuarantineRun,
     RejectDraft,
     ResumeRun,
     StartRun,
@@ -35,7 +37,7 @@ from redraft.events.commands import (
 from redraft.events.conditions import Condition
 from redraft.events.content import Brief, DraftRef, checked
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
-from redraft.events.envelope import Origin, Recorded
+from redraft.events.envelope import Origin, Recorded, Unreadable
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.filters import About, EventFilter, about, event_filter
 from redraft.events.plan import Plan
@@ -223,6 +225,11 @@ class Client:
         await self._send(msgspec.structs.replace(message, key=message.key or said), message.by, said)
         return said
 
+    async def quarantine(self, run: str, reason: str, *, by: str) -> None:
+        """Sets a run aside, whatever is recorded of it: nothing more is decided or done for it."""
+        said = self._new_message_id()
+        await self._send(QuarantineRun(run, by, reason, said), by, said)
+
     async def erased(self, run: str, reason: str = "", *, by: str) -> None:
         """Records that the texts of a run were made unreadable; nothing happens when that is recorded already."""
         await self._send(EraseRun(run, by, reason), by)
@@ -230,6 +237,8 @@ class Client:
     async def _send(self, message: Message, by: str, said: str = "") -> None:
         name, body = encode_message(message)
         origin = Origin(said or self._new_message_id(), by, "", message.run)
+        if len(by) > LONGEST_ATTRIBUTE:
+            raise InputError(f"by has {len(by):,} characters; shorten the name to {LONGEST_ATTRIBUTE:,}")
         await self._bus.publish(INBOX, [Letter(name, body, origin, message.run, message)])
 
     @overload
@@ -244,11 +253,15 @@ class Client:
         `until` is an event type (`draft.published`), a condition that holds for a judged draft (`score >= 0.8`), or
         `end`, for the event that ends the run. What happened already counts. Waits for ever: put a deadline around it.
         Raises NeverHappened when the run ends without it, InputError when the text cannot be understood, NoSuchRun when
-        the log has lost the run meanwhile.
+        the log has lost the run meanwhile, SetAside for one that a person set aside, or that cannot be read here.
         """
         if until:
             return await self._subscriber.wait(run, until)
-        result = await self._result_of(run) if self._noticing else result_of(await self._subscriber.story(run))
+        if self._noticing:
+            result = await self._result_of(run)
+        else:
+            known = await self.result(run) if self._store is not None else None
+            result = known or result_of(await self._subscriber.story(run))
         if result is None:
             raise NoSuchRun(run)
         return result
@@ -273,24 +286,37 @@ class Client:
         return result_of(story) if story and story[0].version == 1 else await self.result(run)
 
     async def result(self, run: str) -> Result | None:
-        """The result of a run that has ended; None while it goes on, or before its start is recorded."""
-        return result_of(await self._log.read(run))
+        """The result of a run that has ended; None while it goes on, or before its start is recorded.
+
+        Raises SetAside for one that a person set aside, or that cannot be read here.
+        """
+        return result_of(readable(await self._log.entries(run)))
 
     async def notice(self, after: int) -> None:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
         self._noticing = True
         async for batch in self._log.tail(after):
             for event in batch:
+                if isinstance(event, Unreadable):
+                    self._give_up(event)
+                    continue
                 if waiting := self._waiting.get(event.run):
                     waiting.story.append(event)
                 if isinstance(event.data, RunEnded):
                     self._let_go(event.run, event.data.outcome)
+                if is_end(event):
                     self._end(event.run)
 
     def _end(self, run: str) -> None:
         self._fresh.discard(run)
         if (waiting := self._waiting.pop(run, None)) and not waiting.ended.done():
             waiting.ended.set_result(None)
+
+    def _give_up(self, entry: Unreadable) -> None:
+        """Whoever waits for a run that cannot be read any more here is told so."""
+        self._fresh.discard(entry.run)
+        if (waiting := self._waiting.pop(entry.run, None)) and not waiting.ended.done():
+            waiting.ended.set_exception(unread(entry))
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

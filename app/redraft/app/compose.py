@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Final, TypeAlias
 
+from redraft.actors.command_handler import CommandHandler
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
@@ -149,6 +150,19 @@ async def open_house(
             for run in resume:
                 await adopt(run, True)
             yield House(client, store, bus, views, models, worker.drain)
+
+
+@asynccontextmanager
+async def open_handler(settings: Settings, house: House) -> AsyncIterator[CommandHandler]:
+    """What decides and records as a coordinator does, where nothing runs: for a message that no bus would carry."""
+    arms = KnownArms(house.models)
+    spent = partial(spent_on, house.views)
+    async with together([arms.run()]):
+        yield CommandHandler(house.store, lambda: datetime.now(UTC), _nothing_open, settings.draft_limit, spent, arms)
+
+
+async def _nothing_open(run: str, path: str, sent: int) -> None:
+    """No worker asks here whether a request is still open."""
 
 
 def _forget(run: str, outcome: Outcome) -> None:

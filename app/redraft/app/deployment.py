@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -28,15 +28,16 @@ from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.known_arms import KnownArms
 from redraft.app.lost_steps import LostSteps
-from redraft.app.narration import Narration, tell_of_projection
+from redraft.app.narration import Narration, tell_of_projection, tell_of_trouble
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
-from redraft.events.domain_events import Outcome, RunEnded, RunStarted
-from redraft.events.errors import InputError, StoreUnusable
+from redraft.events.domain_events import Outcome, RunEnded, RunQuarantined, RunStarted
+from redraft.events.envelope import Unreadable
+from redraft.events.errors import BusUnusable, InputError, StoreUnusable
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
@@ -53,6 +54,9 @@ if TYPE_CHECKING:
 
 FOR_EVER: Final = math.inf
 MEMORY: Final = "memory:"
+
+LISTENING: Final = 5.0
+"""Seconds for which a worker waits until it hears what people cancel, before it begins without."""
 
 
 @asynccontextmanager
@@ -169,14 +173,17 @@ async def coordinate(
             async def again(run: str, path: str, sent: int) -> None:
                 await relay.resend(run, path, sent=sent, confirmed=True)
 
-            relay = Relay(store, bus, _everyones)
+            tell = partial(tell_of_trouble, log)
+            relay = Relay(store, bus, _everyones, tell=tell)
             arms = KnownArms(models)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, partial(spent_on, views), arms)
+            spent, report = partial(spent_on, views), partial(_report, log)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report)
             parts = {**_parts(settings, coordinator, store, views, bus, survey, log), "choices": arms.run}
-            await bus.prepare()  # who listens may come before the first event
-            async with _drained(coordinator, drain):
-                ready()
-                await all_kept_up(parts, log)
+            await _prepare(bus, log)
+            with closing(relay):
+                async with _drained(coordinator, drain):
+                    ready()
+                    await all_kept_up(parts, log)
 
 
 async def work(
@@ -213,18 +220,31 @@ async def work(
         if turns is not None:
             turns.share(bus.turns)
         sizes = settings.concurrency, settings.draft_limit
-        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again)
+        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again, partial(tell_of_trouble, log))
+        listening = asyncio.Event()
         async with _drained(worker, drain):
             ready()
-            heeding = kept_up("cancellations", partial(_heeded, worker, bus), log)
+            heeding = kept_up("cancellations", partial(_heeded, worker, bus, listening), log)
             minding = kept_up("neighbours", worker.mind, log)
-            async with together([kept_up("worker", worker.run, log), heeding, minding]) as tasks:
+            working = kept_up("worker", partial(_working, worker, listening), log)
+            async with together([working, heeding, minding]) as tasks:
                 await asyncio.wait({tasks[0]})
 
 
-async def _heeded(worker: Worker, bus: RabbitBus) -> None:
+async def _working(worker: Worker, listening: asyncio.Event) -> None:
+    """Works once it is heard what people cancel: what was in the queues before that, the worker asks about.
+
+    Before the first coordinator there is nothing to listen to.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LISTENING):
+            await listening.wait()
+    await worker.run()
+
+
+async def _heeded(worker: Worker, bus: RabbitBus, listening: asyncio.Event) -> None:
     """Stops the calls of runs that people cancel."""
-    async with aclosing(bus.cancellations()) as cancelled:
+    async with aclosing(bus.cancellations(listening.set)) as cancelled:
         async for run in cancelled:
             worker.call_off(run)
 
@@ -237,6 +257,17 @@ async def rebuild_broker(settings: Settings) -> int:
     async with open_log_of(settings) as store, open_bus(settings) as bus:
         relay = Relay(store, bus, _everyones)
         return sum([await relay.resend(run) for run in await _going_on(store)])
+
+
+async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
+    """Makes what every deployment has: who listens may come before the first event.
+
+    What is there with the settings of somebody else is waited for by those alone who need it.
+    """
+    try:
+        await bus.prepare()
+    except BusUnusable as error:
+        log.warning("not prepared", error=str(error))
 
 
 def _parts(
@@ -252,7 +283,9 @@ def _parts(
     return {
         "coordinator": coordinator.run,
         "relay": partial(_relayed, settings, store, bus, lost, survey, log),
-        "timekeeper": Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id).run,
+        "timekeeper": Timekeeper(
+            StepsAgenda(views, None), bus, _now, new_message_id, partial(tell_of_trouble, log)
+        ).run,
         "projector": partial(follow, views, store),
     }
 
@@ -272,7 +305,7 @@ async def _relayed(
         after = await lease.acquire()
         await _require_same_log(store, after)
         log.info("relaying", after=after)
-        relay = Relay(store, bus, _everyones, announcer=Narration(bus, log))
+        relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
         watching = kept_up("parked letters", partial(lost.run, parked), log)
         follows = relay.run(after, lease.save, doubtful=await store.head())
         async with together([follows, watching]) as tasks:
@@ -291,14 +324,14 @@ async def _require_same_log(store: EventStore, after: int) -> None:
 
 
 async def _going_on(store: EventStore) -> list[str]:
-    """The runs that have begun and not ended, the oldest first."""
+    """The runs that have begun and not ended, the oldest first, without those that cannot be read or are set aside."""
     runs: dict[str, None] = {}
     async for batch in store.tail(0, follow=False):
         for event in batch:
-            if isinstance(event.data, RunStarted):
-                runs[event.run] = None
-            elif isinstance(event.data, RunEnded):
+            if isinstance(event, Unreadable) or isinstance(event.data, RunEnded | RunQuarantined):
                 runs.pop(event.run, None)
+            elif isinstance(event.data, RunStarted):
+                runs[event.run] = None
     return list(runs)
 
 
@@ -320,6 +353,10 @@ async def _drained(part: Coordinator | Worker, drain: asyncio.Event | None) -> A
 
 async def _nothing(run: str, known: bool) -> None:
     """Nobody takes on a run that is submitted: whoever coordinates will."""
+
+
+def _report(log: FilteringBoundLogger, run: str, why: str) -> None:
+    log.error("run set aside", run=run, why=why)
 
 
 def _forget(run: str, outcome: Outcome) -> None:

@@ -13,7 +13,8 @@ import msgspec
 
 from redraft.app.compose import House
 from redraft.app.settings import Settings, views_path
-from redraft.events.domain_events import RunEnded, RunErased
+from redraft.events.domain_events import RunEnded, RunErased, RunQuarantined
+from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, StoreError
 from redraft.events.sqlite_file import explain
 from redraft.events.texts import ERASED
@@ -80,8 +81,8 @@ async def _caught_up(house: House) -> list[str]:
 
 async def _refuse(house: House, run: str) -> None:
     """Raises InputError for a run that cannot be erased, saying what to do instead."""
-    events = await house.store.read(run)
-    if not any(isinstance(event.data, RunEnded) for event in events):
+    entries = await house.store.entries(run)
+    if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
         raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
     if not any(_SEALED in state for _, _, state, _ in await house.store.raw(run)):
         raise InputError(
@@ -94,8 +95,8 @@ async def _refuse(house: House, run: str) -> None:
 async def _record(house: House, run: str, by: str, reason: str) -> tuple[datetime, RunErased]:
     """When the erasure was recorded, and what was, once it is in the log."""
     start = await house.store.head()
-    for event in await house.store.read(run):
-        if isinstance(event.data, RunErased):
+    for event in await house.store.entries(run):
+        if isinstance(event, Recorded) and isinstance(event.data, RunErased):
             return event.time, event.data
     await house.client.erased(run, reason, by=by)
     try:

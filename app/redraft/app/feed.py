@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import InputError, StoreUnusable
 from redraft.events.filters import EVERYTHING, About, EventFilter, Sieve, about
 from redraft.events.store import EventStore
@@ -72,7 +72,7 @@ class StoreFeed:
         """What is recorded of one run. Nothing of it is left out up to the position of the last batch."""
         head = max(after, await self._store.head())
         version = 0
-        while events := await self._store.read(run, upto=version + BATCH, after=version):
+        while events := await self._store.entries(run, upto=version + BATCH, after=version):
             version = events[-1].version
             later = [event for event in events if event.position > after]
             if later:
@@ -82,7 +82,7 @@ class StoreFeed:
 
     async def about(self, run: str) -> About:
         """What a run is; nothing for one that is not known."""
-        first = await self._store.read(run, upto=1)
+        first = [event for event in await self._store.entries(run, upto=1) if isinstance(event, Recorded)]
         return (first and about(first[0])) or About()
 
 
@@ -105,5 +105,7 @@ class BrokerFeed:
         raise InputError(f"subscription {name!r}: the broker alone keeps no positions; open a client with the store")
 
 
-async def _passed(sieve: Sieve, events: Sequence[Recorded]) -> Sequence[Recorded]:
+async def _passed(sieve: Sieve, entries: Sequence[Entry]) -> Sequence[Recorded]:
+    """The events that are wanted; what cannot be read as one is passed over."""
+    events = [event for event in entries if isinstance(event, Recorded)]
     return events if sieve.wanted == EVERYTHING else [event for event in events if await sieve.passes(event)]

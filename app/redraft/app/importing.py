@@ -16,10 +16,10 @@ from typing import Final, TypeAlias
 import msgspec
 
 from redraft.app.archive import Item, RunKey, read_archive
-from redraft.events.codec import GENESIS, link_of
+from redraft.events.codec import GENESIS, decode_event, link_of
 from redraft.events.copying import AT_ONCE, Copying, Kept
 from redraft.events.domain_events import EVENT_NAMES, RunErased
-from redraft.events.errors import InputError
+from redraft.events.errors import CodecError, InputError
 from redraft.events.store import EventStore, open_store
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
@@ -101,7 +101,7 @@ async def _checked(rows: Copying, path: Path) -> dict[str, _Run]:
 
 
 def _follow(path: Path, run: _Run, event: Kept) -> None:
-    """Raises InputError unless the event follows what was read of its run."""
+    """Raises InputError unless the event follows what was read of its run, and is one that this release knows."""
     if event.version != run.version + 1:
         raise InputError(
             f"archive {path}: event {run.version + 1} of run {event.run} is missing; export the whole run again"
@@ -110,6 +110,14 @@ def _follow(path: Path, run: _Run, event: Kept) -> None:
         raise InputError(
             f"archive {path}: event {event.version} of run {event.run} does not follow the one before; export it again"
         )
+    try:
+        decode_event(event.run, event.version, event.name, event.state)
+    except CodecError as error:
+        place = f"event {event.version} of run {event.run} ({event.name})"
+        raise InputError(
+            f"archive {path}: {place} cannot be read here: {error.__cause__ or error}; upgrade Redraft, or leave the "
+            f"run out: redraft export --without {event.run}"
+        ) from None
     run.version, run.hash = event.version, event.state[9:73].decode()
 
 

@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from redraft.events.bus import INBOX, Bus, Letter, Parked
+from redraft.actors.admission import LONGEST_ID
+from redraft.events.bus import INBOX, LONGEST_ATTRIBUTE, Bus, Letter, Parked
 from redraft.events.codec import decode_work, encode_message
 from redraft.events.commands import WORK_NAMES, Failed
 from redraft.events.domain_events import StepRequested
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import CodecError, StoreError
+from redraft.events.errors import CodecError, StoreError, Tampered
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -26,6 +27,9 @@ EVERY: Final = 5.0
 
 AT_LEAST_EVERY: Final = 600.0
 """Seconds after which the letters are looked at though their number is the same."""
+
+LARGEST: Final = 64 * 1024
+"""Bytes of what is told at most: what a stranger calls a path may be of any size."""
 
 _LONGEST: Final = 500
 _REQUESTS: Final = frozenset(WORK_NAMES.values())
@@ -73,6 +77,7 @@ class LostSteps:
             failed = await self._failed(each)
             if failed is not None:
                 letters.append(self._letter(failed, each))
+        letters = [each for each in letters if len(each.body) <= LARGEST]
         if letters:
             await self._bus.publish(INBOX, letters)
         self._told |= {each.id for each in fresh}
@@ -83,12 +88,12 @@ class LostSteps:
         try:
             events = await self._events(asked.run if asked else parked.letter.run)
             return (asked or _of_run(parked, events)) if events else None
-        except CodecError:  # a run of a later version of Redraft is its coordinator's
+        except (CodecError, Tampered):  # a run that cannot be read here is its coordinator's
             return None
 
     async def _events(self, run: str) -> Sequence[Recorded]:
         try:
-            return await self._store.read(run) if run and run.isprintable() else ()
+            return await self._store.read(run) if run.isprintable() and 0 < len(run) <= LONGEST_ID else ()
         except StoreError as error:
             if run:
                 raise
@@ -98,7 +103,8 @@ class LostSteps:
     def _letter(self, failed: Failed, parked: Parked) -> Letter:
         name, body = encode_message(failed)
         came = parked.letter.origin
-        return Letter(name, body, Origin(self._new_id(), "coordinator", came.id, failed.run, came.trace), failed.run)
+        cause, trace = (each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (came.id, came.trace))
+        return Letter(name, body, Origin(self._new_id(), "coordinator", cause, failed.run, trace), failed.run)
 
 
 def _of_request(parked: Parked) -> Failed | None:

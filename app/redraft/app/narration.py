@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, assert_never
 
+from redraft.actors.trouble import Blocked, Freed, LeftOut, Refused, Trouble
 from redraft.events.bus import Announcer
 from redraft.events.domain_events import RunEnded, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.filters import About
 from redraft.projections.compare import Switched
-from redraft.projections.faults import Resumed, Stopped
+from redraft.projections.faults import Resumed, SetAside, Stopped
 from redraft.projections.writer import Notice
 
 if TYPE_CHECKING:
@@ -36,11 +37,28 @@ class Narration:
                     pass
 
 
+def tell_of_trouble(log: FilteringBoundLogger, trouble: Trouble) -> None:
+    """Logs what is wrong with one run or one queue, while everything else goes on."""
+    match trouble:
+        case Refused(run, position, path, fault):
+            log.error("step refused", run=run, position=position, path=path, error=fault)
+        case LeftOut(run, position, fault):
+            log.error("left out", run=run, position=position, error=fault)
+        case Blocked(queue, fault):
+            log.warning("queue cannot be used", queue=queue, error=fault)
+        case Freed(queue):
+            log.info("queue can be used", queue=queue)
+        case _:
+            assert_never(trouble)
+
+
 def tell_of_projection(log: FilteringBoundLogger, notice: Notice) -> None:
     """Logs that a projection has stopped, goes on, or has taken the place of its earlier rows."""
     match notice:
         case Stopped(projection, position, failed, error):
             log.error("projection stopped", projection=projection, position=position, at=failed, error=error)
+        case SetAside(run, version, position, error):
+            log.warning("run set aside", run=run, version=version, position=position, error=error)
         case Resumed(projection, position):
             log.info("projection goes on", projection=projection, position=position)
         case Switched():

@@ -30,6 +30,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -85,7 +86,7 @@ class Progress(msgspec.Struct):
                 return sentence if isinstance(event, LoopEnded) else ""
             case RunErased() | ChoicesCredited():
                 return ""
-            case LoopClosing() | RunCancelled() | DraftEdited() | BudgetReached():
+            case LoopClosing() | RunCancelled() | RunQuarantined() | DraftEdited() | BudgetReached():
                 self.open.clear()
                 return sentence
             case RunGuided() | LimitsChanged() | RunPaused() | RunResumed():

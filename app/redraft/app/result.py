@@ -16,10 +16,12 @@ from redraft.events.domain_events import (
     DraftRefined,
     Outcome,
     RunEnded,
+    RunQuarantined,
     StepFailed,
     VerdictLate,
 )
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry, Recorded, Unreadable
+from redraft.events.errors import SetAside
 from redraft.events.usage import Usage
 
 
@@ -80,7 +82,10 @@ _ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StepFa
 
 
 def result_of(events: Sequence[Recorded]) -> Result | None:
-    """The result of a run from all its events; None while it has not ended."""
+    """The result of a run from all its events; None while it has not ended. Raises SetAside for one that is."""
+    for each in events:
+        if isinstance(each.data, RunQuarantined):
+            raise SetAside(f"run {each.run} was set aside by {each.data.by or 'a person'}: {each.data.reason}")
     ended = next((each for each in reversed(events) if isinstance(each.data, RunEnded)), None)
     if ended is None or not isinstance(ended.data, RunEnded):
         return None
@@ -97,6 +102,20 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
         tuple(_publication(each) for each in happened if isinstance(each, DraftPublished)),
         sum((each.usage for each in happened if isinstance(each, _ANSWERS) and not each.usage.is_nothing), Usage()),
     )
+
+
+def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
+    """The events of a run. Raises SetAside where one cannot be read, unless a person has set the run aside since."""
+    events = tuple(each for each in entries if isinstance(each, Recorded))
+    for each in entries:
+        if isinstance(each, Unreadable) and not any(isinstance(event.data, RunQuarantined) for event in events):
+            raise unread(each)
+    return events
+
+
+def unread(entry: Unreadable) -> SetAside:
+    """What is raised for a run with such a row."""
+    return SetAside(f"run {entry.run} cannot be read from event {entry.version} on: {entry.why}; see redraft doctor")
 
 
 def _critique(event: DraftCritiqued) -> CritiqueMade:

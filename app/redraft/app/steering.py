@@ -1,7 +1,8 @@
 """A person's word to a run that goes on, and what was recorded of it.
 
-With a broker it goes to the coordinator's inbox. Without one it is decided on here and appended to the log: a process
-that works on the run sees that the log has moved on, and `redraft run --resume` finds it there.
+With a broker it goes to the coordinator's inbox. Without one there is no way to another process, so the coordinator's
+own `CommandHandler` decides on it here, and records it: a process that works on the run sees that the log has moved on,
+and `redraft run --resume` finds it there.
 """
 
 from __future__ import annotations
@@ -9,18 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
 from redraft.actors.approval import fault_of
-from redraft.actors.coordinator import new_events
-from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.limits import loop_path, with_limits
 from redraft.actors.run_state import RunState
-from redraft.app.compose import House, open_log
+from redraft.app.compose import House, open_handler, open_log
 from redraft.app.deployment import open_client
 from redraft.app.ids import new_message_id
 from redraft.app.settings import LOCAL, Settings
@@ -36,8 +34,7 @@ from redraft.events.commands import (
 )
 from redraft.events.domain_events import RunEnded
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import Conflict, InputError
-from redraft.events.store import EventStore
+from redraft.events.errors import InputError
 from redraft.projections.run_list import find_run
 
 Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
@@ -59,7 +56,7 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
         message = word(past)
         refuse(fold(event.data for event in past), message, settings.draft_limit)
         if settings.bus == LOCAL:
-            return run, await recorded(house.store, message, settings.draft_limit)
+            return run, await recorded(settings, house, message)
         return run, await _sent(settings, house, message, PATIENCE)
 
 
@@ -83,21 +80,18 @@ def refuse(state: RunState, message: SteeringMessage, limit: int) -> None:
             return
 
 
-async def recorded(store: EventStore, message: SteeringMessage, limit: int) -> Recorded | None:
-    """Decides here, and appends; decides again when somebody else appended first. None when it changes nothing."""
+async def recorded(settings: Settings, house: House, message: SteeringMessage) -> Recorded | None:
+    """Has it decided and recorded here, as a coordinator would. None when it changes nothing; raises StoreError."""
     said = new_message_id()
     message = replace(message, key=message.key or said)
-    while True:
-        state = fold(event.data for event in await store.read(message.run))
-        now = datetime.now(UTC)
-        events = handle(state, message, now, limit).events
-        if not events:
-            refuse(state, message, limit)
-            return None
-        origin = Origin(said, message.by, "", message.run)
-        with suppress(Conflict):
-            first, *_ = await store.append(message.run, state.version, new_events(origin, message.run, events, now))
-            return first
+    async with open_handler(settings, house) as handler:
+        settled = await handler.carry_out(message, Origin(said, message.by, "", message.run))
+    if settled.refused:
+        raise InputError(settled.refused)
+    if settled.recorded:
+        return settled.recorded[0]
+    refuse(fold(event.data for event in await house.store.read(message.run)), message, settings.draft_limit)
+    return None
 
 
 async def _sent(settings: Settings, house: House, message: SteeringMessage, patience: float) -> Recorded | None:

@@ -11,7 +11,7 @@ from redraft.actors.interpreter import facts_of
 from redraft.actors.judgement import holds
 from redraft.actors.run_state import RunState
 from redraft.events.conditions import Condition
-from redraft.events.domain_events import DraftCritiqued, RunEnded
+from redraft.events.domain_events import DraftCritiqued, RunEnded, RunQuarantined
 from redraft.events.envelope import Recorded
 from redraft.events.filters import names_of
 
@@ -66,4 +66,4 @@ class Holding:
 
 def is_end(event: Recorded) -> bool:
     """Whether nothing more of the run will come."""
-    return isinstance(event.data, RunEnded)
+    return isinstance(event.data, RunEnded | RunQuarantined)

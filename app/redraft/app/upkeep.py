@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from redraft.app.together import together
-from redraft.events.errors import BusError, BusUnusable, StoreError, StoreUnusable, TooLarge
+from redraft.events.errors import BusError, StoreError, StoreUnusable, TooLarge
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -79,5 +79,7 @@ async def kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether this may be over in a while: a server that cannot be reached, not one that is not ours or takes less."""
-    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable | BusUnusable | TooLarge)
+    """Whether this may be over in a while: a server that cannot be reached, or a queue with the settings of somebody
+    else, which may be mended; not a store that is not ours, or a letter that is too large.
+    """
+    return isinstance(error, BusError | StoreError) and not isinstance(error, StoreUnusable | TooLarge)

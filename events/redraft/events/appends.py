@@ -7,10 +7,12 @@ from typing import TypeAlias
 
 import msgspec
 
-from redraft.events.codec import Seal, Stored, decode_event, encode_event
+from redraft.events.codec import GENESIS, Seal, Stored, encode_event
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, StoreError
+
+__all__ = ["GENESIS", "Append", "Encoded", "Landed", "NewEvent", "NewRow", "Outcome", "Written", "encode", "landed"]
 
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False):
@@ -22,16 +24,16 @@ class NewEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
-    """Events (at least one) to follow the event `expected_version` of a run; 0 for the first events of a new run."""
+    """Events (at least one) to follow the event of a run that they were decided on.
+
+    That event is named by its version and by its hash, `previous`: a version says how many events there are, not which.
+    For the first events of a new run these are 0 and `GENESIS`.
+    """
 
     run: str
     expected_version: int
     events: tuple[NewEvent, ...]
-
-    @property
-    def end(self) -> int:
-        """The version of the run when these events are recorded."""
-        return self.expected_version + len(self.events)
+    previous: str = GENESIS
 
 
 class NewRow(msgspec.Struct, frozen=True, gc=False):
@@ -44,17 +46,21 @@ class NewRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """The rows of an append, the hash of each event, and the hash of the event before them."""
+    """An append with the rows and the hash of each of its events: all that is to be written is fixed."""
 
+    append: Append
     rows: tuple[NewRow, ...]
     hashes: tuple[str, ...]
-    previous: str
+
+    @property
+    def hash(self) -> str:
+        """The hash of the last event: the `previous` of whatever is decided on it."""
+        return self.hashes[-1]
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
-    """An append that is recorded, and the positions of its events in the log."""
+    """The positions in the log of the events of an append that is recorded."""
 
-    encoded: Encoded
     positions: tuple[int, ...]
 
 
@@ -65,59 +71,34 @@ class Landed(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
-Failure: TypeAlias = Conflict | StoreError | CodecError
-Outcome: TypeAlias = Written | Failure
+Outcome: TypeAlias = Written | Conflict | StoreError
 
 
-class Entry(msgspec.Struct, eq=False):
-    """An append on its way. It is encoded if the hash of the event before it is known.
-
-    `after` is the append on its way that it builds upon: if that one fails, so does this. The writer fills in
-    `outcome`.
-    """
-
-    append: Append
-    encoded: Encoded | None = None
-    after: Entry | None = None
-    outcome: Outcome | None = None
-
-    @property
-    def failed(self) -> bool:
-        return self.outcome is not None and not isinstance(self.outcome, Written)
-
-
-def encode(append: Append, previous: str, seal: Seal | None = None) -> Encoded:
-    """The rows of an append that follows the event with the hash `previous`, sealed if need be; raises CodecError."""
+def encode(append: Append, seal: Seal | None = None) -> Encoded:
+    """The rows of an append, sealed if need be; raises CodecError for an event that could not be read again."""
     rows: list[NewRow] = []
     hashes: list[str] = []
-    last = previous
+    last = append.previous
     for version, event in enumerate(append.events, append.expected_version + 1):
         stored = _encode_one(append.run, version, last, event, seal)
         last = stored.hash
         rows.append(NewRow(append.run, version, stored.name, stored.state))
         hashes.append(last)
-    return Encoded(tuple(rows), tuple(hashes), previous)
+    return Encoded(append, tuple(rows), tuple(hashes))
 
 
 def _encode_one(run: str, version: int, previous: str, event: NewEvent, seal: Seal | None) -> Stored:
-    """The bytes of an event that can be read again; JSON would write NaN as null."""
     try:
-        stored = encode_event(run, version, previous, event.time, event.origin, event.data, seal)
-    except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError) as error:
-        raise _unwritable(run, version, event, str(error)) from error
-    opener = None if seal is None else lambda _: seal
-    if b"null" in stored.state and decode_event(run, version, stored.name, stored.state, 0, opener).data != event.data:
-        raise _unwritable(run, version, event, "it holds a number that JSON does not have")
-    return stored
+        return encode_event(run, version, previous, event.time, event.origin, event.data, seal)
+    except (UnicodeEncodeError, OverflowError, TypeError, msgspec.MsgspecError, CodecError) as error:
+        raise CodecError(
+            f"event {version} of run {run} ({type(event.data).__name__}) cannot be written: {error}"
+        ) from error
 
 
-def _unwritable(run: str, version: int, event: NewEvent, why: str) -> CodecError:
-    return CodecError(f"event {version} of run {run} ({type(event.data).__name__}) cannot be written: {why}")
-
-
-def landed(append: Append, written: Written) -> Landed:
+def landed(encoded: Encoded, written: Written) -> Landed:
     """The events of an append as they are read from the log."""
-    encoded, run, before = written.encoded, append.run, written.encoded.previous
+    append, before = encoded.append, encoded.append.previous
     events: list[Recorded] = []
     size = 0
     for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, written.positions, strict=True):
@@ -125,7 +106,7 @@ def landed(append: Append, written: Written) -> Landed:
         events.append(
             Recorded(
                 origin.id,
-                run,
+                append.run,
                 row.originator_version,
                 event.time,
                 origin.actor,

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final, Protocol, Self
+from urllib.parse import quote
 
 import msgspec
 
 from redraft.events.commands import Message, Work
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import TooLarge
+from redraft.events.errors import CodecError, TooLarge
 from redraft.events.filters import About
 from redraft.events.plan import Role
 
@@ -34,9 +35,46 @@ def work_queue(role: Role, actor: str) -> str:
     return f"redraft.{role}.{actor}"
 
 
+LONGEST_NAME: Final = 255
+"""Bytes that a broker takes for the name of a queue or a routing key, once it is spelled in ASCII."""
+
+
+def spelled(key: str) -> str:
+    """A key as the broker has it: a byte that is no ASCII letter, digit or plain sign is `+` and two hex digits."""
+    return quote(key, safe="").replace("~", "%7E").replace("%", "+")
+
+
+def topic_key(event: str, workflow: str) -> str:
+    """The routing key of an event: its name without the version, and its workflow, in which a dot is %2E."""
+    return f"{event}.{quote(workflow, safe='').replace('.', '%2E')}"
+
+
+LONGEST_ATTRIBUTE: Final = 1_000
+"""Characters of each attribute of a letter at most: its id, who spoke, its cause, what began it, its trace."""
+
+LARGEST_HEAD: Final = 8_000
+"""Characters of a letter's attributes together, its name and run among them: at most 12 bytes each, percent-encoded, in
+the one frame of a message's headers, for which brokers take 128 KiB."""
+
+
+def require_head(origin: Origin) -> None:
+    """Raises CodecError when an attribute is longer than any letter's, or holds what databases do not keep."""
+    for name in origin.__struct_fields__:
+        value: str = getattr(origin, name)
+        if len(value) > LONGEST_ATTRIBUTE:
+            most = f"more than the {LONGEST_ATTRIBUTE:,} that it may have"
+            raise CodecError(f"its attribute {name} has {len(value):,} characters, {most}")
+        if "\0" in value:
+            raise CodecError(f"its attribute {name} holds the character U+0000")
+
+
 def require_size(queue: str, letters: Sequence[Letter], largest: int) -> None:
-    """Raises TooLarge when one of the letters for a queue has a larger body than this, in bytes."""
+    """Raises TooLarge when one of the letters for a queue has a larger body than this, in bytes, or larger headers."""
     for letter in letters:
+        came = letter.origin
+        head = len(came.id) + len(came.actor) + len(came.causation) + len(came.correlation) + len(came.trace)
+        if head + len(letter.name) + len(letter.run) > LARGEST_HEAD:
+            raise TooLarge(f"{letter.name[:40]} for {queue}: its headers are more than any broker takes; shorten them")
         if len(letter.body) > largest:
             size = f"{len(letter.body):,} bytes, more than the {largest:,} that the bus takes"
             raise TooLarge(f"{letter.name} for {queue}: {size}; make the drafts smaller")
@@ -58,13 +96,15 @@ class Letter(msgspec.Struct, frozen=True, gc=False):
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A letter as a consumer gets it. `tag` names it to the consumer; `count` is 1 when it is delivered first.
 
-    Above 1, the letter may have been seen before, by this consumer or by another.
+    Above 1, the letter may have been seen before, by this consumer or by another. One that `waited` was in the queue
+    when its reader came: what was said about it meanwhile, the reader may not have heard.
     """
 
     letter: Letter
     queue: str
     tag: int
     count: int
+    waited: bool = False
 
 
 class Parked(msgspec.Struct, frozen=True, gc=False):

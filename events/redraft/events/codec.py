@@ -1,7 +1,12 @@
-"""How events and messages become bytes and are read again: stable names, strict types, upcasts of older versions."""
+"""How events and messages become bytes and are read again: stable names, strict types, upcasts of older versions.
+
+Releases meet: a field that a later one added is passed over, and one that changes what an event means needs a new name
+or new rules, which are refused here. What is not known in a plan or a condition is refused too.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -10,9 +15,10 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
-from redraft.events.domain_events import EVENT_NAMES, DomainEvent
+from redraft.events.domain_events import EVENT_NAMES, DomainEvent, RunStarted
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Tampered, UnknownName
+from redraft.events.rules import known
 from redraft.events.texts import Place, Text, restored, texts_in, without
 
 T = TypeVar("T")
@@ -26,7 +32,7 @@ _HASHED: Final = b'{"hash":"'
 _HASH_END: Final = len(_HASHED) + 64
 
 
-class _Stored(msgspec.Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class _Stored(msgspec.Struct, Generic[T], frozen=True, gc=False, omit_defaults=True):
     """An event as it lies in the store. The hash comes first, so that the rest can be hashed as it stands."""
 
     id: str
@@ -63,10 +69,12 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """What ties a stored event to its run: the hash before it, and whether its texts are sealed."""
+    """What ties a stored event to its run and log: the hash before it, its own, its id; whether texts are sealed."""
 
     previous: str
     sealed: str = ""
+    id: str = ""
+    hash: str = ""
 
 
 UPCASTS: dict[str, tuple[str, Upcast]] = {}
@@ -89,7 +97,8 @@ def encode_event(
 ) -> Stored:
     """The bytes of an event, with the hash over its run, version, name and content, and with the hash before it.
 
-    With a `seal` its texts are encrypted, and the hash is over the encrypted bytes.
+    With a `seal` its texts are encrypted, and the hash is over the encrypted bytes. Raises CodecError when these bytes
+    would not be read as this event again: JSON has no NaN, and a number may be outside of what its field allows.
     """
     name = EVENT_NAMES[type(event)]
     data, sealed = (event, "") if seal is None else _sealed(version, name, event, seal)
@@ -108,13 +117,21 @@ def encode_event(
         )
     )
     fingerprint = _fingerprint(run, version, name, plain)
-    return Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+    stored = Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+    decoder = _EVENT_DECODERS.get(name) if seal is None else None
+    if decoder is not None:  # as decode_event does it, without all that is known already
+        read = decoder.decode(stored.state).data
+    else:
+        read = decode_event(run, version, name, stored.state, 0, lambda _: seal).data
+    if b"null" in plain and read != event:
+        raise CodecError("it holds a number that JSON does not have")
+    return stored
 
 
 def decode_event(
     run: str, version: int, name: str, state: bytes, position: int = 0, opener: Opener | None = None
 ) -> Recorded:
-    """The event that was stored under this name; raises UnknownName or CodecError.
+    """The event that was stored under this name; raises UnknownName, UnknownRules or CodecError.
 
     Sealed texts are opened with what the `opener` gives (raises Sealed, Tampered). Without one, or when the run was
     erased, `texts.ERASED` stands in their place.
@@ -126,6 +143,8 @@ def decode_event(
             stored = _upcast(name, state, seal.open(version, name, stored.sealed))
     except UNREADABLE as error:
         raise CodecError(f"event {version} of run {run} ({name}) cannot be read: {error}") from error
+    if isinstance(stored.data, RunStarted):
+        known(stored.data.rules)
     return Recorded(
         stored.id,
         run,
@@ -147,7 +166,7 @@ def decode_event(
 def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) -> str:
     """The hash of a stored event that is unchanged and follows the event with the hash `previous`; else Tampered."""
     fingerprint = verify_content(run, version, name, state)
-    if decode_event(run, version, name, state).previous != previous:
+    if link_of(run, version, name, state).previous != previous:
         raise Tampered(
             f"{_where(run, version, name)} does not follow the event before it: one was changed or taken out"
         )
@@ -171,6 +190,14 @@ def verify_content(run: str, version: int, name: str, state: bytes) -> str:
     if state[len(_HASHED) : _HASH_END + 2] != f'{fingerprint}",'.encode():
         raise Tampered(f"{where} is not what was recorded: its hash does not fit its content")
     return fingerprint
+
+
+def hash_of(state: bytes) -> str:
+    """The hash that stored bytes say they have; of those that say none, their own."""
+    stated = state[len(_HASHED) : _HASH_END]
+    if state.startswith(_HASHED) and re.fullmatch(rb"[0-9a-f]{64}", stated):
+        return stated.decode()
+    return sha256(state).hexdigest()
 
 
 def _where(run: str, version: int, name: str) -> str:

@@ -6,19 +6,21 @@ A request carries all that the work needs; a worker holds no state and no databa
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from redraft.events.conditions import Condition
-from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt
+from redraft.events.content import MOST_EVENTS, Brief, Critique, Draft, DraftRef, History, Ordinal, Receipt
 from redraft.events.domain_events import FailureKind, Parent
-from redraft.events.plan import Option, Plan
+from redraft.events.plan import Option, Plan, Role
 from redraft.events.tags import Tags
 from redraft.events.usage import Usage
 
+Times: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_EVENTS - 1)]
 
-class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+
+class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What every request for work says: which step, which try, how long (seconds), and the brief.
 
     `id` is derived from run, path (which holds the iterations) and attempt: the idempotency key of the work.
@@ -32,66 +34,66 @@ class Request(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     run: str
     path: str
     actor: str
-    attempt: int
+    attempt: Ordinal
     timeout: float
     brief: Brief
     options: dict[str, Option] = {}
     outputs: tuple[Draft, ...] = ()
-    sent: int = 1
+    sent: Ordinal = 1
     confirmed: bool = False
     version: str = ""
     beside: tuple[Draft, ...] = ()
 
 
-class Generate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     request: Request
 
 
-class CritiqueDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class CritiqueDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     request: Request
     draft: Draft
 
 
-class Refine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Refine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     request: Request
     draft: Draft
     critique: Critique | None = None
     history: History = History()
 
 
-class Publish(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Publish(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     request: Request
     draft: Draft
 
 
-class Generated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Generated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The outcome of Generate."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
     text: str
     media_type: str = "text/plain"
     usage: Usage = Usage()
 
 
-class Critiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The outcome of CritiqueDraft: a critique, its score normalised to 0..1, of the draft of this version and hash."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
     draft: DraftRef
     critique: Critique
     usage: Usage = Usage()
 
 
-class Refined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The outcome of Refine."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
     text: str
     changes: tuple[str, ...] = ()
     exit: bool = False
@@ -99,30 +101,30 @@ class Refined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True,
     declined: tuple[str, ...] = ()
 
 
-class Published(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The outcome of Publish."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
     draft: DraftRef
     receipt: Receipt
     usage: Usage = Usage()
 
 
-class Failed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Failed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A request could not be served. `retryable=False`: trying again would not help."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
     kind: FailureKind
     message: str
     retryable: bool = True
     usage: Usage = Usage()
 
 
-class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Begin a run. `key` is the caller's idempotency key, already part of how the run's id was made.
 
     With a `parent` it is a fork: it begins with the parent's events up to that version. Its plan has the same steps, of
@@ -137,7 +139,7 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     parent: Parent | None = None
 
 
-class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class CancelRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person ends a run: `by` says who, `reason` why. `key` is the idempotency key of what a person says."""
 
     run: str
@@ -146,7 +148,7 @@ class CancelRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     key: str = ""
 
 
-class GuideRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class GuideRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person's advice for the next refinement."""
 
     run: str
@@ -156,7 +158,7 @@ class GuideRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     key: str = ""
 
 
-class ChangeLimits(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ChangeLimits(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Another condition or number of passes for a loop, by its path in the plan (empty: the one outermost loop)."""
 
     run: str
@@ -168,7 +170,7 @@ class ChangeLimits(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     key: str = ""
 
 
-class PauseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class PauseRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Nothing more is asked for until the run is resumed; what is under way is still recorded."""
 
     run: str
@@ -177,14 +179,14 @@ class PauseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     key: str = ""
 
 
-class ResumeRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ResumeRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     run: str
     reason: str = ""
     by: str = ""
     key: str = ""
 
 
-class EraseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class EraseRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The key of a run that has ended was destroyed: record by whom (`by`) and why (`reason`)."""
 
     run: str
@@ -192,36 +194,48 @@ class EraseRun(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     reason: str = ""
 
 
-class RetryStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class QuarantineRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A person sets a run aside, whatever is recorded of it: `by` says who, `reason` why."""
+
+    run: str
+    by: str
+    reason: str
+    key: str = ""
+
+
+class RetryStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The timekeeper's word that the wait after this failed attempt is over."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
 
 
-class ExpireStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ExpireStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The timekeeper's word that this attempt's answer is overdue."""
 
     run: str
     path: str
-    attempt: int
+    attempt: Ordinal
 
 
-class ConfirmStep(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A worker's question: is this attempt, sent so often by now, still without an answer? If so, it is sent again."""
+class ConfirmStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A worker's question: is this attempt, sent so often by now, still without an answer? If so, it is sent again.
+
+    `sent` is 0 where the request is as good as never sent: whoever asks has it, and nobody can have begun it.
+    """
 
     run: str
     path: str
-    attempt: int
-    sent: int
+    attempt: Ordinal
+    sent: Times
 
 
 Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
 OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
 
 
-class ApproveDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person approves the draft that is waited for; one of another version or hash is not meant."""
 
     run: str
@@ -231,7 +245,7 @@ class ApproveDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     key: str = ""
 
 
-class RejectDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RejectDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person rejects the draft that is waited for; `reason` is the feedback."""
 
     run: str
@@ -241,7 +255,7 @@ class RejectDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
     key: str = ""
 
 
-class EditDraft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class EditDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person's own draft, made from `before`."""
 
     run: str
@@ -257,13 +271,21 @@ SteeringMessage: TypeAlias = (
 )
 """What people say to a run that goes on."""
 
-Message: TypeAlias = OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | EraseRun | SteeringMessage
+Message: TypeAlias = (
+    OutcomeMessage | StartRun | RetryStep | ExpireStep | ConfirmStep | EraseRun | QuarantineRun | SteeringMessage
+)
 
 WORK_NAMES: dict[type[Work], str] = {
     Generate: "draft.generate.v1",
     CritiqueDraft: "draft.critique.v1",
     Refine: "draft.refine.v1",
     Publish: "draft.publish.v1",
+}
+ROLES: dict[type[Work], Role] = {
+    Generate: "generator",
+    CritiqueDraft: "critic",
+    Refine: "refiner",
+    Publish: "publisher",
 }
 MESSAGE_NAMES: dict[type[Message], str] = {
     Generated: "outcome.generated.v1",
@@ -274,6 +296,7 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     StartRun: "run.start.v1",
     CancelRun: "run.cancel.v1",
     EraseRun: "run.erase.v1",
+    QuarantineRun: "run.quarantine.v1",
     GuideRun: "run.guide.v1",
     ChangeLimits: "run.limit.v1",
     PauseRun: "run.pause.v1",

@@ -1,51 +1,35 @@
 """Group commit: appends that wait are written together, in one transaction, by one thread.
 
-Appends of one turn of the event loop, and those that come while a commit is under way, make the next group. The end
-of each run that was written lately is remembered, so that an append is encoded, and chained to the event before it,
-without a read. What is remembered may be wrong, since other processes write too: then the writer's thread finds out.
-Where there is a `DirectWriter`, the thread has only what that does not take, or could not do.
+Appends of one turn of the event loop, and those that come while a commit is under way, make the next group. Each comes
+encoded, and chained to the event that it was decided on; that this is the last event of its run, the database makes
+sure. Where there is a `DirectWriter`, the thread has only what that does not take, or could not do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.events.appends import Append, Entry, Failure, Landed, Written, encode, landed
-from redraft.events.codec import GENESIS
+from redraft.events.appends import Encoded, Landed, Written, landed
 from redraft.events.envelope import Recorded
-from redraft.events.errors import CodecError, StoreError
-from redraft.events.keyring import Keyring
+from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import ApplicationRecorder, DirectWriter, PersistenceError
-from redraft.events.writer import can_go_together, commit, rows_of, went_together
+from redraft.events.writer import Entry, commit, rows_of, went_together
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 GROUP_EVENTS: Final = 512
-"""Events in one transaction; one `append_all` is never split, whatever its size."""
+"""Events in one transaction; what was handed in at once is never split, whatever its size."""
 
-REMEMBERED_RUNS: Final = 16_384
-
-Result: TypeAlias = tuple[Recorded, ...] | Failure
+Result: TypeAlias = tuple[Recorded, ...] | Conflict | StoreError
 Tell: TypeAlias = Callable[[Sequence[Landed]], None]
 """Told of the appends that were recorded, in the order of the log."""
-
-
-class Tip(msgspec.Struct, frozen=True):
-    """The end of a run as we know it. `hash` is not known while the entry is on its way that finds it out.
-
-    Where texts are sealed, the first entry of a run is encoded by the writer, which waits for the run's key.
-    """
-
-    version: int
-    hash: str | None
-    entry: Entry | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False):
@@ -75,30 +59,27 @@ class Committer:
         where: str,
         executor: Executor,
         tell: Tell,
-        keyring: Keyring | None = None,
         direct: DirectWriter | None = None,
     ) -> None:
-        """`keyring` is given if there may be something to seal. What `direct` cannot do, the executor does."""
+        """What `direct` cannot do, the executor does. `where` names the store in errors."""
         self._recorder = recorder
-        self._keyring = keyring
         self._where = where
         self._executor = executor
         self._direct = direct
         self._tell = tell
-        self._tips: OrderedDict[str, Tip] = OrderedDict()
         self._waiting: deque[Batch] = deque()
         self._busy = False
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def submit(self, appends: Sequence[Append], *, at_once: bool = False) -> asyncio.Future[list[Result]]:
+    def submit(self, appends: Sequence[Encoded], *, at_once: bool = False) -> asyncio.Future[list[Result]]:
         """One result for each append, in their order. What waits is bounded by those who wait for it.
 
         `at_once`: do not wait for what else this turn of the loop may bring, so that deciding and writing overlap.
         """
         loop = asyncio.get_running_loop()
-        entries = [self._entry(append) for append in appends]
-        batch = Batch(entries, sum(len(append.events) for append in appends), loop.create_future())
+        entries = [Entry(append) for append in appends]
+        batch = Batch(entries, sum(len(append.rows) for append in appends), loop.create_future())
         self._waiting.append(batch)
         self._idle.clear()
         if at_once:
@@ -110,22 +91,6 @@ class Committer:
     async def drain(self) -> None:
         """Returns when all that was handed in has its results."""
         await self._idle.wait()
-
-    def _entry(self, append: Append) -> Entry:
-        """Chains an append to the end of its run, as far as that is known, and moves the end."""
-        tip = self._tips.get(append.run, Tip(0, GENESIS) if append.expected_version == 0 else None)
-        if tip is not None and tip.version != append.expected_version:
-            return Entry(append)
-        entry = Entry(append, after=tip.entry if tip else None)
-        known, seal = (True, None) if self._keyring is None else self._keyring.held(append.run)
-        if known and tip is not None and tip.hash is not None:
-            try:
-                entry.encoded = encode(append, tip.hash, seal)
-            except CodecError as error:
-                entry.outcome = error
-                return entry
-        self._remember(append.run, Tip(append.end, entry.encoded.hashes[-1] if entry.encoded else None, entry))
-        return entry
 
     def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._busy or not self._waiting:
@@ -143,7 +108,7 @@ class Committer:
     def _begun_directly(
         self, loop: asyncio.AbstractEventLoop, group: Sequence[Batch], entries: Sequence[Entry]
     ) -> bool:
-        if self._direct is None or not all(map(can_go_together, entries)):
+        if self._direct is None:
             return False
 
         def then(told: Sequence[int] | PersistenceError) -> None:
@@ -162,7 +127,7 @@ class Committer:
         entries: Sequence[Entry],
         failed: PersistenceError | None = None,
     ) -> None:
-        written = self._executor.submit(commit, self._recorder, self._where, entries, self._keyring, failed)
+        written = self._executor.submit(commit, self._recorder, self._where, entries, failed)
         if written.done():
             self._finish(loop, group, written.exception())
         else:
@@ -191,22 +156,11 @@ class Committer:
             self._idle.set()
 
     def _result(self, entry: Entry, there: list[Landed]) -> Result:
-        append, outcome = entry.append, entry.outcome
-        tip = self._tips.get(append.run)
-        if not isinstance(outcome, Written):
-            if tip is not None and tip.entry is entry:
-                del self._tips[append.run]
-            return outcome or StoreError(f"store {self._where}: the append of run {append.run} got lost")
-        if tip is None or tip.entry is entry or tip.version < append.end:
-            self._remember(append.run, Tip(append.end, outcome.encoded.hashes[-1]))
-        there.append(landed(append, outcome))
+        if not isinstance(entry.outcome, Written):
+            run = entry.encoded.append.run
+            return entry.outcome or StoreError(f"store {self._where}: the append of run {run} got lost")
+        there.append(landed(entry.encoded, entry.outcome))
         return there[-1].events
-
-    def _remember(self, run: str, tip: Tip) -> None:
-        self._tips[run] = tip
-        self._tips.move_to_end(run)
-        if len(self._tips) > REMEMBERED_RUNS:
-            self._tips.popitem(last=False)
 
 
 def _position(landed: Landed) -> int:

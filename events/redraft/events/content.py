@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -12,7 +13,13 @@ MAX_DRAFT_BYTES = 2 * 1024 * 1024
 """The size of a draft, in bytes of UTF-8, above which it is refused unless a caller says otherwise."""
 
 
-class Brief(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+MOST_EVENTS = 2**31 - 1
+"""The highest version, attempt or other number that counts something within a run; every store can hold it."""
+
+Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_EVENTS)]
+
+
+class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a run is asked to do. `source` names the file that the text came from, for people and publishers."""
 
     text: str
@@ -20,14 +27,14 @@ class Brief(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
     source: str = ""
 
 
-class DraftRef(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class DraftRef(msgspec.Struct, frozen=True, gc=False):
     """One version of a run's content, by number (from 1) and by SHA-256 of its UTF-8 text, in hex."""
 
     version: int
     sha256: str
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A version of the content: its number in the run (from 1), its text, the text's SHA-256 in hex, its media type."""
 
     version: int
@@ -40,12 +47,13 @@ class Draft(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
         return DraftRef(self.version, self.sha256)
 
 
-class Critique(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a critic says of one draft.
 
     `score` is 0..1 once recorded; a critic that declares a scale returns it on that scale. `approved` is the critic's
-    own verdict: True ends the loop, False forbids acceptance, None leaves it to the condition. `critic` is filled in
-    by the worker. `samples` are the scores of which `score` is the median, where the critic judged more than once.
+    own verdict: True ends the loop, False is a veto of this draft, None ("not yet") leaves it to the condition.
+    `critic` is filled in by the worker. `samples` are the scores of which `score` is the median, where the critic
+    judged more than once.
     """
 
     score: float
@@ -58,7 +66,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     samples: tuple[float, ...] = ()
 
 
-class Revision(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Revision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A refiner's answer: the new text, what was changed, and `exit=True` when it has nothing more to change.
 
     `declined` is what it would not change, each with the reason.
@@ -70,14 +78,14 @@ class Revision(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     declined: tuple[str, ...] = ()
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a publisher did: where the draft now is, and a sentence about it."""
 
     location: str
     note: str = ""
 
 
-class Round(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One judged draft of a loop, as the refiner is told of it: its score, what was said, and what had been changed."""
 
     draft: DraftRef
@@ -87,7 +95,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
     errors: tuple[str, ...] = ()
 
 
-class History(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What was tried before: the latest rounds, oldest first, and what became of earlier suggestions and errors.
 
     `raised` are those that the latest critique names, `fixed` those that were named before and no longer are,

@@ -12,6 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from redraft.events.codec import Opener
 from redraft.events.errors import StoreError
 from redraft.events.keyring import Keyring
 from redraft.events.recorders import (
@@ -22,6 +23,7 @@ from redraft.events.recorders import (
     StoredEvent,
     explain,
 )
+from redraft.events.verification import Rows
 
 AT_ONCE: Final = 500
 """Rows that are read or put in together."""
@@ -68,6 +70,21 @@ class Copying:
         """The events of a run with versions above `after`, up to and with `upto`."""
         rows = await self._read(lambda: self._recorder.select_events(run, gt=after, lte=upto))
         return [_kept(row) for row in rows]
+
+    async def by_run(self, run: str, version: int) -> Sequence[Kept]:
+        """The next events in the order of runs and versions, after this version of this run; () when there are no more.
+
+        Raises StoreError when the store cannot be read run by run.
+        """
+        recorder = self._recorder
+        if not isinstance(recorder, Rows):
+            raise StoreError(f"store {self._where}: {type(recorder).__name__} cannot be read run by run")
+        return [_kept(row) for row in await self._read(lambda: recorder.select_by_run(run, version, AT_ONCE))]
+
+    @property
+    def opener(self) -> Opener:
+        """What opens the sealed texts of a run, if its key is here."""
+        return self._keyring.opener
 
     async def version(self, run: str) -> int:
         """The version of the last event of a run; 0 when there is none."""

@@ -31,17 +31,18 @@ Outcome: TypeAlias = Literal[
 FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost"]
 
 
-class Parent(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Parent(msgspec.Struct, frozen=True, gc=False):
     """The run that a fork came from, and the version (from 1) up to which the fork repeats its events."""
 
     run: str
     version: int
 
 
-class RunStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A run of this plan began for this brief; `at` is the time (UTC) that `elapsed` counts from.
 
-    A fork names its `parent`. Its events 2 to `parent.version` are the parent's once more.
+    A fork names its `parent`. Its events 2 to `parent.version` are the parent's once more. `rules` is the version of
+    those by which the run is decided and folded for ever, whatever later releases do.
     """
 
     plan: Plan
@@ -50,16 +51,17 @@ class RunStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     key: str = ""
     tags: Tags = ()
     parent: Parent | None = None
+    rules: int = 1
 
 
-class IterationStarted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class IterationStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A pass (from 1) of a loop's body began. `path` is the loop's, without this pass: `Chapters[2]/Refinement`."""
 
     path: str
     iteration: int
 
 
-class Tally(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Tally(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """In how many runs an arm of a choice was credited with a success, and with a failure."""
 
     arm: str
@@ -67,14 +69,14 @@ class Tally(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
     failures: int = 0
 
 
-class Choice(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Choice(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The arm that a step was given to, and what was known then of each, in the order of the plan."""
 
     arm: str
     known: tuple[Tally, ...] = ()
 
 
-class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Work was asked of an actor. The request for work is itself an event: the log is the outbox.
 
     `draft` is what to work on; `critiques` are the versions, in this run's stream, of the critiques that a refiner is
@@ -101,14 +103,14 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     choice: Choice | None = None
 
 
-class DraftGenerated(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     path: str
     attempt: int
     draft: Draft
     usage: Usage = Usage()
 
 
-class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic judged the draft of this version and hash."""
 
     path: str
@@ -118,11 +120,8 @@ class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     usage: Usage = Usage()
 
 
-class DraftRefined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A refiner made a new draft from `before`. `exit`: it has nothing more to change.
-
-    `declined` is what it would not change, each with the reason.
-    """
+class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A refiner made a draft from `before`. `exit`: it has nothing more to change; `declined`: what it leaves."""
 
     path: str
     attempt: int
@@ -134,7 +133,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     declined: tuple[str, ...] = ()
 
 
-class DraftPublished(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftPublished(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     path: str
     attempt: int
     draft: DraftRef
@@ -142,7 +141,7 @@ class DraftPublished(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     usage: Usage = Usage()
 
 
-class StepFailed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class StepFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """An attempt failed. It is tried again at `retry_at` (UTC); None means that the step failed for good."""
 
     path: str
@@ -153,18 +152,15 @@ class StepFailed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tr
     usage: Usage = Usage()
 
 
-class LoopClosing(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A loop's last draft was judged by nobody: its critics run once more.
-
-    The loop then ends with this outcome and reason, unless the draft meets the condition.
-    """
+class LoopClosing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Nobody judged a loop's last draft: its critics run once more, then it ends so unless the condition is met."""
 
     path: str
     outcome: Outcome
     reason: str
 
 
-class LoopEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class LoopEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A loop ended after `iterations` passes: how, why, and which draft leaves it with which score (0..1)."""
 
     path: str
@@ -175,7 +171,7 @@ class LoopEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     score: float | None = None
 
 
-class RunGuided(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunGuided(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person gave advice for the next refinement. `by` says who, `reason` why; `key` tells a repetition apart."""
 
     advice: str
@@ -184,7 +180,7 @@ class RunGuided(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     key: str = ""
 
 
-class LimitsChanged(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class LimitsChanged(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person changed when a loop ends, by its path in the plan. What is None stays as it was."""
 
     path: str
@@ -195,7 +191,7 @@ class LimitsChanged(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     key: str = ""
 
 
-class RunPaused(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunPaused(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person stopped what would be next. What was under way is still recorded."""
 
     by: str
@@ -203,13 +199,13 @@ class RunPaused(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     key: str = ""
 
 
-class RunResumed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunResumed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     by: str
     reason: str = ""
     key: str = ""
 
 
-class RunCancelled(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunCancelled(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person ended the run: what is under way is stopped, and RunEnded follows."""
 
     by: str
@@ -217,7 +213,7 @@ class RunCancelled(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     key: str = ""
 
 
-class Credit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Credit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a run ended for an arm that took part in it. `step` is the path in the plan of the step that chose it."""
 
     step: str
@@ -225,15 +221,15 @@ class Credit(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
     success: bool
 
 
-class ChoicesCredited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ChoicesCredited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What the end of a run, which follows, says of the arms that were chosen in it: each is credited once."""
 
     workflow: str
     credits: tuple[Credit, ...]
 
 
-class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """The one terminal event of a run: only RunErased may follow. `iterations` counts passes of the outermost loops."""
+class RunEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """How a run ended: only RunErased and RunQuarantined may follow. `iterations` are passes of the outermost loops."""
 
     outcome: Outcome
     reason: str
@@ -242,14 +238,22 @@ class RunEnded(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True
     score: float | None = None
 
 
-class RunErased(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunErased(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The texts of a run that has ended were made unreadable: its key was destroyed. `by` says who had it done."""
 
     by: str
     reason: str = ""
 
 
-class ApprovalRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class RunQuarantined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A person set the run aside: its events are not folded, and nothing more is done for it. RunErased may follow."""
+
+    by: str
+    reason: str
+    key: str = ""
+
+
+class ApprovalRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """People are asked to decide on a draft by `due` (UTC): `quorum` of `approvers`, or of anybody if it is empty."""
 
     path: str
@@ -259,7 +263,7 @@ class ApprovalRequested(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fi
     quorum: int = 1
 
 
-class DraftApproved(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftApproved(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person approved the draft of this version and hash, and no other. `granted`: no more people need to."""
 
     path: str
@@ -270,7 +274,7 @@ class DraftApproved(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     granted: bool = False
 
 
-class DraftRejected(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftRejected(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person rejected the draft. `reason` is the feedback for whoever refines it next."""
 
     path: str
@@ -280,7 +284,7 @@ class DraftRejected(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     key: str = ""
 
 
-class ApprovalExpired(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class ApprovalExpired(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Too few people decided in time; `then` is what the plan says for that."""
 
     path: str
@@ -288,7 +292,7 @@ class ApprovalExpired(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fiel
     then: OnDeadline
 
 
-class DraftEdited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class DraftEdited(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A person made a draft from `before`. What was waited for then, an approval too, is void."""
 
     draft: Draft
@@ -298,7 +302,7 @@ class DraftEdited(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
     key: str = ""
 
 
-class BudgetReached(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class BudgetReached(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The next call would pass a limit of the budget: `used` and what it and open calls need, `reserved`, are too much.
 
     `daily`: that of all runs of the workflow that began on this day. Nothing more is asked for but to publish.
@@ -311,7 +315,7 @@ class BudgetReached(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields
     daily: bool = False
 
 
-class PanelClosed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class PanelClosed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Enough critics had answered when the time for the others was over; `path` is that of the panel."""
 
     path: str
@@ -319,7 +323,7 @@ class PanelClosed(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=T
     missing: tuple[str, ...] = ()
 
 
-class VerdictLate(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class VerdictLate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic's verdict that came when the panel had gone on without it: recorded, and not counted."""
 
     path: str
@@ -361,6 +365,7 @@ DomainEvent: TypeAlias = (
     | ChoicesCredited
     | RunEnded
     | RunErased
+    | RunQuarantined
 )
 
 EVENT_NAMES: dict[type[DomainEvent], str] = {
@@ -390,5 +395,6 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     ChoicesCredited: "choices.credited.v1",
     RunEnded: "run.ended.v1",
     RunErased: "run.erased.v1",
+    RunQuarantined: "run.quarantined.v1",
 }
 """The stored name of each event: ours and stable, never a Python path."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
@@ -46,3 +47,23 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     data: DomainEvent
     position: int = 0
     repeats: str = ""
+
+
+class Unreadable(msgspec.Struct, frozen=True, gc=False):
+    """A row of the log that this release cannot read as an event. What follows in its run cannot be relied on here.
+
+    `name` is the name that the row has, `why` says what is wrong with it, in a line. `later`: the row may well be an
+    event of a later release. `version` is 0 where the row has no number there. `hash` is as in `Recorded`.
+    """
+
+    run: str
+    version: int
+    position: int
+    name: str
+    why: str
+    hash: str = ""
+    later: bool = False
+
+
+Entry: TypeAlias = Recorded | Unreadable
+"""What is found at a position of the log."""

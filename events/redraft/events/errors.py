@@ -7,9 +7,11 @@
     │   ├── ContentError        a brief or draft is empty, too large, or not text
     │   └── ActorError          a function cannot serve as an actor, or an actor is not known
     ├── NoSuchRun               no run has this id
+    ├── SetAside                a person set the run aside, or it cannot be read here: nothing more is done for it
     ├── NeverHappened           a run ended before what was waited for
     ├── CodecError              bytes cannot be read as a message or an event
-    │   └── UnknownName         the name of the message or event is not known
+    │   ├── UnknownName         the name of the message or event is not known
+    │   └── UnknownRules        a run follows rules of a later release
     ├── StoreError              the store cannot be reached, read or written
     │   ├── StoreUnusable       the database is not ours, or of a later version
     │   │   └── Sealed          its texts are encrypted, and the key is not given
@@ -47,12 +49,14 @@ __all__ = [
     "PlanError",
     "RedraftError",
     "Sealed",
+    "SetAside",
     "StepError",
     "StoreError",
     "StoreUnusable",
     "Tampered",
     "TooLarge",
     "UnknownName",
+    "UnknownRules",
 ]
 
 
@@ -105,12 +109,24 @@ class NeverHappened(RedraftError):
     exit_code = 3
 
 
+class SetAside(RedraftError):
+    """A run that a person set aside, or with an event that cannot be read here."""
+
+
 class CodecError(RedraftError):
     """Bytes cannot be read as a message or an event, or one cannot be written."""
 
 
 class UnknownName(CodecError):
     """The name of a message or event is not known."""
+
+
+class UnknownRules(CodecError):
+    """A run follows rules that this release does not know: it began under a later one, and is not guessed at."""
+
+    def __init__(self, rules: int) -> None:
+        super().__init__(f"the run follows rules {rules} of a later release of Redraft; upgrade this one")
+        self.rules = rules
 
 
 class StoreError(RedraftError):

@@ -50,7 +50,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     `version` is that of the actor's code with which the run began; empty when nobody said. A critic that is a `gate`
     speaks before the others: a draft that it does not pass (full score without errors, or its approval) cannot be
-    accepted, whatever its score, and the critics that are no gates are not asked about it.
+    accepted or published, whatever its score, and the critics that are no gates are not asked about it.
 
     With `choose` there is no `actor`: each time that the step is asked for, one of these arms (at least two) is chosen
     by how the runs ended in which each took part.
@@ -91,8 +91,9 @@ class Repeat(
 ):
     """A body that is passed through until the condition holds, `max_iterations` times at most (at least 1).
 
-    `keep` says which draft leaves when no draft met the condition: the best judged or the last. When a refinement
-    scores lower than the best by more than `rollback_margin` (0..1), the next one starts from the best draft again.
+    `keep` says which draft leaves when no draft met the condition: of those that may be published, the best judged or
+    the last. When a refinement scores lower than the best by more than `rollback_margin` (0..1), the next one starts
+    from the best draft again.
     `on_oscillation` is what happens when a refinement repeats an earlier draft or undoes a change: nothing, the loop
     ends, the next refiner is told, or its option `temperature` is raised by 0.2.
     """

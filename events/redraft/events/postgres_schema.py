@@ -2,16 +2,22 @@
 
 The events lie in the table of the `eventsourcing` library, with the same columns, so that any program built on it can
 read them. They come in by one function, `redraft_append`, and nothing changes them.
+
+Whoever inserts, by that function or by hand, the server itself makes sure that an event follows the one whose hash it
+names as `previous` (version 1: `GENESIS`), and that its id is in the log once, by a table of ids beside the library's
+own; see `sqlite_rules` for the layout of an event. Both hold for what is put in from then on, so that a database with
+older damage still opens, and is reported.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, LiteralString
 
 import psycopg
 from psycopg.rows import DictRow, tuple_row
 from psycopg.sql import SQL, Composed, Identifier
 
+from redraft.events.codec import GENESIS
 from redraft.events.errors import StoreUnusable
 from redraft.events.inspection import Inspection
 from redraft.events.postgres_connection import Database
@@ -74,6 +80,53 @@ _TABLES: Final = """
 
     INSERT INTO {version} VALUES ({number});
 """
+IDS: Final = "redraft_event_ids"
+FOLLOWS: Final = "redraft_event_follows"
+ONCE: Final = "redraft_event_once"
+"""The names of the constraints that an event can violate, and of what keeps them."""
+
+_RULES: Final = """
+    SET LOCAL statement_timeout = 0;  -- a large log of an earlier release has many ids
+    LOCK TABLE {events} IN SHARE ROW EXCLUSIVE MODE;
+
+    CREATE TABLE {ids} (id bytea NOT NULL, CONSTRAINT {once} PRIMARY KEY (id));
+
+    CREATE FUNCTION {id_of} (state bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $body$
+        SELECT substring(state from 82 for position('","time":'::bytea in state) - 82)
+    $body$;
+
+    INSERT INTO {ids} SELECT {id_of}(state) FROM {events} WHERE position('","time":'::bytea in state) > 82
+        ON CONFLICT DO NOTHING;
+
+    CREATE TRIGGER redraft_refuse BEFORE UPDATE OR DELETE OR TRUNCATE ON {ids}
+        FOR EACH STATEMENT EXECUTE FUNCTION {refuse} ();
+    ALTER TABLE {ids} ENABLE ALWAYS TRIGGER redraft_refuse;
+
+    -- Without statistics a server may read whole tables; each row here is found by its key.
+    CREATE FUNCTION {follows} () RETURNS trigger LANGUAGE plpgsql SET enable_seqscan = off AS $body$
+    DECLARE wrong record;
+    BEGIN
+        SELECT added.originator_id AS run, added.originator_version AS version INTO wrong FROM added
+        WHERE substring(added.state from position('"previous":"'::bytea in added.state) + 12 for 64) IS DISTINCT FROM
+            CASE added.originator_version WHEN 1 THEN {genesis}::bytea ELSE (
+                SELECT substring(before.state from 10 for 64) FROM {events} AS before
+                WHERE before.originator_id = added.originator_id
+                AND before.originator_version = added.originator_version - 1
+            ) END
+        LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION '{follows_name}: event % of run % does not follow the last event of its run',
+                wrong.version, wrong.run USING ERRCODE = 'integrity_constraint_violation',
+                CONSTRAINT = '{follows_name}', SCHEMA = TG_TABLE_SCHEMA, TABLE = TG_TABLE_NAME;
+        END IF;
+        INSERT INTO {ids} SELECT {id_of}(state) FROM added;
+        RETURN NULL;
+    END $body$;
+
+    CREATE TRIGGER {follows_trigger} AFTER INSERT ON {events}
+        REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {follows} ();
+    ALTER TABLE {events} ENABLE ALWAYS TRIGGER {follows_trigger};
+"""
 _OURS: Final = """
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -86,7 +139,8 @@ def prepare(database: Database) -> str:
     """Makes sure that there are tables of ours in the first schema of the search path, and gives the schema's name.
 
     Raises StoreUnusable, with nothing written, when the database is not ours; StoreError when it cannot be reached,
-    or our tables cannot be made. A database that has them is only read.
+    or our tables cannot be made. A database that has them is only read; one of an earlier release gets the rules for
+    what is appended, if this user may make tables: otherwise `inspect` says that they are missing.
     """
     try:
         with database.connect() as connection:
@@ -94,6 +148,8 @@ def prepare(database: Database) -> str:
             if not _is_ours(connection, schema, database.where):
                 with connection.transaction():
                     _lay_out(connection, schema, database.where)
+            if not _has_rules(connection, schema):
+                _lay_down_rules(connection, schema)
     except psycopg.Error as error:
         raise database.unreadable(error) from None
     return schema
@@ -106,6 +162,11 @@ def inspect(database: Database, schema: str) -> Inspection:
         SELECT 'its trigger redraft_refuse is missing or does not fire: events may have been changed'
         WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
                           WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_refuse' AND tgenabled = 'A')
+        UNION ALL
+        SELECT 'its trigger redraft_event_follows is missing or does not fire: nothing makes sure that an event '
+            'follows the last one of its run; open it once as the owner of its tables'
+        WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
+                          WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_event_follows' AND tgenabled = 'A')
         UNION ALL
         SELECT 'its index ' || indexrelid::regclass || ' is not valid: REINDEX it'
         FROM pg_index WHERE indrelid = %(name)s::regclass AND NOT (indisvalid AND indisready)
@@ -160,9 +221,30 @@ def _lay_out(connection: psycopg.Connection[DictRow], schema: str, where: str) -
     connection.execute(_tables(schema))
 
 
+def _has_rules(connection: psycopg.Connection[DictRow], schema: str) -> bool:
+    """Whether the rules are there; it reads the catalogue itself, since others may have made them a moment ago."""
+    asked = SQL("SELECT 1 FROM pg_class WHERE relnamespace = {}::regnamespace AND relname = {}")
+    return _one(connection, asked.format(Identifier(schema).as_string(), IDS)) is not None
+
+
+def _lay_down_rules(connection: psycopg.Connection[DictRow], schema: str) -> None:
+    """Makes the server check what is appended, unless this user may not make tables."""
+    try:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))
+            if not _has_rules(connection, schema):
+                connection.execute(_statements(_RULES, schema))
+    except psycopg.errors.InsufficientPrivilege:
+        return
+
+
 def _tables(schema: str) -> Composed:
+    return _statements(_TABLES, schema)
+
+
+def _statements(text: LiteralString, schema: str) -> Composed:
     events = Identifier(schema, EVENTS)
-    return SQL(_TABLES).format(
+    return SQL(text).format(
         version=Identifier(schema, VERSION_TABLE),
         events=events,
         events_name=events.as_string(),
@@ -171,6 +253,13 @@ def _tables(schema: str) -> Composed:
         refuse=Identifier(schema, "redraft_refuse"),
         application=APPLICATION,
         number=SCHEMA_VERSION,
+        ids=Identifier(schema, IDS),
+        once=Identifier(ONCE),
+        id_of=Identifier(schema, "redraft_event_id"),
+        follows=Identifier(schema, FOLLOWS),
+        follows_trigger=Identifier(FOLLOWS),
+        follows_name=SQL(FOLLOWS),
+        genesis=GENESIS,
     )
 
 

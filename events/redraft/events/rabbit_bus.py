@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from random import randrange
 from typing import Final, Self
@@ -189,10 +189,13 @@ class RabbitBus:
         self._life.require_open()
         return self._stream.read(after, wanted)
 
-    def cancellations(self) -> AsyncGenerator[str, None]:
-        """The ids of runs that people cancel from now on, for those who work on them; close it when you are done."""
+    def cancellations(self, listening: Callable[[], None] = lambda: None) -> AsyncGenerator[str, None]:
+        """The ids of runs that people cancel, for those who work on them; close it when you are done.
+
+        `listening` is called when none is missed from then on.
+        """
         self._life.require_open()
-        return self._cancellations.read()
+        return self._cancellations.read(listening)
 
     def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
         """See `Neighbours`; close it when you are done."""

@@ -65,6 +65,7 @@ class RabbitConsumer:
         self._keeper: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._waiting = 0
+        self._older = 0
         self._end = ""
 
     async def take(self, most: int) -> Sequence[Delivery]:
@@ -215,7 +216,7 @@ class RabbitConsumer:
             self._changed.set()
 
     async def _open(self) -> Session:
-        await self._topology.queue(self._queue)
+        self._older = await self._topology.queue(self._queue)
         channel = await self._link.channel()
         session = Session(channel)
 
@@ -236,10 +237,12 @@ class RabbitConsumer:
         back = self._came_back(message)
         delivered = 1 + number(headers, DELIVERED) + back
         times = delivered + number(headers, SENT)
+        waited = self._older > 0
+        self._older -= waited
         letters = read_bundle(message)
         bundle = Bundle(len(letters)) if letters else None
         arrived = [
-            Held(Delivery(letter, self._queue, next(self._tags), times), session, message, delivered, bundle)
+            Held(Delivery(letter, self._queue, next(self._tags), times, waited), session, message, delivered, bundle)
             for letter in letters or (read_letter(message),)
         ]
         if (back and self._topology.kind == "classic") or (bundle is not None and times > 1):

@@ -41,7 +41,7 @@ class Held(msgspec.Struct, frozen=True, gc=False):
     @property
     def headers(self) -> Headers:
         """Those of a message that would hold this letter alone."""
-        return letter_headers(self.delivery.letter) if self.bundle else sendable(headers_of(self.message))
+        return sendable(letter_headers(self.delivery.letter) if self.bundle else headers_of(self.message))
 
     @property
     def comes_with_taken(self) -> bool:

@@ -28,7 +28,8 @@ it is read now, and its hash then still speaks of the older bytes.
 
 Redraft's own headers: `redraft-sent`, how often the message was sent before without an answer, so that it may be there
 twice; `redraft-delivered`, how often it was delivered before a reader sent it again; `redraft-queue` and
-`redraft-reason` on what was set aside.
+`redraft-reason` on what was set aside; `redraft-shortened`, how many bytes its headers had, where a broker would not
+take them again.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote, unquote
 
@@ -44,7 +46,7 @@ from aiormq.abc import DeliveredMessage
 from pamqp.common import FieldTable, FieldValue
 from pamqp.encode import encode_table_value, field_table
 
-from redraft.events.bus import Letter
+from redraft.events.bus import LARGEST_HEAD, LONGEST_ATTRIBUTE, LONGEST_NAME, Letter, topic_key
 from redraft.events.codec import decode_event
 from redraft.events.domain_events import EVENT_NAMES
 from redraft.events.envelope import Origin, Recorded
@@ -57,8 +59,11 @@ SENT: Final = "redraft-sent"
 DELIVERED: Final = "redraft-delivered"
 QUEUE: Final = "redraft-queue"
 REASON: Final = "redraft-reason"
+SHORTENED: Final = "redraft-shortened"
 
 _LONGEST_HEADERS: Final = 64 * 1024
+_MOST_HEADERS: Final = 30
+_MOST_NUMBER: Final = 2**62
 _CE: Final = "cloudEvents:"
 _SOURCE: Final = "/redraft/"
 
@@ -68,9 +73,20 @@ def letter_headers(letter: Letter) -> Headers:
 
 
 def read_letter(message: DeliveredMessage) -> Letter:
-    """The letter in any message: what a stranger left out is empty, and for whoever decodes the body to refuse."""
+    """The letter in any message: what a stranger left out is empty, and for whoever decodes the body to refuse.
+
+    Only an id it always has: events get theirs from it, and each needs one of its own.
+    """
     headers = headers_of(message)
-    return Letter(_text(headers, "type"), message.body, _origin(headers), _text(headers, "subject"))
+    origin = _origin(headers)
+    if not origin.id:
+        origin = msgspec.structs.replace(origin, id=message_id(message))
+    return Letter(_text(headers, "type"), message.body, origin, _text(headers, "subject"))
+
+
+def message_id(message: DeliveredMessage) -> str:
+    """The id that the message was sent with; of a stranger's without one, a hash of its body."""
+    return message.header.properties.message_id or sha256(message.body).hexdigest()[:32]
 
 
 def event_headers(event: Recorded, facts: About, follows: int) -> Headers:
@@ -92,7 +108,8 @@ def event_headers(event: Recorded, facts: About, follows: int) -> Headers:
         headers[f"{_CE}follows"] = follows
     if event.repeats:
         headers[f"{_CE}repeats"] = event.repeats
-    return headers
+    head = len(event.id) + len(event.actor) + len(event.causation) + len(event.correlation) + len(event.trace)
+    return headers if head < LARGEST_HEAD else sendable(headers)
 
 
 def event_key(event: Recorded, workflow: str) -> str:
@@ -102,7 +119,7 @@ def event_key(event: Recorded, workflow: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _event_key(name: str, workflow: str) -> str:
-    return f"{name}.{quote(workflow, safe='').replace('.', '%2E')}"[:255]
+    return topic_key(name, workflow)[:LONGEST_NAME]
 
 
 def read_event(message: DeliveredMessage) -> Recorded:
@@ -165,10 +182,26 @@ def headers_of(message: DeliveredMessage) -> FieldTable:
 def sendable(headers: FieldTable) -> FieldTable:
     """Headers that came with a message, so that they can be sent again: what the client cannot write becomes text.
 
-    Headers too long for a frame are left out altogether.
+    Where they are too long for a frame, each is shortened, and only our own are kept; `redraft-shortened` is how many
+    bytes they had.
     """
     plain = {name: _sendable(value) for name, value in headers.items()}
-    return plain if len(field_table(plain)) <= _LONGEST_HEADERS else {}
+    size = len(field_table(plain))
+    if size <= _LONGEST_HEADERS:
+        return plain
+    ours = {name: value for name, value in plain.items() if name.startswith((_CE, "redraft-"))}
+    short = {name: _shortened(value) for name, value in list(ours.items())[:_MOST_HEADERS]}
+    return {**short, SHORTENED: size}
+
+
+def _shortened(value: FieldValue) -> FieldValue:
+    match value:
+        case int():
+            return value
+        case str() if len(value) <= LONGEST_ATTRIBUTE:
+            return value
+        case _:
+            return f"{str(value)[: LONGEST_ATTRIBUTE - 1]}…"
 
 
 def _sendable(value: Any) -> Any:  # noqa: ANN401 - a value of AMQP, nested
@@ -192,9 +225,9 @@ def _can_be_written(value: FieldValue) -> bool:
 
 
 def number(headers: Mapping[str, object], name: str) -> int:
-    """A header that is a number above 0; 0 when there is none."""
+    """A header that is a number above 0, at most 2**62; 0 when there is none."""
     value = headers.get(name)
-    return max(0, value) if isinstance(value, int) else 0
+    return min(max(0, value), _MOST_NUMBER) if isinstance(value, int) else 0
 
 
 def _common(origin: Origin, name: str, run: str) -> Headers:

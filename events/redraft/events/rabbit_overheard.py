@@ -16,7 +16,11 @@ from redraft.events.rabbit_stream import Reading
 from redraft.events.rabbit_topology import Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
-_STOPPED: Final = ("run.cancelled.#", "budget.reached.#")
+_STOPPED: Final = ("run.cancelled.#", "run.quarantined.#", "budget.reached.#")
+
+
+def _silent() -> None:
+    """Nobody is told."""
 
 
 class Overheard:
@@ -36,10 +40,11 @@ class Overheard:
         self._keys = keys
         self._names = names
 
-    async def read(self) -> AsyncGenerator[DeliveredMessage, None]:
-        """The messages with one of these keys. Raises BusError when the server cannot be used."""
+    async def read(self, listening: Callable[[], None] = _silent) -> AsyncGenerator[DeliveredMessage, None]:
+        """The messages with one of these keys, from when `listening` is called. Raises BusError."""
         while True:
             reading = await self._link.persist(self._started)
+            listening()
             try:
                 while True:
                     yield await reading.next()
@@ -69,7 +74,7 @@ async def _nothing() -> None:
 
 
 class Cancellations:
-    """Which runs people cancel, or are over their budget.
+    """Which runs people cancel or set aside, or are over their budget.
 
     What is announced while the server is away is not heard of.
     """
@@ -78,9 +83,9 @@ class Cancellations:
         queues = (f"{names.events}.{token}-{number}" for number in count())
         self._overheard = Overheard(link, _nothing, names.events, _STOPPED, queues)
 
-    async def read(self) -> AsyncGenerator[str, None]:
-        """The ids of these runs. Raises BusError when the server cannot be used."""
-        async with aclosing(self._overheard.read()) as messages:
+    async def read(self, listening: Callable[[], None] = _silent) -> AsyncGenerator[str, None]:
+        """The ids of these runs, from when `listening` is called. Raises BusError when the server cannot be used."""
+        async with aclosing(self._overheard.read(listening)) as messages:
             async for message in messages:
                 yield str(headers_of(message).get("cloudEvents:subject", ""))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from hashlib import sha256
 from typing import Final
 
 from aiormq import Channel
@@ -20,7 +19,16 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from redraft.events.bus import Parked
 from redraft.events.errors import BusError
-from redraft.events.rabbit_letters import QUEUE, REASON, Headers, headers_of, read_letter, sendable
+from redraft.events.rabbit_letters import (
+    QUEUE,
+    REASON,
+    SHORTENED,
+    Headers,
+    headers_of,
+    message_id,
+    read_letter,
+    sendable,
+)
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, explain, let_go
 from redraft.events.rabbit_look import Look
 from redraft.events.rabbit_publisher import Place, Publisher
@@ -52,6 +60,8 @@ class Parking:
                 f"cannot park a letter from {queue} ({reason}): {waiting} letters are parked already; "
                 "mend what made them fail, then retry or discard them"
             )
+        if SHORTENED in headers:
+            reason = f"its headers had {headers[SHORTENED]!s} bytes and are shortened here; {reason}"
         headers = {**headers, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
         place = Place(self._names.parked, self._topology.parked)
         await self._publisher.send(place, [Outgoing("", self._names.parked, body, headers)])
@@ -111,7 +121,7 @@ class Parking:
         queue, reason = headers.get(QUEUE), headers.get(REASON)
         if not isinstance(queue, str) or not isinstance(reason, str):
             queue, reason = self._death(headers)
-        return Parked(_id(message), read_letter(message), queue, reason)
+        return Parked(message_id(message), read_letter(message), queue, reason)
 
     def _death(self, headers: Mapping[str, object]) -> tuple[str, str]:
         """The queue and the reason that the server gives for what it set aside itself."""
@@ -153,12 +163,7 @@ class Parking:
 
 
 def _find(messages: Sequence[DeliveredMessage], parked_id: str) -> DeliveredMessage | None:
-    return next((message for message in messages if _id(message) == parked_id), None)
-
-
-def _id(message: DeliveredMessage) -> str:
-    """The id that the message was sent with; of a stranger's without one, a hash of its body."""
-    return message.header.properties.message_id or sha256(message.body).hexdigest()[:32]
+    return next((message for message in messages if message_id(message) == parked_id), None)
 
 
 def _original(message: DeliveredMessage) -> Headers:

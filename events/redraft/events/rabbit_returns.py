@@ -18,6 +18,7 @@ import msgspec
 from redraft.events.bus import LARGEST_LETTER
 from redraft.events.errors import TooLarge
 from redraft.events.rabbit_held import Held
+from redraft.events.rabbit_letters import SHORTENED
 from redraft.events.rabbit_link import LOST
 from redraft.events.rabbit_session import Session
 
@@ -91,6 +92,8 @@ class Returns:
         size = len(letter.held.delivery.letter.body)
         if size > LARGEST_LETTER:
             return f"it came back, and is too large to be sent again: {size:,} bytes"
+        if SHORTENED in letter.held.headers:
+            return "it came back, and its headers are too large to be sent again"
         if letter.delivered >= self._limit and letter.held.bundle is None:
             return f"delivered {letter.delivered} times; the last consumer left before it was settled"
         return ""

@@ -19,12 +19,13 @@ from __future__ import annotations
 import asyncio
 import re
 from typing import Final, Literal, TypeAlias, assert_never
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from aiormq import Channel
-from aiormq.exceptions import ChannelPreconditionFailed
+from aiormq.exceptions import ChannelLockedResource, ChannelPreconditionFailed
 from pamqp.common import FieldTable
 
+from redraft.events.bus import LONGEST_NAME, spelled
 from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit_link import Link, answer, explain
 
@@ -38,7 +39,6 @@ PREFIX: Final = "redraft"
 KEPT_BYTES: Final = 8 * 1024**3
 """How much of the history the stream of events keeps. A policy on the server can keep less."""
 
-_LONGEST: Final = 255
 _WITHOUT_LIMIT: Final = 2**31 - 1
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RESERVED: Final = ("parked", "events", "commands", "looking")
@@ -67,10 +67,10 @@ class Names:
             raise InputError(
                 f"{queue!r} is not a queue of letters: those are called {PREFIX}.inbox or {PREFIX}.role.actor"
             )
-        spelled = quote(key, safe="").replace("~", "%7E").replace("%", "+")
-        if len(f"{self._prefix}.{spelled}") > _LONGEST:
-            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {_LONGEST} bytes")
-        return spelled
+        there = spelled(key)
+        if len(f"{self._prefix}.{there}") > LONGEST_NAME:
+            raise InputError(f"{queue!r} is too long: RabbitMQ takes names of up to {LONGEST_NAME} bytes")
+        return there
 
     def there(self, queue: str) -> str:
         """The name on the server of a queue."""
@@ -83,57 +83,81 @@ class Names:
 
 
 class Topology:
-    """Declares what is needed, on a channel of its own: a refusal ends the channel that it is told on."""
+    """Declares what is needed, on a channel of its own, one thing at a time: a refusal ends the channel that it is told
+    on, and must not be taken for that of something else.
+    """
 
     def __init__(self, link: Link, names: Names, delivery_limit: int, kind: Kind) -> None:
         self.kind = kind
         self._link = link
         self._names = names
         self._limit = delivery_limit
-        self._opening = asyncio.Lock()
+        self._one = asyncio.Lock()
         self._channel: Channel | None = None
 
     async def queue(self, queue: str) -> int:
         """Makes a queue of letters and all that belongs to it; how many letters wait in it, without those held."""
         names = self._names
-        channel = await self._own()
-        await self._declare_parked(channel)
-        await answer(channel.exchange_declare(names.commands, exchange_type="direct", durable=True))
-        waiting = await self.waiting(queue)
-        await answer(channel.queue_bind(names.there(queue), names.commands, names.key(queue)))
+        await self.parked()
+        async with self._one:
+            await self._exchange(names.commands, "direct")
+            waiting = await self._letters(queue)
+            await self._bind(names.there(queue), names.commands, names.key(queue))
         return waiting
 
     async def waiting(self, queue: str) -> int:
         """How many letters wait in a queue, which is made if it is not there."""
-        names = self._names
-        return await self._declare(await self._own(), names.there(queue), letter_queue(self.kind, names, self._limit))
+        async with self._one:
+            return await self._letters(queue)
 
     async def parked(self) -> int:
-        """Makes the queue of what was set aside; how many letters wait in it."""
-        return await self._declare_parked(await self._own())
+        """Makes the queue of what was set aside; how many letters wait in it. One that is there is used as it is."""
+        arguments: FieldTable = {"x-queue-type": "quorum", "x-delivery-limit": _WITHOUT_LIMIT}
+        async with self._one:
+            try:
+                return await self._declare(self._names.parked, arguments)
+            except BusUnusable:
+                return await self._there(self._names.parked)
 
     async def events(self) -> None:
         """Makes the topic of recorded events and the stream that keeps them."""
         name = self._names.events
-        channel = await self._own()
-        await answer(channel.exchange_declare(name, exchange_type="topic", durable=True))
-        await self._declare(channel, name, {"x-queue-type": "stream", "x-max-length-bytes": KEPT_BYTES})
-        await answer(channel.queue_bind(name, name, "#"))
+        async with self._one:
+            await self._exchange(name, "topic")
+            await self._declare(name, {"x-queue-type": "stream", "x-max-length-bytes": KEPT_BYTES})
+            await self._bind(name, name, "#")
+
+    async def _letters(self, queue: str) -> int:
+        names = self._names
+        return await self._declare(names.there(queue), letter_queue(self.kind, names, self._limit))
 
     async def _own(self) -> Channel:
-        async with self._opening:
-            if self._channel is None or self._channel.is_closed:
-                self._channel = await self._link.channel()
-            return self._channel
+        if self._channel is None or self._channel.is_closed:
+            self._channel = await self._link.channel()
+        return self._channel
 
-    async def _declare_parked(self, channel: Channel) -> int:
-        arguments: FieldTable = {"x-queue-type": "quorum", "x-delivery-limit": _WITHOUT_LIMIT}
-        return await self._declare(channel, self._names.parked, arguments)
+    async def _exchange(self, name: str, kind: str) -> None:
+        channel = await self._own()
+        try:
+            await answer(channel.exchange_declare(name, exchange_type=kind, durable=True))
+        except ChannelPreconditionFailed as error:
+            self._channel = None
+            raise BusUnusable(
+                f"the exchange {name} is there with other settings ({explain(error)}); delete it, and it is made anew"
+            ) from None
 
-    async def _declare(self, channel: Channel, name: str, arguments: FieldTable) -> int:
+    async def _bind(self, queue: str, exchange: str, key: str) -> None:
+        await answer((await self._own()).queue_bind(queue, exchange, key))
+
+    async def _there(self, name: str) -> int:
+        return (await answer((await self._own()).queue_declare(name, passive=True))).message_count or 0
+
+    async def _declare(self, name: str, arguments: FieldTable) -> int:
+        channel = await self._own()
         try:
             made = await answer(channel.queue_declare(name, durable=True, arguments=arguments))
-        except ChannelPreconditionFailed as error:
+        except (ChannelPreconditionFailed, ChannelLockedResource) as error:
+            self._channel = None
             raise BusUnusable(
                 f"the queue {name} is there with other settings ({explain(error)}); all processes on one broker need "
                 f"the same release, the same setting `queues` (REDRAFT_QUEUES, here {self.kind}) and the same delivery "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache, partial
 from heapq import nsmallest
 from pathlib import Path
@@ -30,12 +30,14 @@ from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteConnection, SQLiteConnectionPool, SQLiteDatastore
 
 from redraft.events.appends import NewRow
+from redraft.events.codec import GENESIS, link_of
 from redraft.events.errors import InputError
 from redraft.events.inspection import Inspection
 from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.run_keys import RunKeys, SqliteKeys
 from redraft.events.sqlite_check import FileCheck
-from redraft.events.sqlite_file import connect, explain, prepare
+from redraft.events.sqlite_file import connect, explain, prepare, when_free
+from redraft.events.sqlite_rules import CREATE_IDS, FOLLOWS, ONCE, lay_down, rules_of
 from redraft.events.sqlite_seal import LAY_OUT, seal_file
 
 __all__ = [
@@ -147,7 +149,7 @@ def _open_sqlite(path: Path) -> Opened:
     datastore = _Datastore(path)
     recorder = SQLiteRecorder(datastore)
     keys, table, statements = SqliteKeys(path), recorder.events_table_name, recorder.create_table_statements
-    prepare(path, table, (*statements, *LAY_OUT))
+    prepare(path, table, (*statements, *LAY_OUT, CREATE_IDS, *rules_of(table).values()))
     check = FileCheck(path, table, statements)
 
     def release() -> None:
@@ -192,12 +194,23 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
     """
 
     has_written = False
+    _has_rules = False
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
-        """Records all of the events or none, and gives their positions. Raises IntegrityError when one is there."""
+        """Records all of the events or none, and gives their positions.
+
+        Raises IntegrityError when one is there, or does not follow the last event of its run; see `sqlite_rules`.
+        """
+        if not self._has_rules:
+            self._lay_down_rules()
         positions = self._inserted(stored_events, **kwargs)
         self.has_written = True
         return positions
+
+    def _lay_down_rules(self) -> None:
+        with _errors_of_the_library(), closing(connect(Path(self.datastore.pool.db_name))) as connection:
+            when_free(lambda: lay_down(connection, self.events_table_name))
+        self._has_rules = True
 
     def _inserted(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         if not 0 < len(stored_events) <= _MOST_ROWS:
@@ -257,12 +270,40 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
 
 
 class MemoryRecorder(POPOApplicationRecorder):
-    """The library's recorder in memory, with positions with every read."""
+    """The library's recorder in memory, with positions with every read, and the rules that databases have."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **kwargs)
+        self._ids: set[str] = set()
+        self._tips: dict[str, tuple[int, str]] = {}
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
-        """Records all of the events or none; it keeps objects, so these have to be the library's own."""
+        """Records all of the events or none; it keeps objects, so these have to be the library's own.
+
+        Raises IntegrityError when one is there, or does not follow the last event of its run.
+        """
         own = [StoredEvent(s.originator_id, s.originator_version, s.topic, s.state) for s in stored_events]
-        return super().insert_events(own, **kwargs)
+        with self._database_lock:
+            ids, tips = self._checked(own)
+            positions = super().insert_events(own, **kwargs)
+            self._ids |= ids
+            self._tips |= tips
+            return positions
+
+    def _checked(self, events: Sequence[StoredEvent]) -> tuple[set[str], dict[str, tuple[int, str]]]:
+        """The ids of the events, and how they leave their runs; raises IntegrityError for what a rule refuses."""
+        ids: set[str] = set()
+        tips: dict[str, tuple[int, str]] = {}
+        for event in events:
+            run, version = str(event.originator_id), event.originator_version
+            link = link_of(run, version, event.topic, event.state)
+            if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):
+                raise IntegrityError(f"{FOLLOWS}: event {version} does not follow the last event of run {run}")
+            if link.id in ids or link.id in self._ids:
+                raise IntegrityError(f"{ONCE}: an event with the id {link.id} is in the log already")
+            ids.add(link.id)
+            tips[run] = (version, link.hash)
+        return ids, tips
 
     def select_events(
         self,

@@ -20,6 +20,7 @@ from redraft.events.run_keys import CREATE as CREATE_KEYS
 from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.sqlite_bytes import Bytes, bytes_of
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, explain, triggers_of
+from redraft.events.sqlite_rules import CREATE_IDS, IDS, ids_fault, rules_of
 from redraft.events.sqlite_seal import CREATE as CREATE_SEAL
 from redraft.events.sqlite_seal import TABLE as SEAL
 from redraft.events.sqlite_seal import faults_of
@@ -65,8 +66,9 @@ class FileCheck:
         self._table = table
         self._expected: dict[str, _Made] = {
             **_table(table, statements[0]),
-            **{name: ("trigger", table, sql) for name, sql in triggers_of(table).items()},
+            **_triggers(triggers_of(table)),
         }
+        self._rules: dict[str, _Made] = {IDS: ("table", IDS, CREATE_IDS), **_triggers(rules_of(table))}
 
     def __call__(self) -> Inspection:
         faults: list[str] = []
@@ -86,7 +88,9 @@ class FileCheck:
         with closing(connect(self._path)) as connection:
             told = [each for (each,) in connection.execute(f"PRAGMA integrity_check({MOST})")]
             faults.extend(each for each in told if each != "ok")
-            faults.extend(_schema(connection, self._expected))
+            faults.extend(_schema(connection, self._expected, self._rules))
+            if told == ["ok"] and (fault := ids_fault(connection, self._table)):
+                otherwise.append(fault)
             if told != ["ok"]:
                 return  # where nothing is held is not known
             with file_at_rest(connection, self._path) as at_rest:
@@ -102,7 +106,7 @@ def _unused(connection: sqlite3.Connection, file: Bytes, table: str) -> Iterator
     """Bytes that hold nothing and were changed."""
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     found = connection.execute("SELECT rootpage, tbl_name FROM sqlite_master WHERE rootpage > 0").fetchall()
-    trees = [Tree(1, only_added=True), *(Tree(root, only_added=name in (table, SEAL)) for root, name in found)]
+    trees = [Tree(1, only_added=True), *(Tree(root, only_added=name in (table, SEAL, IDS)) for root, name in found)]
     for stray in islice(Walk(file, pages).strays(trees), MOST):
         yield f"byte {stray.at} (page {stray.page}) {STRAY}"
 
@@ -130,10 +134,20 @@ def _table(name: str, statement: str) -> dict[str, _Made]:
     }
 
 
-def _schema(connection: sqlite3.Connection, expected: Mapping[str, _Made]) -> Iterator[str]:
-    """Tables, indexes and triggers that were changed, taken away or put in."""
+def _triggers(statements: Mapping[str, str]) -> dict[str, _Made]:
+    """What the schema says of triggers; the table follows the word ON in their statements."""
+    return {name: ("trigger", sql.partition(" ON ")[2].split()[0], sql) for name, sql in statements.items()}
+
+
+def _schema(connection: sqlite3.Connection, expected: Mapping[str, _Made], rules: Mapping[str, _Made]) -> Iterator[str]:
+    """Tables, indexes and triggers that were changed, taken away or put in.
+
+    `rules` are there as a whole, or not at all: in a file that only an earlier release has written to.
+    """
     rows = connection.execute("SELECT name, tbl_name, type, sql FROM sqlite_master").fetchall()
     found = {name: (kind, table, sql) for name, table, kind, sql in rows}
+    if rules.keys() & found.keys():
+        expected = {**expected, **rules}
     if KEYS in found:
         expected = {**expected, **_table(KEYS, CREATE_KEYS)}
     if SEAL in found:  # its key is the number of the row

@@ -39,6 +39,9 @@ LOCKS: Final = 2**30
 SHORT: Final = 8
 """Bytes of a hole in which even a cell that was not overwritten could leave a single byte that is not zero."""
 
+_SCHEMA: Final = 1
+"""The first page of the schema. SQLite writes its rows twice: once they are split, pages have old pointers in them."""
+
 _LEAST: Final = 480
 """Usable bytes of the smallest page that there is."""
 
@@ -141,7 +144,7 @@ class Walk:
                 continue
             todo.extend(reversed(node.children))
             yield from self._holes(number, page, node)
-            if tree.only_added and node.kind == LEAF_TABLE:
+            if tree.only_added and node.kind == LEAF_TABLE and (tree.root != _SCHEMA or number == _SCHEMA):
                 yield from self._zeros(number, page, node.gap, node.content)
             elif tree.only_added and _is_top(node, number, tree):
                 tops += 1

@@ -11,12 +11,12 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Seq
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import ParamSpec, Self, TypeVar
 
-from redraft.events.appends import Append, Landed, NewEvent
+from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
 from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
 from redraft.events.copying import Copying
 from redraft.events.domain_events import EVENT_NAMES, RunErased
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.keyring import Encryption, Keyring
 from redraft.events.recorders import (
@@ -30,6 +30,7 @@ from redraft.events.recorders import (
 )
 from redraft.events.run_keys import MemoryKeys
 from redraft.events.tail import Tail
+from redraft.events.unreadable import place_of, unreadable
 from redraft.events.verification import LogCheck, Report, Rows
 
 __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
@@ -77,7 +78,6 @@ class EventStore:
             self._where,
             self._writes,
             self._tail.landed if encryption is None else self._landed,
-            None if encryption is None else self._keyring,
             None if inline else opened.direct,
         )
         self._direct = opened.direct
@@ -88,13 +88,17 @@ class EventStore:
         """What the store is called in messages: a path, or a database's URL without its password."""
         return self._where
 
-    async def append(self, run: str, expected_version: int, events: Sequence[NewEvent]) -> tuple[Recorded, ...]:
-        """Records events after the event `expected_version` of a run (0: a new run), all or none, and returns them.
+    async def append(
+        self, run: str, expected_version: int, events: Sequence[NewEvent], previous: str = GENESIS
+    ) -> tuple[Recorded, ...]:
+        """Records events after the event of a run that they were decided on, all or none, and returns them.
 
-        They are on disk when it returns. Raises Conflict when the run does not end at `expected_version`, CodecError
-        when an event cannot be encoded. Cancelling stops the waiting; the events may be recorded all the same.
+        That event is named by its version and its hash, `previous`; a new run begins after version 0 and `GENESIS`.
+        They are on disk when it returns. Raises Conflict when the run does not end with that event, or one of the ids
+        is in the log already; CodecError when an event cannot be encoded. Cancelling stops the waiting; the events may
+        be recorded all the same.
         """
-        (result,) = await self.append_all([Append(run, expected_version, tuple(events))])
+        (result,) = await self.append_all([Append(run, expected_version, tuple(events), previous)])
         if isinstance(result, Conflict):
             raise result
         return result
@@ -102,23 +106,37 @@ class EventStore:
     async def append_all(self, appends: Sequence[Append]) -> Sequence[tuple[Recorded, ...] | Conflict]:
         """Several appends at once, each all or none, with a result for each. A conflict of one is its result, no error.
 
-        Appends for one run may build on each other, in order; if one conflicts, so do those that build on it.
-        Raises the first StoreError or CodecError that one of them meets, when all have been tried.
+        Raises CodecError, with nothing recorded, when an event cannot be encoded; the first StoreError that an append
+        meets, when all have been tried.
         """
-        return await self._collected(self._submit(appends, at_once=False))
+        encoded = [await self.encode(append) for append in appends]
+        return await self._collected(self._submit(encoded, at_once=False))
 
-    def hand_in(self, appends: Sequence[Append]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
-        """As `append_all`, but writing begins when it is called and not when it is awaited.
+    async def encode(self, append: Append) -> Encoded:
+        """The append with its bytes and hashes fixed, so that more can be decided on it before it is recorded.
 
-        So a caller can go on deciding meanwhile; what it hands in next builds on this.
+        A run that begins in a store that encrypts gets its key first. Raises CodecError for an event that cannot be
+        written, StoreError, Sealed.
+        """
+        self._check_open()
+        if append.expected_version < 0 or not append.events or not append.run:
+            raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
+        if not self._keyring.seals:
+            return encode(append)
+        known, seal = self._keyring.held(append.run)
+        if not known:
+            seal = await self._in_reader(self._keyring.sealer, append.run, begins=append.expected_version == 0)
+        return encode(append, seal)
+
+    def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
+        """Records appends as `append_all` does, but writing begins when it is called and not when it is awaited.
+
+        So a caller can go on deciding meanwhile. What builds on an append that conflicts conflicts too.
         """
         return self._collected(self._submit(appends, at_once=True))
 
-    def _submit(self, appends: Sequence[Append], *, at_once: bool) -> asyncio.Future[list[Result]]:
+    def _submit(self, appends: Sequence[Encoded], *, at_once: bool) -> asyncio.Future[list[Result]]:
         self._check_open()
-        for append in appends:
-            if append.expected_version < 0 or not append.events or not append.run:
-                raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
         return self._committer.submit(appends, at_once=at_once)
 
     async def _collected(self, done: asyncio.Future[list[Result]]) -> Sequence[tuple[Recorded, ...] | Conflict]:
@@ -136,6 +154,10 @@ class EventStore:
         """
         return await self._in_reader(self._read, run, after, upto)
 
+    async def entries(self, run: str, upto: int | None = None, after: int = 0) -> tuple[Entry, ...]:
+        """As `read`, but what cannot be read as an event is an `Unreadable` in its place."""
+        return await self._in_reader(self._entries, run, after, upto)
+
     async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
         """The events of a run as they are kept: version, name, bytes, and position (0: not known). Raises NoSuchRun."""
         rows = await self._in_reader(self._recorder.select_events, run)
@@ -143,11 +165,11 @@ class EventStore:
             raise NoSuchRun(run)
         return [(row.originator_version, row.topic, row.state, getattr(row, "id", 0)) for row in rows]
 
-    def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncGenerator[Sequence[Recorded], None]:
+    def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncGenerator[Sequence[Entry], None]:
         """The log after a position, in order, in batches of at most `limit` events (at least 1).
 
-        `follow` waits for more when the end is reached. Raises CodecError as `read` does; after any error, tail again
-        from the last position that was seen.
+        `follow` waits for more when the end is reached. A row that cannot be read as an event is an `Unreadable` in its
+        place: it concerns its run alone. After any error, tail again from the last position that was seen.
         """
         if limit < 1:
             raise ValueError("limit must be at least 1")
@@ -225,7 +247,7 @@ class EventStore:
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
-    async def _read_log(self, position: int, most: int) -> Sequence[Recorded]:
+    async def _read_log(self, position: int, most: int) -> Sequence[Entry]:
         events = await self._in_reader(self._read_batch, position, most)
         if any(event.name == _ERASED for event in events):
             self._tail.forget()
@@ -239,12 +261,21 @@ class EventStore:
     def _read(self, run: str, after: int, upto: int | None) -> tuple[Recorded, ...]:
         return tuple(self._decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
 
-    def _read_batch(self, position: int, most: int) -> Sequence[Recorded]:
+    def _read_batch(self, position: int, most: int) -> Sequence[Entry]:
         rows = self._recorder.select_notifications(position, most, inclusive_of_start=False)
-        return [self._decode(row) for row in rows]
+        return [self._entry(row) for row in rows]
+
+    def _entries(self, run: str, after: int, upto: int | None) -> tuple[Entry, ...]:
+        return tuple(self._entry(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
+
+    def _entry(self, row: StoredEvent) -> Entry:
+        try:
+            return self._decode(row)
+        except (CodecError, Tampered) as error:
+            return unreadable(row, error)
 
     def _decode(self, row: StoredEvent) -> Recorded:
-        run, version, position = str(row.originator_id), row.originator_version, getattr(row, "id", 0)
+        run, version, position = place_of(row)
         if row.topic == _ERASED:
             self._keyring.drop(run)
         try:

@@ -13,14 +13,14 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from redraft.events.appends import Landed
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import StoreError
 from redraft.events.recorders import Listen
 
 RING_EVENTS: Final = 16_384
 RING_BYTES: Final = 64 * 1024 * 1024
 
-ReadLog: TypeAlias = Callable[[int, int], Awaitable[Sequence[Recorded]]]
+ReadLog: TypeAlias = Callable[[int, int], Awaitable[Sequence[Entry]]]
 """The events after a position, at most so many."""
 
 
@@ -143,19 +143,19 @@ class Tail:
         """Lets go of the events that are held in memory; they are read again when they are asked for."""
         self._ring.clear()
 
-    async def after(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
+    async def after(self, position: int, most: int) -> AsyncGenerator[Sequence[Entry], None]:
         """Batches of what follows a position, up to the end of the log."""
         while batch := self._ring.after(position, most) or await self._read(position, most):
             yield batch
             position = batch[-1].position
 
-    async def follow(self, position: int, most: int) -> AsyncGenerator[Sequence[Recorded], None]:
+    async def follow(self, position: int, most: int) -> AsyncGenerator[Sequence[Entry], None]:
         """Batches of what follows a position, and of what will; never ends by itself."""
         self._enter()
         try:
             while True:
                 seen = self._bell.count
-                batch: Sequence[Recorded] = self._ring.after(position, most)
+                batch: Sequence[Entry] = self._ring.after(position, most)
                 if not batch and (self._end is None or position < self._end):
                     batch = await self._read(position, most)
                 if batch:

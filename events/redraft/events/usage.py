@@ -9,6 +9,9 @@ import msgspec
 MOST = 10**15
 """The largest number in a usage: sums of thousands of them still fit into a database's integers."""
 
+PLAUSIBLE = 10**12
+"""The largest number that one outcome may report; more is a fault of who counted, and would spoil every sum."""
+
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 _Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
 
@@ -16,7 +19,7 @@ MIXED = "mixed"
 """Stands for the currency of a sum of amounts in different ones."""
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a step, or everything up to a moment, used. All zero where no model was asked.
 
     `tokens` counts input and output together, `input_tokens` and `output_tokens` are its parts where they are known.
@@ -42,19 +45,31 @@ class Usage(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, o
         """Whether nothing was used."""
         return not (self.tokens or self.cost or self.calls)
 
+    @property
+    def fault(self) -> str:
+        """What one outcome cannot have used; empty when all of it can be."""
+        for name in _NUMBERS:
+            if not 0 <= (value := getattr(self, name)) <= PLAUSIBLE:
+                return f"{name}={value:g}, and a usage is a number from 0 to {PLAUSIBLE:,}"
+        return ""
+
     def __add__(self, other: Usage) -> Usage:
+        """The sum; no number of it is above `MOST`, so that it can always be recorded."""
         return Usage(
-            self.tokens + other.tokens,
-            self.cost + other.cost,
-            self.calls + other.calls,
-            self.unpriced + other.unpriced,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.seconds + other.seconds,
+            min(MOST, self.tokens + other.tokens),
+            min(MOST, self.cost + other.cost),
+            min(MOST, self.calls + other.calls),
+            min(MOST, self.unpriced + other.unpriced),
+            min(MOST, self.input_tokens + other.input_tokens),
+            min(MOST, self.output_tokens + other.output_tokens),
+            min(MOST, self.seconds + other.seconds),
             _both(self.model, other.model),
             _both(self.prompt, other.prompt),
             _currency(self.currency, other.currency),
         )
+
+
+_NUMBERS = ("tokens", "cost", "calls", "unpriced", "input_tokens", "output_tokens", "seconds")
 
 
 def _both(one: str, other: str) -> str:

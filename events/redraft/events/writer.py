@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import cast
 
-from redraft.events.appends import Append, Encoded, Entry, NewRow, Outcome, Written, encode
-from redraft.events.codec import GENESIS, decode_event
-from redraft.events.errors import CodecError, Conflict, StoreError
-from redraft.events.keyring import Keyring
+import msgspec
+
+from redraft.events.appends import Append, Encoded, NewRow, Outcome, Written
+from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import (
     ApplicationRecorder,
     DataError,
@@ -21,110 +21,91 @@ from redraft.events.recorders import (
 )
 
 
-def commit(
-    recorder: ApplicationRecorder,
-    where: str,
-    entries: Sequence[Entry],
-    keyring: Keyring | None = None,
-    failed: PersistenceError | None = None,
-) -> None:
-    """Gives every entry its outcome. `where` names the store in errors, `keyring` seals what is to be sealed.
+class Entry(msgspec.Struct, eq=False):
+    """An append on its way. The writer fills in what became of it."""
 
-    All that are encoded go into one transaction; `failed` is why that failed if somebody has tried it already. If one
-    of them cannot be recorded, each is tried by itself, so that none fails for its neighbour's sake; if the store
-    fails, each is looked up, for it may be recorded all the same.
+    encoded: Encoded
+    outcome: Outcome | None = None
+
+
+def commit(
+    recorder: ApplicationRecorder, where: str, entries: Sequence[Entry], failed: PersistenceError | None = None
+) -> None:
+    """Gives every entry its outcome. `where` names the store in errors.
+
+    All go into one transaction; `failed` is why that failed if somebody has tried it already. If the database refuses
+    one of them, each is tried by itself, so that none fails for its neighbour's sake; if the store fails, each is
+    looked up, for it may be recorded all the same. Whether an append follows what it was decided on, the database
+    says: see `sqlite_rules` and `postgres_schema`.
     """
-    ready = [entry for entry in entries if can_go_together(entry)]
     fault: PersistenceError | None = None
     try:
         if failed is not None:
             raise failed
-        went_together(ready, _insert(recorder, rows_of(ready)))
-    except (IntegrityError, DataError):
+        went_together(entries, _insert(recorder, rows_of(entries)))
+    except IntegrityError:
+        if len(entries) == 1:  # there is no neighbour that it could have been refused for
+            entries[0].outcome = _refused(recorder, where, entries[0].encoded)
+    except DataError:
         pass
     except PersistenceError as error:
         fault = error
     for entry in entries:
         if entry.outcome is None:
-            entry.outcome = _by_itself(recorder, where, entry, fault, keyring)
-        entry.after = None
-
-
-def can_go_together(entry: Entry) -> bool:
-    """Whether an append can be written in one transaction with others."""
-    return entry.encoded is not None and not (entry.after and entry.after.failed)
+            entry.outcome = _by_itself(recorder, where, entry.encoded, fault)
 
 
 def rows_of(entries: Iterable[Entry]) -> list[NewRow]:
-    """The rows of appends that are encoded."""
-    return [row for entry in entries if entry.encoded for row in entry.encoded.rows]
+    """The rows of these appends."""
+    return [row for entry in entries for row in entry.encoded.rows]
 
 
 def went_together(entries: Iterable[Entry], positions: Iterable[int]) -> None:
     """Gives appends that were written in one transaction their outcome: the positions of their rows, in order."""
     rest = iter(positions)
     for entry in entries:
-        if entry.encoded:
-            entry.outcome = Written(entry.encoded, tuple(islice(rest, len(entry.encoded.rows))))
+        entry.outcome = Written(tuple(islice(rest, len(entry.encoded.rows))))
 
 
-def _by_itself(
-    recorder: ApplicationRecorder, where: str, entry: Entry, fault: PersistenceError | None, keyring: Keyring | None
-) -> Outcome:
-    if entry.after is not None and entry.after.failed:
-        before = entry.after.outcome
-        return before if type(before) is StoreError else _conflict(entry.append)
+def _by_itself(recorder: ApplicationRecorder, where: str, encoded: Encoded, fault: PersistenceError | None) -> Outcome:
+    """Records one append; after a `fault`, only looks whether it is recorded."""
     try:
         if fault is None:
-            return _recorded(recorder, entry.append, keyring)
-        return _looked_up(recorder, entry.append, fault, keyring)
+            return _recorded(recorder, encoded)
+        return _found(recorder, encoded) or StoreError(f"store {where}: {explain(fault)}")
     except PersistenceError as error:
         return StoreError(f"store {where}: {explain(fault or error)}")
-    except (CodecError, StoreError) as error:
+    except StoreError as error:
         return error
 
 
-def _recorded(recorder: ApplicationRecorder, append: Append, keyring: Keyring | None) -> Written | Conflict:
-    """Records one append, unless it is there already."""
-    found = _find(recorder, append, keyring)
-    if not isinstance(found, Encoded):
-        return found
+def _refused(recorder: ApplicationRecorder, where: str, encoded: Encoded) -> Outcome:
+    """What an append that the database refuses is: one that is recorded already, or a conflict."""
     try:
-        return Written(found, tuple(_insert(recorder, found.rows)))
+        return _found(recorder, encoded) or _conflict(encoded.append)
+    except PersistenceError as error:
+        return StoreError(f"store {where}: {explain(error)}")
+
+
+def _recorded(recorder: ApplicationRecorder, encoded: Encoded) -> Outcome:
+    """Records one append, unless it is there already, or the database refuses it."""
+    try:
+        return Written(tuple(_insert(recorder, encoded.rows)))
     except IntegrityError:
-        again = _find(recorder, append, keyring)
-        return _conflict(append) if isinstance(again, Encoded) else again
+        return _found(recorder, encoded) or _conflict(encoded.append)
 
 
-def _looked_up(
-    recorder: ApplicationRecorder, append: Append, fault: PersistenceError, keyring: Keyring | None
-) -> Written | Conflict:
-    """What became of an append whose answer was lost; raises the fault when it is not recorded."""
-    found = _find(recorder, append, keyring)
-    if isinstance(found, Encoded):
-        raise fault
-    return found
-
-
-def _find(
-    recorder: ApplicationRecorder, append: Append, keyring: Keyring | None = None
-) -> Encoded | Written | Conflict:
-    """What to write if the run ends at the expected version; Written if these very events follow it; else Conflict."""
-    expected = append.expected_version
-    stored = list(recorder.select_events(append.run, gt=expected - 1, lte=append.end))
-    previous = GENESIS
-    if expected:
-        if not stored or stored[0].originator_version != expected:
-            return _conflict(append)
-        previous = _hash(stored.pop(0))
-    begins = not expected and not stored
-    encoded = encode(append, previous, keyring.sealer(append.run, begins=begins) if keyring else None)
+def _found(recorder: ApplicationRecorder, encoded: Encoded) -> Written | Conflict | None:
+    """Written if these very events are recorded, Conflict if others are in their place, None if there are none."""
+    append = encoded.append
+    version = append.expected_version
+    stored = recorder.select_events(append.run, gt=version, lte=version + len(encoded.rows))
     if not stored:
-        return encoded
+        return None
     # The state holds the event's id and its hash: equal states are the same events, recorded by us.
     if [(row.topic, row.state) for row in stored] != [(row.topic, row.state) for row in encoded.rows]:
         return _conflict(append)
-    return Written(encoded, tuple(row.id if isinstance(row, Notification) else 0 for row in stored))
+    return Written(tuple(row.id if isinstance(row, Notification) else 0 for row in stored))
 
 
 def _insert(recorder: ApplicationRecorder, rows: Sequence[NewRow]) -> Sequence[int]:
@@ -134,10 +115,6 @@ def _insert(recorder: ApplicationRecorder, rows: Sequence[NewRow]) -> Sequence[i
     if positions is None:
         raise PersistenceError(f"{type(recorder).__name__} gives no positions")
     return positions
-
-
-def _hash(row: StoredEvent) -> str:
-    return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state).hash
 
 
 def _conflict(append: Append) -> Conflict:

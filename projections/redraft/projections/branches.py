@@ -22,6 +22,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     `seconds` lie between them; `attempts` counts the tries; `draft` is the version it made, judged or published;
     `score` (0..1) is a critic's; `error` is what the last failed try said; `usage` is what all its tries used.
     Where a step chose among several, `chosen` is the name of the one that it chose.
+    Of an approval, `overruled` says whose veto it overrules.
     An `inherited` one was done in the run that this one is a fork of: what it took and used is told there.
     """
 
@@ -40,6 +41,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     usage: Usage = Usage()
     inherited: bool = False
     chosen: str = ""
+    overruled: str = ""
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):
@@ -89,8 +91,8 @@ class Summary(msgspec.Struct, frozen=True):
 class Tree(msgspec.Struct, frozen=True):
     """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on.
 
-    `paused` says by whom and why, while it is; `waiting` whom it waits for to decide on which draft. A fork names its
-    `parent`, and up to which of its events it repeats them.
+    `paused` says by whom and why, while it is; `waiting` whom it waits for to decide on which draft; `quarantined` by
+    whom and why the run was set aside. A fork names its `parent`, and up to which of its events it repeats them.
     """
 
     run: str
@@ -104,3 +106,4 @@ class Tree(msgspec.Struct, frozen=True):
     usage: Usage = Usage()
     paused: str = ""
     waiting: str = ""
+    quarantined: str = ""

@@ -11,7 +11,7 @@ import msgspec
 from redraft.events.domain_events import ChoicesCredited, Credit, Tally
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
-from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, Value, seconds
+from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, Value, seconds, unchanged
 from redraft.projections.views import Views
 
 TABLE: Final = Table(
@@ -67,7 +67,7 @@ def project_choice(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-CHOICES: Final = Projection("choices", 1, (TABLE, CREDITS), project_choice)
+CHOICES: Final = Projection("choices", 1, (TABLE, CREDITS), project_choice, unchanged)
 """The projection that keeps them."""
 
 

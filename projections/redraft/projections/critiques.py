@@ -12,7 +12,7 @@ from redraft.events.domain_events import DraftCritiqued
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
 from redraft.projections.of_workflow import of_workflow
-from redraft.projections.projection import Change, Projection, Put, Table, Value, seconds
+from redraft.projections.projection import Change, Projection, Put, Table, Value, seconds, unchanged
 from redraft.projections.views import Views
 
 TABLE: Final = Table(
@@ -97,7 +97,7 @@ def project_critique(recorded: Recorded) -> Sequence[Change]:
     )
 
 
-CRITIQUES: Final = Projection("critiques", 1, (TABLE,), project_critique)
+CRITIQUES: Final = Projection("critiques", 1, (TABLE,), project_critique, unchanged)
 """The projection that keeps them."""
 
 

@@ -24,6 +24,15 @@ class Stopped(msgspec.Struct, frozen=True):
     error: str
 
 
+class SetAside(msgspec.Struct, frozen=True):
+    """A run that is not projected from the event `version` on, which cannot be read or taken; everything else is."""
+
+    run: str
+    version: int
+    position: int
+    error: str
+
+
 class Resumed(msgspec.Struct, frozen=True):
     """A projection that had stopped goes on, and has reached this position."""
 

@@ -36,6 +36,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     Steered,
@@ -98,7 +99,7 @@ def path_of(event: DomainEvent) -> str:
     match event:
         case RunStarted() | RunEnded() | RunErased() | RunGuided() | RunPaused() | RunResumed() | RunCancelled():
             return ""
-        case DraftEdited() | BudgetReached() | ChoicesCredited():
+        case DraftEdited() | BudgetReached() | ChoicesCredited() | RunQuarantined():
             return ""
         case IterationStarted(path, iteration):
             return f"{path}[{iteration}]"
@@ -153,7 +154,8 @@ def sentence(event: DomainEvent, who: str) -> str:
         case LoopEnded():
             passes = counted(event.iterations, "pass")
             ended = f"{plain(event.path)} ended as {outcome_text(event.outcome)} after {passes}: {plain(event.reason)}"
-            return f"{ended}; draft {event.draft.version} leaves it{_with(event.score)}"
+            left = f"draft {event.draft.version}" if event.draft.version else "no draft"
+            return f"{ended}; {left} leaves it{_with(event.score)}"
         case RunEnded():
             kept = (
                 f"; it ends with draft {event.draft.version}{_with(event.score)}"
@@ -166,6 +168,9 @@ def sentence(event: DomainEvent, who: str) -> str:
         case RunErased(by, reason):
             why = f" ({plain(reason)})" if reason.strip() else ""
             return f"{plain(by, NAME_LENGTH)} had the texts of the run erased{why}"
+        case RunQuarantined(by, reason):
+            who = plain(by, NAME_LENGTH) or "a person"
+            return f"{who} set the run aside, and nothing more is done for it: {plain(reason)}"
         case DraftApproved() | DraftRejected() | DraftEdited():
             return _steered(event)
         case ApprovalRequested():

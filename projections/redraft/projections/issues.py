@@ -19,7 +19,18 @@ from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
 from redraft.projections.of_workflow import of_workflow
 from redraft.projections.plain import plain
-from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
+from redraft.projections.projection import (
+    Change,
+    Delete,
+    Projection,
+    Row,
+    Set,
+    SetAll,
+    Table,
+    Value,
+    seconds,
+    unchanged,
+)
 from redraft.projections.views import Views
 
 Kind: TypeAlias = Literal["suggestion", "error"]
@@ -100,7 +111,7 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-ISSUES: Final = Projection("issues", 1, (TABLE,), project_issues)
+ISSUES: Final = Projection("issues", 1, (TABLE,), project_issues, unchanged)
 """The projection that keeps it."""
 
 

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from redraft.events.envelope import Unreadable
 from redraft.events.errors import InputError
 from redraft.projections.place import Cursor, Mark, Tables, Tracks
 from redraft.projections.projection import BESIDE, Projection, Table
@@ -19,12 +20,31 @@ VERSIONS: Final = (
     "CREATE TABLE redraft_projections (track {text} PRIMARY KEY, version {integer} NOT NULL, build {integer} NOT NULL, "
     "tables {text} NOT NULL, failed {integer} NOT NULL, error {text} NOT NULL)"
 )
+ASIDE: Final = (
+    "CREATE TABLE redraft_aside (track {text} NOT NULL, run {text} NOT NULL, version {integer} NOT NULL, "
+    "position {integer} NOT NULL, error {text} NOT NULL, again {integer} NOT NULL, PRIMARY KEY (track, run))"
+)
+"""Runs that are set aside. `again` is 1 where it is the event that cannot be read, which another release may."""
 LOG: Final = "CREATE TABLE redraft_log (first {text} NOT NULL)"
-FIXED: Final = ("redraft_projections", "redraft_log", "tracking")
+FIXED: Final = ("redraft_projections", "redraft_log", "redraft_aside", "tracking")
 """The tables that positions are kept in."""
 
 Shape: TypeAlias = dict[str, list[str]]
 """The columns of each table with their types, as they were when it was made."""
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """A run that is not projected to a track from the event `version` on, at this position of the log, and why.
+
+    `again`: another release may be able to read that event.
+    """
+
+    track: str
+    run: str
+    version: int
+    position: int
+    error: str
+    again: bool
 
 
 def beside(name: str) -> str:
@@ -92,6 +112,7 @@ class Positions:
         """Takes a track away with its tables, if it is there."""
         for table in self.shape(cursor, track):
             cursor.execute(f"DROP TABLE IF EXISTS {beside(table) if track.endswith(BESIDE) else table}")
+        cursor.execute("DELETE FROM redraft_aside WHERE track = ?", (track,))
         cursor.execute("DELETE FROM tracking WHERE application_name = ?", (track,))
         cursor.execute("DELETE FROM redraft_projections WHERE track = ?", (track,))
 
@@ -101,8 +122,23 @@ class Positions:
         self.drop(cursor, name)
         for table in self.shape(cursor, built):
             cursor.execute(f"ALTER TABLE {beside(table)} RENAME TO {table}")
+        cursor.execute("UPDATE redraft_aside SET track = ? WHERE track = ?", (name, built))
         cursor.execute("UPDATE tracking SET application_name = ? WHERE application_name = ?", (name, built))
         cursor.execute("UPDATE redraft_projections SET track = ? WHERE track = ?", (name, built))
+
+    def set_aside(self, cursor: Cursor, track: str, entry: Unreadable) -> None:
+        """Notes that nothing more of a run is projected to a track. One without a hash was read, and not taken."""
+        what = (track, entry.run, entry.version, entry.position, entry.why, int(bool(entry.hash)))
+        cursor.execute("INSERT INTO redraft_aside VALUES (?, ?, ?, ?, ?, ?)", what)
+
+    def settle(self, cursor: Cursor, track: str, run: str) -> None:
+        """Notes that a run that is set aside need not be looked at again: somebody has quarantined it."""
+        cursor.execute("UPDATE redraft_aside SET again = 0 WHERE track = ? AND run = ?", (track, run))
+
+    def aside(self, cursor: Cursor) -> list[Aside]:
+        """The runs that are set aside, by track, those at the latest positions first."""
+        sql = "SELECT track, run, version, position, error, again FROM redraft_aside ORDER BY position DESC, track"
+        return [Aside(row[0], row[1], row[2], row[3], row[4], bool(row[5])) for row in cursor.execute(sql).fetchall()]
 
     def shape(self, cursor: Cursor, track: str) -> Shape:
         """The tables of a track, in whichever version; none if it is not there."""

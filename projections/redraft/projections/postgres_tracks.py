@@ -11,7 +11,7 @@ from psycopg.rows import DictRow
 
 from redraft.events.postgres_schema import LASTING
 from redraft.projections.place import Cursor, Mark
-from redraft.projections.positions import FIXED, LOG, VERSIONS
+from redraft.projections.positions import ASIDE, FIXED, LOG, VERSIONS
 from redraft.projections.postgres_session import PostgresCursor
 
 _TYPES: Final = {"text": "text", "integer": "bigint"}
@@ -33,9 +33,9 @@ class PostgresTracks:
 
     def create(self, cursor: Cursor) -> None:
         made = {name for (name,) in cursor.execute(_MADE).fetchall()}
-        if not made >= {"redraft_projections", "redraft_log", "tracking"}:
+        if not made >= set(FIXED):
             cursor.execute(LASTING)
-        for name, statement in (("redraft_projections", VERSIONS), ("redraft_log", LOG)):
+        for name, statement in (("redraft_projections", VERSIONS), ("redraft_log", LOG), ("redraft_aside", ASIDE)):
             if name not in made:
                 cursor.execute(statement.format_map(_TYPES))
         if "tracking" not in made:

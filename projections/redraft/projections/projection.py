@@ -13,7 +13,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Recorded, Unreadable
 from redraft.events.errors import InputError
 
 Value: TypeAlias = str | int | float | None
@@ -132,6 +132,9 @@ class Projection(msgspec.Struct, frozen=True):
 
     The rows of a new version are then built beside the old ones, and take their place when they have caught up.
     `apply` depends on the event alone, so that a rebuild gives the same rows. Its changes take effect in their order.
+    A run with an event that cannot be read is set aside: nothing more of it is projected but that somebody quarantined
+    or erased it. With `aside`, which gives the changes that say so, that goes for an event that `apply` cannot take
+    too; without it the projection stops there.
     Raises ValueError for a name that is not plain, a version below 1, or no table.
     """
 
@@ -139,6 +142,7 @@ class Projection(msgspec.Struct, frozen=True):
     version: int
     tables: tuple[Table, ...]
     apply: Callable[[Recorded], Iterable[Change]]
+    aside: Callable[[Unreadable], Iterable[Change]] | None = None
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and self.name.isascii() and len(self.name) <= LONGEST):
@@ -152,6 +156,11 @@ class Projection(msgspec.Struct, frozen=True):
                 raise ValueError(f"projection {self.name}: no table can have {BESIDE} in its name, as {table.name} has")
         if not self.tables:
             raise ValueError(f"projection {self.name}: it has no table; give at least one")
+
+
+def unchanged(entry: Unreadable) -> Iterable[Change]:
+    """What is `aside` of a projection whose rows stay as they are when a run is set aside."""
+    return ()
 
 
 @lru_cache(maxsize=64)  # that of an event is asked for by every projection

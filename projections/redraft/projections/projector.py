@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, Protocol
 
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import Damaged
 from redraft.projections.views import Views
 
@@ -20,6 +20,9 @@ GATHERED: Final = 8_000
 APART: Final = 5 * BATCH
 """A projection that is so many events behind the others catches up by itself, and does not hold them up."""
 
+LOOKED_AT: Final = 20
+"""How many of the events that could not be read are looked at once more by who opens the read models, the latest."""
+
 REST_SECONDS: Final = 0.2
 """How long a follower lets events gather after a batch, as long as nobody waits for them.
 
@@ -30,7 +33,7 @@ A page that changes ten times in one transaction is written once.
 class Log(Protocol):
     """What is read of an event store."""
 
-    def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncIterator[Sequence[Recorded]]:
+    def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncIterator[Sequence[Entry]]:
         """Batches of events in log order, from the one that follows the position `after`."""
         ...
 
@@ -42,6 +45,7 @@ class Log(Protocol):
 async def catch_up(views: Views, log: Log) -> int:
     """Projects what is in the log now; returns the position reached. Several processes may do so at once."""
     await _check_log(views, log)
+    await _look_again(views, log)
     return await _project(views, log, views.names, follow=False)
 
 
@@ -49,6 +53,7 @@ async def follow(views: Views, log: Log) -> None:
     """Projects what is in the log and what comes, until cancelled."""
     with views.progress.followed():
         await _check_log(views, log)
+        await _look_again(views, log)
         while apart := await _far_behind(views):
             following = asyncio.create_task(_project(views, log, set(views.names) - apart, follow=True))
             building = asyncio.create_task(_project(views, log, apart, follow=False))
@@ -137,7 +142,24 @@ async def _check_log(views: Views, log: Log) -> None:
     await views.belong_to(first)
 
 
-async def _ahead(batches: AsyncIterator[Sequence[Recorded]]) -> AsyncGenerator[Sequence[Recorded], None]:
+async def _look_again(views: Views, log: Log) -> None:
+    """Begins those projections beside their rows that have set a run aside whose event can be read now."""
+    waiting: dict[int, set[str]] = {}
+    for each in await views.aside():
+        if each.again and each.track in views.names:
+            waiting.setdefault(each.position, set()).add(each.track)
+    names: set[str] = set()
+    for position in list(waiting)[:LOOKED_AT]:
+        async with _closing(log.tail(position - 1, follow=False, limit=1)) as batches:
+            async for batch in batches:
+                if isinstance(batch[0], Recorded) and batch[0].position == position:
+                    names |= waiting[position]
+                break
+    if names:
+        await views.begin_beside(names)
+
+
+async def _ahead(batches: AsyncIterator[Sequence[Entry]]) -> AsyncGenerator[Sequence[Entry], None]:
     """The same batches, each read while the one before it is projected."""
     coming = asyncio.ensure_future(anext(batches, None))
     try:
@@ -150,7 +172,7 @@ async def _ahead(batches: AsyncIterator[Sequence[Recorded]]) -> AsyncGenerator[S
 
 
 @asynccontextmanager
-async def _closing(batches: AsyncIterator[Sequence[Recorded]]) -> AsyncIterator[AsyncIterator[Sequence[Recorded]]]:
+async def _closing(batches: AsyncIterator[Sequence[Entry]]) -> AsyncIterator[AsyncIterator[Sequence[Entry]]]:
     """Ends a generator at once when it is left early, not when it happens to be collected."""
     try:
         yield batches

@@ -15,7 +15,7 @@ from redraft.projections.projection import Value, seconds, times
 from redraft.projections.runs import TABLE
 from redraft.projections.views import Cells, Views
 
-RunStatus: TypeAlias = Literal["running", "paused", "ended"]
+RunStatus: TypeAlias = Literal["running", "paused", "ended", "quarantined", "unreadable"]
 
 _COLUMNS: Final = ", ".join(TABLE.columns)
 _NAMED: Final = 5

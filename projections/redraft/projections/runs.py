@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, assert_never
 
-from redraft.events.content import DraftRef
+from redraft.events.content import Brief, DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -28,13 +29,15 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
     VerdictLate,
 )
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Recorded, Unreadable
+from redraft.events.plan import Plan
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 from redraft.projections.plain import plain
@@ -110,6 +113,8 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             values |= {"status": "ended", "outcome": event.outcome, "reason": event.reason, "ended": now}
             values["iterations"] = event.iterations
             return (_scored(recorded.run, event.draft, event.score, values),)
+        case RunQuarantined():
+            return (_set_aside(recorded, event, values),)
         case RunErased():
             gone: Row = {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
             return (Set("runs", (recorded.run,), values | gone),)
@@ -138,7 +143,19 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-RUNS: Final = Projection("runs", 5, (TABLE,), project_run)
+def project_unreadable(entry: Unreadable) -> Sequence[Change]:
+    """That a run cannot be read from an event on; one of which nothing is known is listed without a time."""
+    values: Row = {"status": "unreadable", "reason": plain(told(entry)), "position": entry.position}
+    new = _nothing_known(entry.run, entry.position, {"updated": 0.0, "version": entry.version, **values})
+    return (Set("runs", (entry.run,), values, new=new),)
+
+
+def told(entry: Unreadable) -> str:
+    """Why a run cannot be read, and from where on."""
+    return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
+
+
+RUNS: Final = Projection("runs", 5, (TABLE,), project_run, project_unreadable)
 """The projection that keeps the list."""
 
 
@@ -164,6 +181,18 @@ def _requested(run: str, event: StepRequested, values: Row) -> Sequence[Change]:
     return (Set("runs", (run,), values, None, {"best": event.score}),)
 
 
+def _set_aside(recorded: Recorded, event: RunQuarantined, values: Row) -> Set:
+    """How it ended before does not count; a run of which nothing could be read until now is listed from here on."""
+    aside: Row = {"status": "quarantined", "outcome": None, "reason": event.reason, "ended": values["updated"]}
+    new = _nothing_known(recorded.run, recorded.position, values | aside)
+    return Set("runs", (recorded.run,), values | aside, new=new)
+
+
+def _nothing_known(run: str, began: int, values: Row) -> Row:
+    """The row of a run whose beginning could not be read."""
+    return _row(run, began, RunStarted(Plan("", ()), Brief(""), datetime(1970, 1, 1, tzinfo=UTC)), values)
+
+
 def _scored(run: str, draft: DraftRef | None, score: float | None, values: Row) -> Set:
     if draft is not None:
         values |= {"draft": draft.version, "sha256": draft.sha256}
@@ -179,8 +208,12 @@ def _is_alone(path: str) -> bool:
 
 
 def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
+    return _row(recorded.run, recorded.position, event, values)
+
+
+def _row(run: str, began: int, event: RunStarted, values: Row) -> Row:
     return {
-        "run": recorded.run,
+        "run": run,
         "workflow": event.plan.name,
         "status": "running",
         "outcome": None,
@@ -191,7 +224,7 @@ def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
         "parent": event.parent.run if event.parent else None,
         "forked": event.parent.version if event.parent else None,
         "started": values["updated"],
-        "began": recorded.position,
+        "began": began,
         "ended": None,
         "iterations": 0,
         "score": None,

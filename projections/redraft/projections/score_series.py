@@ -15,7 +15,18 @@ from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
 from redraft.projections.lines import line_of
 from redraft.projections.of_workflow import of_workflow
-from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
+from redraft.projections.projection import (
+    Change,
+    Delete,
+    Projection,
+    Row,
+    Set,
+    SetAll,
+    Table,
+    Value,
+    seconds,
+    unchanged,
+)
 from redraft.projections.scores import Heard, Settled, said
 from redraft.projections.views import Views
 
@@ -79,7 +90,7 @@ def project_score(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-SCORES: Final = Projection("scores", 1, (TABLE,), project_score)
+SCORES: Final = Projection("scores", 1, (TABLE,), project_score, unchanged)
 """The projection that keeps them."""
 
 

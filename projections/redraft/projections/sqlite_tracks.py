@@ -10,7 +10,7 @@ from eventsourcing.persistence import Tracking
 from eventsourcing.sqlite import SQLiteCursor, SQLiteDatastore, SQLiteTrackingRecorder
 
 from redraft.projections.place import Cursor, Mark
-from redraft.projections.positions import LOG, VERSIONS
+from redraft.projections.positions import ASIDE, LOG, VERSIONS
 
 _TYPES: Final = {"text": "TEXT", "integer": "INTEGER"}
 _MARKS: Final = """
@@ -30,6 +30,8 @@ class SqliteTracks:
             cursor.execute(f"{VERSIONS.format_map(_TYPES)} WITHOUT ROWID")
             cursor.execute(LOG.format_map(_TYPES))
             self._recorder._create_table(SQLiteCursor(cast("sqlite3.Cursor", cursor)))
+        if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'redraft_aside'").fetchone() is None:
+            cursor.execute(f"{ASIDE.format_map(_TYPES)} WITHOUT ROWID")
 
     def move(self, cursor: Cursor, track: str, position: int) -> None:
         self._recorder._insert_tracking(SQLiteCursor(cast("sqlite3.Cursor", cursor)), Tracking(track, position))

@@ -51,13 +51,33 @@ async def steps_of(views: Views, run: str) -> list[StepLine]:
     return await views.read(_line, sql, (run,))
 
 
-async def due(views: Views, now: datetime, limit: int = 100, runs: Collection[str] | None = None) -> list[StepLine]:
+async def due(
+    views: Views,
+    now: datetime,
+    limit: int = 100,
+    runs: Collection[str] | None = None,
+    behind: tuple[datetime, str, str] | None = None,
+) -> list[StepLine]:
     """At most `limit` steps, the longest due first: open ones past `due`, waiting ones past `retry_at`.
 
-    `runs` restricts it to these runs. Those of runs that have ended are never among them.
+    `runs` restricts it to these runs, `behind` to those that come after the one of this time, run and path. Those of
+    runs that have ended are never among them.
     """
-    sql = f"SELECT {_COLUMNS} FROM steps WHERE timer <= :now AND {_RUNS} ORDER BY timer LIMIT :limit"  # noqa: S608
-    return await views.read(_line, sql, {"now": seconds(now), "runs": _listed(runs), "limit": limit})
+    sql = (
+        f"SELECT {_COLUMNS} FROM steps WHERE timer <= :now AND timer >= :timer "  # noqa: S608
+        f"AND (timer > :timer OR run > :run OR (run = :run AND path > :path)) AND {_RUNS} "
+        "ORDER BY timer, run, path LIMIT :limit"
+    )
+    timer, run, path = behind or (None, "", "")
+    parameters = {
+        "now": seconds(now),
+        "runs": _listed(runs),
+        "limit": limit,
+        "timer": seconds(timer) if timer else float("-inf"),
+        "run": run,
+        "path": path,
+    }
+    return await views.read(_line, sql, parameters)
 
 
 async def next_due(

@@ -30,6 +30,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -84,7 +85,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (_done(recorded, event.path, event.draft.version),)
         case StepFailed():
             return (_failed(recorded, event),)
-        case RunEnded() | RunStarted():
+        case RunEnded() | RunQuarantined() | RunStarted():
             return (Delete("steps", (run,)),)
         case LoopEnded() | BudgetReached():
             left: Row = {"status": "abandoned", "finished": seconds(recorded.time), "timer": None}
@@ -108,7 +109,7 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-STEPS: Final = Projection("steps", 3, (TABLE,), project_step)
+STEPS: Final = Projection("steps", 3, (TABLE,), project_step, lambda entry: (Delete("steps", (entry.run,)),))
 """The projection that keeps the steps."""
 
 

@@ -14,6 +14,7 @@ from redraft.events.conditions import Condition
 from redraft.events.content import Critique
 from redraft.events.domain_events import (
     Choice,
+    DraftApproved,
     DraftCritiqued,
     DraftEdited,
     DraftGenerated,
@@ -33,6 +34,7 @@ from redraft.events.usage import Usage
 from redraft.projections.diff import summary
 from redraft.projections.history import Line, told
 from redraft.projections.plain import counted, plain, score_text, usage_text
+from redraft.projections.vetoes import Vetoes
 
 SHOWN: Final = 5
 """Errors, suggestions and the like of one critique that are told."""
@@ -76,6 +78,7 @@ class _SoFar:
         self._loops: dict[str, Repeat] = {}
         self._judged: tuple[int, float] | None = None
         self._explained: tuple[int, float] | None = None
+        self._vetoes = Vetoes()
 
     def cause(self, event: Recorded) -> int:
         """The version of what led to an event. Earlier versions recorded none for what came in time."""
@@ -90,6 +93,7 @@ class _SoFar:
 
     def add(self, event: Recorded) -> None:
         self._versions[event.id] = event.version
+        self._vetoes.note(event.data)
         match event.data:
             case RunStarted(plan=plan):
                 self._loops = dict(_loops(plan.steps, ""))
@@ -127,6 +131,8 @@ class _SoFar:
                 yield from _used(usage)
             case LimitsChanged(until=until) if until is not None:
                 yield f"it ends now when {self._say(until)}"
+            case DraftApproved() if overruled := self._vetoes.overruled_by(event.data):
+                yield f"it {overruled}"
             case _:
                 pass
 

@@ -41,6 +41,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -51,6 +52,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.usage import Usage
 from redraft.projections.branches import Branch, Group, Leaf, Loop, Pass, Status, Summary, Tree
 from redraft.projections.plain import NAME_LENGTH, plain
+from redraft.projections.vetoes import Vetoes
 
 DEPTH: Final = 32
 """Levels of a path that are told apart; deeper ones stay one name."""
@@ -72,6 +74,8 @@ class _Facts(msgspec.Struct):
     usage: Usage = Usage()
     paused: str = ""
     waiting: str = ""
+    quarantined: str = ""
+    vetoes: Vetoes = msgspec.field(default_factory=Vetoes)
 
 
 def tree(events: Sequence[Recorded]) -> Tree:
@@ -95,6 +99,7 @@ def tree(events: Sequence[Recorded]) -> Tree:
         facts.usage,
         facts.paused,
         facts.waiting,
+        facts.quarantined,
     )
 
 
@@ -115,6 +120,7 @@ def steps(branches: Iterable[Branch]) -> Iterator[Leaf]:
 
 def _note(facts: _Facts, recorded: Recorded) -> None:
     event = recorded.data
+    facts.vetoes.note(event)
     match event:
         case RunStarted():
             facts.workflow = plain(event.plan.name, NAME_LENGTH)
@@ -146,6 +152,10 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             facts.ended = Summary(event.outcome, plain(event.reason), event.iterations, draft, event.score, ended)
             facts.paused = facts.waiting = ""
             _go_on(facts, "")
+        case RunQuarantined(by=by, reason=reason):
+            facts.quarantined = plain(f"by {by or 'a person'}: {reason}")
+            facts.paused = facts.waiting = ""
+            _go_on(facts, "")
         case RunPaused(by=by, reason=reason):
             facts.paused = plain(f"by {by or 'a person'}{f': {reason}' if reason else ''}")
         case RunResumed():
@@ -157,6 +167,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case DraftApproved():
             if event.granted:
                 _note_decision(facts, event.path, recorded.time, event.draft)
+                facts.leaves[event.path] = replace(facts.leaves[event.path], overruled=facts.vetoes.overruled_by(event))
         case DraftRejected() | ApprovalExpired():
             _note_decision(facts, event.path, recorded.time, event.draft)
         case DraftEdited() | BudgetReached():
@@ -246,7 +257,7 @@ def _loop(facts: _Facts, path: str) -> Loop:
 def _note_end(facts: _Facts, event: LoopEnded) -> None:
     known = _loop(facts, event.path)
     _go_on(facts, event.path)
-    draft, reason = event.draft.version, plain(event.reason)
+    draft, reason = event.draft.version or None, plain(event.reason)
     facts.loops[event.path] = replace(known, outcome=event.outcome, reason=reason, draft=draft, score=event.score)
 
 

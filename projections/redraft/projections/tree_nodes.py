@@ -5,7 +5,7 @@ The rows of one run are what `tree` folds of its events. They hold no text, so n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -34,6 +34,7 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
@@ -45,7 +46,18 @@ from redraft.events.plan import Role
 from redraft.projections.branches import Status
 from redraft.projections.lines import line_of
 from redraft.projections.of_workflow import of_workflow
-from redraft.projections.projection import Change, Delete, Projection, Row, Set, SetAll, Table, Value, seconds
+from redraft.projections.projection import (
+    Change,
+    Delete,
+    Projection,
+    Row,
+    Set,
+    SetAll,
+    Table,
+    Value,
+    seconds,
+    unchanged,
+)
 from redraft.projections.views import Views
 
 TABLE: Final = Table(
@@ -67,11 +79,15 @@ TABLE: Final = Table(
         "started": "REAL NOT NULL",
         "ended": "REAL",
         "repeated": "INTEGER NOT NULL",
+        "published": "INTEGER NOT NULL",
         "position": "INTEGER NOT NULL",
     },
     key=2,
 )
-"""`position` is that of the event by which a node came up; `repeated` is 1 where a fork repeats its parent's answer."""
+"""`position` is that of the event by which a node came up; `repeated` is 1 where a fork repeats its parent's answer.
+
+`published` is 1 for a parallel whose last word was a publication.
+"""
 
 Kind: TypeAlias = Literal["step", "approval", "parallel", "loop", "pass"]
 LEAVES: Final = ("step", "approval")
@@ -79,6 +95,8 @@ UNANSWERED: Final = ("open", "waiting")
 _DROPPED: Final[Row] = {"status": "dropped"}
 _AWAITED: Final = {"status": UNANSWERED, "kind": LEAVES}
 """The steps that are waited for; by their status first, for most of a run's rows are of steps that are done."""
+_PARALLELS: Final[Mapping[str, tuple[str | int | float, ...]]] = {"kind": ("parallel",), "status": ("open",)}
+"""The parallels that the run did not go on from."""
 
 
 class TreeNode(msgspec.Struct, frozen=True):
@@ -123,18 +141,24 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             return tuple(_asked(recorded, event))
         case DraftCritiqued() | VerdictLate():
             return (_done(recorded, event.path, event.draft.version, event.critique.score),)
-        case DraftGenerated() | DraftRefined() | DraftPublished():
+        case DraftGenerated() | DraftRefined():
             return (_done(recorded, event.path, event.draft.version),)
+        case DraftPublished():
+            return _done(recorded, event.path, event.draft.version), _published(recorded, event.path, 1)
         case DraftApproved():
             return (_done(recorded, event.path, event.draft.version),) if event.granted else ()
         case DraftRejected() | ApprovalExpired():
             return (_done(recorded, event.path, event.draft.version),)
         case StepFailed():
-            return (_failed(recorded, event),)
+            return _failed(recorded, event), _published(recorded, event.path, 0)
         case LoopEnded():
             return tuple(_ended(recorded, event))
-        case RunEnded() | DraftEdited() | BudgetReached():
-            return tuple(_left(recorded, isinstance(event, RunEnded)))
+        case RunEnded():
+            return tuple(_run_over(recorded, event))
+        case DraftEdited() | BudgetReached():
+            return tuple(_left(recorded))
+        case RunQuarantined():
+            return tuple(_all_left(recorded))
         case ChoicesCredited():
             return ()
         case PanelClosed() | RunErased() | RunGuided() | LimitsChanged() | RunPaused() | RunResumed() | RunCancelled():
@@ -143,7 +167,7 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-TREE: Final = Projection("tree", 1, (TABLE,), project_node)
+TREE: Final = Projection("tree", 2, (TABLE,), project_node, unchanged)
 """The projection that keeps them."""
 
 
@@ -181,6 +205,7 @@ def _node(recorded: Recorded, path: str, kind: Kind, **more: Value) -> Row:
         "started": seconds(recorded.time),
         "ended": None,
         "repeated": int(bool(recorded.repeats)),
+        "published": 0,
         "position": recorded.position,
         **more,
     }
@@ -242,7 +267,7 @@ def _ended(recorded: Recorded, event: LoopEnded) -> Iterator[Change]:
     values: Row = {
         "status": "done",
         "score": event.score,
-        "draft": event.draft.version,
+        "draft": event.draft.version or None,
         "outcome": event.outcome,
         "ended": seconds(recorded.time),
         "repeated": int(bool(recorded.repeats)),
@@ -258,12 +283,33 @@ def _go_on(recorded: Recorded, within: str) -> Iterator[Change]:
     yield SetAll("tree_nodes", run, done, {"kind": ("parallel",), "status": ("open",)}, {"path": (within,)})
 
 
-def _left(recorded: Recorded, whole: bool) -> Iterator[Change]:
-    """Nothing is waited for any more; with `whole`, loops that have not ended are left too."""
+def _left(recorded: Recorded) -> Iterator[Change]:
+    """Nothing is waited for any more, neither by a parallel."""
+    ended: Row = {**_DROPPED, "ended": seconds(recorded.time)}
     yield SetAll("tree_nodes", recorded.run, _DROPPED, _AWAITED)
-    if whole:
-        left: Row = {"status": "dropped", "ended": seconds(recorded.time)}
-        yield SetAll("tree_nodes", recorded.run, left, {"status": ("open",)})
+    yield SetAll("tree_nodes", recorded.run, ended, _PARALLELS)
+
+
+def _run_over(recorded: Recorded, event: RunEnded) -> Iterator[Change]:
+    """A parallel that the run ends with is done, unless the run was broken off in it; what else is open is left."""
+    run, time = recorded.run, seconds(recorded.time)
+    broken_off = event.outcome in ("failed", "cancelled")
+    published = (1,) if broken_off else (0, 1)
+    yield SetAll("tree_nodes", run, {"status": "done", "ended": time}, {**_PARALLELS, "published": published})
+    yield from _all_left(recorded)
+
+
+def _all_left(recorded: Recorded) -> Iterator[Change]:
+    """Nothing is waited for any more, and loops that have not ended are left too."""
+    yield from _left(recorded)
+    ended: Row = {**_DROPPED, "ended": seconds(recorded.time)}
+    yield SetAll("tree_nodes", recorded.run, ended, {"status": ("open",)})
+
+
+def _published(recorded: Recorded, path: str, whether: int) -> Change:
+    """What the last word in a parallel was, if the step of this path lies in one."""
+    key = (recorded.run, path.rpartition("/")[0])
+    return Set("tree_nodes", key, {"published": whether}, where={"kind": ("parallel",)})
 
 
 def _pass_done(recorded: Recorded, loop: str) -> Change:

@@ -14,13 +14,13 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Entry
 from redraft.events.errors import InputError, StoreError
 from redraft.events.recorders import psycopg_needed
 from redraft.projections.place import Cells, Mark, Parameters, Place, Session, Where
-from redraft.projections.positions import Positions, beside
+from redraft.projections.positions import Aside, Positions, beside
 from redraft.projections.progress import Progress
-from redraft.projections.projection import Projection
+from redraft.projections.projection import BESIDE, Projection
 from redraft.projections.sqlite_place import SqlitePlace
 from redraft.projections.states import State, states
 from redraft.projections.writer import Begun, Notice, Writer, check_names
@@ -128,6 +128,11 @@ class Views:
         """Every projection that is kept in the place, whoever keeps it, by name."""
         return await self._on(self._reading, self._states)
 
+    async def aside(self) -> list[Aside]:
+        """The runs that are set aside in the rows that are read, by projection, whoever keeps it."""
+        found = await self._on(self._reading, self._aside)
+        return [each for each in found if not each.track.endswith(BESIDE)]
+
     async def wait_for(self, position: int) -> int:
         """Returns, with the position reached, once all projections have reached this one, here or in another process.
 
@@ -144,7 +149,7 @@ class Views:
         """Returns, with the position reached, once it is above `seen` or rows have changed. It hurries nobody."""
         return await self.progress.changed(seen)
 
-    async def write(self, batch: Sequence[Recorded], after: int, names: Iterable[str] | None = None) -> int:
+    async def write(self, batch: Sequence[Entry], after: int, names: Iterable[str] | None = None) -> int:
         """Projects the events that follow the position `after`, in one transaction; returns the position reached.
 
         `names` leaves out other projections. What a projection has already counted is passed over. A result below
@@ -245,6 +250,10 @@ class Views:
         with self._open_reader.reading() as cursor:
             return self._positions.marks(cursor)
 
+    def _aside(self) -> list[Aside]:
+        with self._open_reader.reading() as cursor:
+            return self._positions.aside(cursor)
+
     def _read(self, line: Callable[[Cells], T], sql: str, parameters: Parameters) -> list[T]:
         try:
             with self._open_reader.reading() as cursor:
@@ -257,7 +266,7 @@ class Views:
         except (msgspec.MsgspecError, OverflowError, ValueError) as error:
             raise self._place.damaged() from error
 
-    def _write(self, batch: Sequence[Recorded], after: int, names: Sequence[str]) -> tuple[int, int]:
+    def _write(self, batch: Sequence[Entry], after: int, names: Sequence[str]) -> tuple[int, int]:
         writer = self._open_writer
         return writer.write(batch, after, names), writer.reached
 

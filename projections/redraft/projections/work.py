@@ -30,13 +30,14 @@ from redraft.events.domain_events import (
     RunErased,
     RunGuided,
     RunPaused,
+    RunQuarantined,
     RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
     VerdictLate,
 )
-from redraft.events.envelope import Recorded
+from redraft.events.envelope import Recorded, Unreadable
 from redraft.events.plan import Role
 from redraft.events.usage import Usage
 from redraft.projections.lines import line_of
@@ -104,7 +105,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             return (_ended(recorded, event.path, event.attempt, "done", event.usage),)
         case StepFailed():
             return (_ended(recorded, event.path, event.attempt, event.kind, event.usage),)
-        case LoopEnded() | RunEnded() | DraftEdited() | BudgetReached():
+        case LoopEnded() | RunEnded() | RunQuarantined() | DraftEdited() | BudgetReached():
             left: Row = {"result": "dropped", "finished": seconds(recorded.time)}
             return (SetAll("work", run, left, {"result": ("open",)}),)
         case RunStarted():
@@ -119,7 +120,12 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-ACTORS: Final = Projection("actors", 1, (TABLE,), project_work)
+def leave_work(entry: Unreadable) -> Sequence[Change]:
+    """What was asked of actors for a run that cannot be read is not waited for here."""
+    return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
+
+
+ACTORS: Final = Projection("actors", 1, (TABLE,), project_work, leave_work)
 """The projection that keeps it."""
 
 _COUNTS: Final = ", ".join(

@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
-from redraft.events.envelope import Recorded
+from redraft.events.domain_events import RunErased, RunQuarantined
+from redraft.events.envelope import Entry, Unreadable
 from redraft.events.errors import InputError, StoreUnusable
 from redraft.projections.compare import Switched, compared
-from redraft.projections.faults import Faulty, Resumed, Stopped, reason
+from redraft.projections.faults import Faulty, Resumed, SetAside, Stopped, reason
 from redraft.projections.place import Cursor, Mark, Place, Session
-from redraft.projections.positions import Positions, beside, laid
+from redraft.projections.positions import Aside, Positions, beside, laid
 from redraft.projections.projection import Change, Projection
 from redraft.projections.rows import Rows
 
-Notice: TypeAlias = Switched | Stopped | Resumed
+Notice: TypeAlias = Switched | Stopped | Resumed | SetAside
 Aim: TypeAlias = tuple[Projection, str]
 """A projection, and the track that it is written to."""
 
@@ -47,6 +48,8 @@ class Writer:
         self._positions = Positions(place.tracks, place.tables)
         self._rows: dict[str, _Rows] = {}
         self._held: dict[str, Mark] = {}
+        self._aside: dict[str, set[str]] = {}
+        self._told: set[tuple[str, int]] = set()
         self._rebuilt: set[str] = set()
         self._stopped: dict[str, Mark] = {}
         self._news: list[Notice] = []
@@ -63,7 +66,7 @@ class Writer:
                 if marks[track].position == 0:
                     _clear(cursor, projection, track, marks[track])
 
-    def write(self, batch: Sequence[Recorded], after: int, names: Iterable[str]) -> int:
+    def write(self, batch: Sequence[Entry], after: int, names: Iterable[str]) -> int:
         """Projects events that follow the position `after`; returns the position that these projections have reached.
 
         One below `after`: somebody began a projection anew, and nothing was written.
@@ -142,11 +145,17 @@ class Writer:
             self._held = {}
             raise
         self._rebuilt.difference_update(each.projection for each in self._news if isinstance(each, Switched))
-        self._notices += self._news
+        self._notices += filter(self._is_new, self._news)
 
-    def _write(
-        self, batch: Sequence[Recorded], after: int, chosen: Iterable[Projection], *, ahead: bool = False
-    ) -> int:
+    def _is_new(self, notice: Notice) -> bool:
+        """Whether nobody was told before: that a run is set aside is told once, not by each projection."""
+        if not isinstance(notice, SetAside):
+            return True
+        before = len(self._told)
+        self._told.add((notice.run, notice.position))
+        return len(self._told) > before
+
+    def _write(self, batch: Sequence[Entry], after: int, chosen: Iterable[Projection], *, ahead: bool = False) -> int:
         with self._transaction(ahead=ahead) as cursor:
             marks, aims = self._marks(cursor, chosen)
             if aims and lowest(marks, aims) >= after:
@@ -167,11 +176,14 @@ class Writer:
         """
         marks = self._positions.marks(cursor)
         aims: list[Aim] = []
+        aside: list[Aside] | None = None
         for projection in chosen:
             track = self._aimed(cursor, projection, marks)
             mark = marks[track]
             if self._held.get(track) != mark:
                 self._rows[track] = self._rows_of(projection, track, mark)
+                aside = self._positions.aside(cursor) if aside is None else aside
+                self._aside[track] = {each.run for each in aside if each.track == track}
             if self._stopped.get(projection.name) == mark:
                 continue
             self._stopped.pop(projection.name, None)
@@ -209,7 +221,7 @@ class Writer:
         return self._positions.begin(cursor, projection, projection.name, 1)
 
     def _project(
-        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Recorded], marks: dict[str, Mark]
+        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Entry], marks: dict[str, Mark]
     ) -> Aim:
         if track != projection.name:
             upto = marks[projection.name].position
@@ -224,7 +236,7 @@ class Writer:
         return projection, projection.name
 
     def _apply(
-        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Recorded], marks: dict[str, Mark]
+        self, cursor: Cursor, projection: Projection, track: str, batch: Sequence[Entry], marks: dict[str, Mark]
     ) -> None:
         mark = marks[track]
         news = batch
@@ -232,11 +244,15 @@ class Writer:
             news = [recorded for recorded in batch if recorded.position > mark.position]
         if not news:
             return
-        apply, rows = projection.apply, self._rows[track]
+        apply, rows, aside = projection.apply, self._rows[track], self._aside[track]
         changes: defaultdict[str, list[Change]] = defaultdict(list)
         try:
-            for recorded in news:
-                for change in apply(recorded):
+            for entry in news:
+                if isinstance(entry, Unreadable) or entry.run in aside:
+                    found = self._apart(cursor, projection, track, entry)
+                else:
+                    found = apply(entry)
+                for change in found:
                     changes[change.table].append(change)
             for table, those in changes.items():
                 rows[table].change_all(those, cursor)
@@ -251,6 +267,20 @@ class Writer:
             self._positions.fail(cursor, track, 0, "")
             self._news.append(Resumed(projection.name, news[-1].position))
         marks[track] = Mark(mark.version, news[-1].position, mark.build)
+
+    def _apart(self, cursor: Cursor, projection: Projection, track: str, entry: Entry) -> Iterable[Change]:
+        """What an entry changes that sets its run aside, or is of a run that is."""
+        aside, run = self._aside[track], entry.run
+        if not isinstance(entry, Unreadable):
+            if isinstance(entry.data, RunQuarantined):
+                self._positions.settle(cursor, track, run)
+            return projection.apply(entry) if isinstance(entry.data, RunQuarantined | RunErased) else ()
+        if run in aside:
+            return ()
+        aside.add(run)
+        self._positions.set_aside(cursor, track, entry)
+        self._news.append(SetAside(run, entry.version, entry.position, entry.why))
+        return projection.aside(entry) if projection.aside else ()
 
     def _move(self, cursor: Cursor) -> None:
         """Raises the positions of what was written: late, for that each could be raised is waited for."""
@@ -267,10 +297,11 @@ class Writer:
         self._positions.switch(cursor, name)
         marks[name] = built
         self._rows[name] = self._rows_of(projection, name, built)
+        self._aside[name] = self._aside.pop(track, set())
         self._news.append(Switched(name, live.version, projection.version, built.position, tables))
 
-    def _narrow(self, projection: Projection, batch: Sequence[Recorded], after: int) -> None:
-        """Goes as far as one projection can alone, half by half, and stops it at the event that it cannot take."""
+    def _narrow(self, projection: Projection, batch: Sequence[Entry], after: int) -> None:
+        """Goes as far as one projection can alone, half by half, up to the event that it cannot take."""
         try:
             self._write(batch, after, [projection])
         except Faulty as fault:
@@ -279,8 +310,18 @@ class Writer:
                 self._narrow(projection, batch[:half], after)
                 if projection.name not in self._stopped:
                     self._narrow(projection, batch[half:], batch[half - 1].position)
-            else:
+            elif not (batch and self._leave_out(projection, batch[0], after, reason(fault.error))):
                 self._stop(projection, batch[0].position if batch else after, reason(fault.error))
+
+    def _leave_out(self, projection: Projection, entry: Entry, after: int, error: str) -> bool:
+        """Whether the run of an entry could be set aside, so that the projection goes on with the others."""
+        if projection.aside is None or isinstance(entry, Unreadable):
+            return False
+        try:
+            self._write([Unreadable(entry.run, entry.version, entry.position, entry.name, error)], after, [projection])
+        except Faulty:
+            return False
+        return True
 
     def _stop(self, projection: Projection, failed: int, error: str) -> None:
         name = projection.name

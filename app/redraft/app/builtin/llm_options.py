@@ -45,7 +45,7 @@ class CriticOptions(LlmOptions, frozen=True):
     """A critic's: the `scale` of its score, and how often it judges.
 
     With `samples` above 1 (odd, 9 at most) it judges so often, and the median counts; with `borderline` (a score, 0 to
-    1) only when the first score is within `margin` of that. With `verdict` it may approve or refuse the draft itself.
+    1) only when the first score is within `margin` of that. With `verdict` it may approve or veto the draft itself.
     """
 
     scale: tuple[int, int] = (1, 10)

@@ -11,6 +11,9 @@ Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
 Lines: TypeAlias = Annotated[list[Line], Field(max_length=50)]
 
 
+VERDICT = "true: good as it is; false: it must never be published; leave it out when it is merely not good enough yet"
+
+
 class Reply(BaseModel):
     """A reply holds what it should and nothing else, each value of its own type."""
 
@@ -38,6 +41,12 @@ class CritiqueReply(Reply):
     approved: bool | None = None
 
 
+class VerdictReply(CritiqueReply):
+    """A reply of a critic that may approve the draft or veto it."""
+
+    approved: Annotated[bool | None, Field(description=VERDICT)] = None
+
+
 class Declined(Reply):
     """A suggestion that was not followed, and why."""
 
@@ -57,10 +66,10 @@ class RevisionReply(Reply):
 
 
 def critique_reply(low: int, high: int, *, verdict: bool) -> type[CritiqueReply]:
-    """A CritiqueReply whose score lies on this scale; without `verdict` nothing may be approved."""
+    """A CritiqueReply whose score lies on this scale; without `verdict` nothing may be approved or vetoed."""
     score = (float, Field(ge=low, le=high, allow_inf_nan=False, description=f"from {low} to {high}"))
     if verdict:
-        return create_model("Critique", __base__=CritiqueReply, score=score)
+        return create_model("Critique", __base__=VerdictReply, score=score)
     return create_model("Critique", __base__=CritiqueReply, score=score, approved=(None, None))
 
 

@@ -12,6 +12,7 @@ from redraft.app.cli.faults import FAILED, say
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import ask, events_of
+from redraft.app.cli.record import is_faulty, told_record
 from redraft.app.files import write_whole
 from redraft.events.errors import CodecError, InputError, Tampered
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from redraft.app.compose import House
     from redraft.events.envelope import Recorded
+    from redraft.projections.record_check import Checked
 
 EXAMPLE: Final = """\b
 Examples:
@@ -40,7 +42,8 @@ def audit(
     ] = "",
     everything: Annotated[bool, typer.Option("--all", help="The whole log, in place of RUN; with --verify.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Check the hash of every event, and that none is gone.")
+        bool,
+        typer.Option("--verify", help="Check the hash of every event, that none is gone, and that all fit the plan."),
     ] = False,
     export: Annotated[str, typer.Option(metavar="FILE", help="Write the record to a .jsonl or .html file.")] = "",
     checkpoint: Annotated[
@@ -64,7 +67,9 @@ def audit(
     or ended; `because of 5` names the event that led to another.
 
     Each event holds the SHA-256 of itself and of the event before it: --verify finds what was changed, put in or taken
-    out, names the event, and ends with exit code 1. With --all it also looks at what holds the log, such as every
+    out, names the event, and ends with exit code 1. It also holds the record against the plan: each answer is to a
+    request, counts once, and what was decided and published follows from it. What a run did that was set aside is told
+    and is no fault. With --all it also looks at what holds the log, such as every
     page of a SQLite file. A .jsonl export can be checked without Redraft. A checkpoint that was signed before, and is
     kept elsewhere, also shows that no end was cut off and no run taken out.
     """
@@ -75,12 +80,12 @@ def audit(
     if everything and (path or not (verify or checkpoint or against)):
         raise InputError("--all goes with --verify, --checkpoint or --against; name one run to read or export it")
     if everything:
-        return audit_all(store, asked, json=json)
+        return audit_all(store, asked, verify=verify, json=json)
     if asked != Asked():
         raise InputError("--checkpoint and --against are for the whole log; give --all in place of a run")
-    events, count, fault, fork = ask(store, lambda log: _audited(log, run, path, verify=verify))
+    events, count, fault, fork, record = ask(store, lambda log: _audited(log, run, path, verify=verify))
     if json:
-        print_json(_document(events, count, None if verify and fault else path, verify=verify))
+        print_json(_document(events, count, None if verify and fault else path, record, verify=verify))
     elif verify and fault:
         pass
     elif verify or path:
@@ -89,7 +94,8 @@ def audit(
         _story(events)
     if fault:
         say(fault)
-    return FAILED if fault else 0
+    told_record(record)
+    return FAILED if fault or is_faulty(record) else 0
 
 
 def _target(export: str) -> Path | None:
@@ -103,12 +109,13 @@ def _target(export: str) -> Path | None:
 
 async def _audited(
     log: House, text: str, path: Path | None, *, verify: bool
-) -> tuple[Sequence[Recorded], int, str, str]:
+) -> tuple[Sequence[Recorded], int, str, str, Checked | None]:
     """The events of the run, how many were verified, what is wrong, and what its beginning is if it is a fork.
 
-    With `verify` nothing wrong is exported.
+    With `verify` also what does not fit its plan; then nothing wrong is exported.
     """
     from redraft.app.lineage import lineage
+    from redraft.app.record_faults import check_run
     from redraft.projections.run_list import find_run
 
     run = (await find_run(log.views, text)).run
@@ -123,8 +130,9 @@ async def _audited(
     if verify and not fault:
         found = await lineage(events, log.store.read)
         fork, fault, count = found.told, found.fault, 0 if found.fault else count
-    if verify and fault:
-        return events, count, fault, fork
+    record = await check_run(log.store, run) if verify else None
+    if verify and (fault or is_faulty(record)):
+        return events, 0 if is_faulty(record) else count, fault, fork, record
     if path and path.suffix == ".html":
         from redraft.app.audit_page import render
 
@@ -133,7 +141,7 @@ async def _audited(
         from redraft.app.audit_lines import exported
 
         write_whole(path, "".join(await exported(log.store, run)).encode(), "--export")
-    return events, count, fault, fork
+    return events, count, fault, fork, record
 
 
 async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
@@ -146,7 +154,9 @@ async def _readable(log: House, run: str, fault: str) -> Sequence[Recorded]:
         raise Tampered(fault) from error
 
 
-def _document(events: Sequence[Recorded], count: int, path: Path | None, *, verify: bool) -> dict[str, object]:
+def _document(
+    events: Sequence[Recorded], count: int, path: Path | None, record: Checked | None, *, verify: bool
+) -> dict[str, object]:
     from redraft.actors.condition_text import print_condition
     from redraft.projections.story import story
 
@@ -155,6 +165,8 @@ def _document(events: Sequence[Recorded], count: int, path: Path | None, *, veri
         "verified": bool(count) if verify or path else None,
         "last_hash": events[-1].hash,
         "exported": str(path) if path else None,
+        "findings": list(record.findings) if record else None,
+        "set_aside": record.set_aside if record else None,
         "events": events,
         "story": [
             {
@@ -170,7 +182,7 @@ def _document(events: Sequence[Recorded], count: int, path: Path | None, *, veri
 
 def _told(events: Sequence[Recorded], count: int, path: Path | None, fork: str, *, verify: bool) -> None:
     last = f"the last hash is {events[-1].hash}"
-    if verify:
+    if verify and count:
         print_line(f"run {events[0].run}: {count} events verified; {last}")
         if fork:
             print_line(f"it is {fork}")

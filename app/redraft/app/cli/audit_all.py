@@ -10,6 +10,7 @@ import msgspec
 from redraft.app.cli.faults import FAILED, say
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import refuse_missing
+from redraft.app.cli.record import document_of, is_faulty, told_record
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from redraft.app.checkpoint import Checkpoint
     from redraft.app.settings import Settings
     from redraft.events.verification import Fault, Report
+    from redraft.projections.record_check import Checked
 
 
 SAME: Final = "the file is byte for byte the one that was signed"
@@ -36,8 +38,11 @@ class Asked(msgspec.Struct, frozen=True):
     public_key: str = ""
 
 
-def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
-    """Verifies every run, and tells all faults that there are. Nothing with a fault is signed."""
+def audit_all(store: str | None, asked: Asked, *, verify: bool, json: bool) -> int:
+    """Verifies every run, and tells all faults that there are. Nothing with a fault is signed.
+
+    With `verify` each run is held against its plan, too.
+    """
     import asyncio
 
     from redraft.app.settings import read_settings
@@ -46,13 +51,13 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
     refuse_missing(settings.store)
     signer = _signer(asked, settings)
     held = _held(asked, settings)
-    report, faults = asyncio.run(_verified(settings, held, signs=signer is not None))
+    report, faults, records = asyncio.run(_verified(settings, held, signs=signer is not None, against_plan=verify))
     same = None
     if held is not None and held.file is not None and held.position == report.position:
         same, strays = _compared(settings, report, held)
         faults.extend(strays)
     written = ""
-    if signer is not None and not faults:
+    if signer is not None and not faults and not any(is_faulty(record) for record in records):
         from redraft.app.checkpoint import write_checkpoint
         from redraft.app.files import write_whole
         from redraft.events.sqlite_digest import digest_of
@@ -61,19 +66,22 @@ def audit_all(store: str | None, asked: Asked, *, json: bool) -> int:
         write_whole(Path(asked.checkpoint), write_checkpoint(report, signer, file), "--checkpoint")
         written = asked.checkpoint
     count = report.count + len(faults) - len(report.faults)
+    for record in records:
+        told_record(record)
+    beside = sum(len(record.findings) for record in records if is_faulty(record))
     for fault in faults:
         say(fault.told)
     if count > len(faults):
         say(f"and {count - len(faults):,} faults more")
     if json:
-        print_json(_document(report, faults, count, written, held, same))
+        print_json(_document(report, faults, count, written, held, same) | document_of(records, verify=verify))
     else:
-        _told(report, count, written, held)
+        _told(report, count + beside, written, held)
         for remark in report.remarks:
             print_line(remark)
         if same is not None and not count:
             print_line(SAME if same else OTHER)
-    return FAILED if count else 0
+    return FAILED if count or beside else 0
 
 
 def _signer(asked: Asked, settings: Settings) -> Ed25519PrivateKey | None:
@@ -114,19 +122,23 @@ def _held(asked: Asked, settings: Settings) -> Checkpoint | None:
     return read_checkpoint(Path(asked.against), key)
 
 
-async def _verified(settings: Settings, held: Checkpoint | None, *, signs: bool) -> tuple[Report, list[Fault]]:
-    """What was found, and all faults: those of the log itself, and what is not as it was signed."""
+async def _verified(
+    settings: Settings, held: Checkpoint | None, *, signs: bool, against_plan: bool
+) -> tuple[Report, list[Fault], list[Checked]]:
+    """What was found, and all faults: those of the log itself, what is not as it was signed, and runs with findings."""
     from redraft.app.encryption import store_of
+    from redraft.app.record_faults import faulty
 
     async with store_of(settings) as store:
         if not signs and held is None:
             report = await store.verify_all()
-            return report, list(report.faults)
+            return report, list(report.faults), await faulty(store, report) if against_plan else []
         from redraft.app.checkpoint import differences, marks_for, positions_of  # needs `cryptography`
 
         marks = {*(marks_for(await store.head()) if signs else ()), *(positions_of(held) if held else ())}
         report = await store.verify_all(marks)
-        return report, [*report.faults, *(differences(held, report) if held else ())]
+        records = await faulty(store, report) if against_plan else []
+        return report, [*report.faults, *(differences(held, report) if held else ())], records
 
 
 def _file_of(settings: Settings) -> Path | None:

@@ -84,7 +84,10 @@ def _version(server: str, where: str) -> Check:
 
 
 async def _served(survey: Survey, kind: Kind, queue: str, remedy: str) -> Check:
-    depth = await survey.queue(queue)
+    try:
+        depth = await survey.queue(queue)
+    except InputError as error:
+        return Check("queue", "fail", f"{plain(str(error), 300)}; give the actor a shorter name")
     if depth is None:
         return Check("queue", "warn", f"{plain(queue)} is not there yet; {remedy}")
     if not await survey.fits(queue, kind):

@@ -17,6 +17,7 @@ from redraft.app.compose import PROJECTIONS
 from redraft.app.encryption import store_of
 from redraft.app.models import check_worker, models_of
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
+from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.plan import Role
 from redraft.events.store import EventStore
@@ -95,6 +96,8 @@ async def _store(
             await catch_up(views, store)
             told = f"{counted(behind, 'event')} behind, now caught up" if behind > 0 else "up to date"
             yield _projections(await views.states()) or Check("read models", "ok", told)
+            for found in await _unread(views):
+                yield found
             async for each in _runs(settings, store, views, deep=deep):
                 yield each
             actors += await _actors(settings, store, views)
@@ -104,6 +107,25 @@ async def _store(
         yield Check("read models", "fail", str(error))
     async for each in _subscriptions(settings, head):
         yield each
+
+
+async def _unread(views: Views) -> list[Check]:
+    """The runs that cannot be read from an event on, or that a read model could not take, and nobody has set aside."""
+    runs = {line.run for line in await list_runs(views, limit=EVERY_RUN, status="quarantined")}
+    told: dict[str, str] = {}
+    for each in await views.aside():
+        if each.run in runs or each.run in told:
+            continue
+        place = f"event {each.version} on (position {each.position}): {plain(each.error)}"
+        if each.again:
+            remedy = f"upgrade Redraft if a later release wrote it, or redraft quarantine {plain(each.run)} --reason …"
+            told[each.run] = f"run {plain(each.run)} cannot be read from {place}; {remedy}"
+        else:
+            told[each.run] = (
+                f"run {plain(each.run)} is left out of {each.track} from {place}; redraft rebuild tries again"
+            )
+    more = f"; {counted(len(told) - MOST_ACTORS, 'other run')} like it" if len(told) > MOST_ACTORS else ""
+    return [Check("runs", "warn", line + more) for line in list(told.values())[:MOST_ACTORS]]
 
 
 async def _subscriptions(settings: Settings, head: int) -> AsyncIterator[Check]:
@@ -144,6 +166,8 @@ async def _actors(settings: Settings, store: EventStore, views: Views) -> list[t
 
 
 async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
+    from redraft.app.cli.request_checks import requests_check
+
     ((total, ended),) = await views.query("SELECT count(*), count(ended) FROM runs")
     yield Check("runs", "ok", f"{total} in all, {ended} ended")
     overdue = await count_overdue(views, datetime.now(UTC))
@@ -153,7 +177,11 @@ async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bo
         yield Check("steps", "warn", told)
     else:
         yield Check("steps", "ok", "none is overdue")
+    lines = await list_runs(views, limit=EVERY_RUN if deep else SAMPLE)
+    yield await requests_check(store, [line.run for line in lines])
     yield await _verified(store, views, deep=deep)
+    if deep:
+        yield await _records(store)
     yield await _versions(store, views, deep=deep)
 
 
@@ -161,7 +189,8 @@ async def _versions(store: EventStore, views: Views, *, deep: bool) -> Check:
     """Whether some answers came from actors of another version than the plan of their run names."""
     found: dict[str, str] = {}
     for line in await list_runs(views, limit=EVERY_RUN if deep else SAMPLE):
-        own = [event for event in await store.read(line.run) if not event.repeats]
+        events = [event for event in await store.entries(line.run) if isinstance(event, Recorded)]
+        own = [event for event in events if not event.repeats]
         found |= {event.actor: line.run for event in own if _is_other_version(event.actor)}
     if not found:
         return Check("actors", "ok", "all answers came from the versions that the plans name")
@@ -183,13 +212,36 @@ async def _verified(store: EventStore, views: Views, *, deep: bool) -> Check:
             told = f"{report.faults[0].told}; {counted(report.count, 'fault')}, see redraft audit --all --verify"
             return Check("hashes", "fail", told)
         return Check("hashes", "ok", f"every run verified, {counted(report.events, 'event')}")
-    runs = await list_runs(views, limit=SAMPLE)
+    unread = {each.run for each in await views.aside()}
+    runs = [line for line in await list_runs(views, limit=SAMPLE) if line.run not in unread]
     try:
         events = sum([await store.verify(line.run) for line in runs])
     except Tampered as error:
         return Check("hashes", "fail", f"{error}; see redraft audit --all --verify")
     newest = f"the newest {counted(len(runs), 'run')}"
     return Check("hashes", "ok", f"{newest} verified, {counted(events, 'event')}; --deep verifies all")
+
+
+async def _records(store: EventStore) -> Check:
+    """Whether what is recorded of every run fits its plan."""
+    from redraft.app.cli.record import is_faulty
+    from redraft.app.record_faults import check_log
+
+    runs, aside, faults = 0, 0, []
+    async for checked in check_log(store):
+        runs += 1
+        if checked.findings and checked.set_aside:
+            aside += 1
+        elif is_faulty(checked):
+            faults.append((checked.run, checked.findings[0].told))
+    note = f"; {counted(aside, 'damaged run')} set aside" if aside else ""
+    if not faults:
+        return Check("records", "ok", f"{counted(runs, 'run')} checked against their plans{note}")
+    named = ", ".join(run for run, _ in faults[:SAMPLE]) + (
+        f" and {len(faults) - SAMPLE} more" * (len(faults) > SAMPLE)
+    )
+    remedy = f"redraft audit {faults[0][0]} --verify tells more, redraft quarantine RUN --reason … sets a run aside"
+    return Check("records", "fail", f"{counted(len(faults), 'run')}: {named}; {plain(faults[0][1])}; {remedy}{note}")
 
 
 def _python() -> Check:

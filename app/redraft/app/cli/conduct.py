@@ -25,7 +25,7 @@ from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
 from redraft.app.settings import Settings, read_settings, redacted
-from redraft.events.domain_events import RunEnded
+from redraft.app.until import is_end
 
 GRACE: Final = 10.0
 """Seconds that the steps under way have to end after the first signal; what they cost would be paid again."""
@@ -145,7 +145,7 @@ async def _watch(house: House, run: str, after: int, progress: Progress, screen:
         line = progress.note(event)
         screen.show("" if event.repeats else line, progress.status)
         moved.set()
-        if isinstance(event.data, RunEnded):
+        if is_end(event):
             return
 
 

@@ -24,7 +24,9 @@ _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def doctor(
-    deep: Annotated[bool, typer.Option("--deep", help="Verify every run, not only the newest.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Verify every run, and hold each against its plan; a large log takes long.")
+    ] = False,
     rebuild_broker: Annotated[
         bool, typer.Option("--rebuild-broker", help="Send again all that is open, for a broker that lost its data.")
     ] = False,

@@ -79,13 +79,14 @@ def _submitted(given: Forked, settings: Settings, *, wait: bool, json: bool, qui
     from redraft.app.deployment import open_client
     from redraft.app.logs import libraries
     from redraft.app.loop import run as run_loop
+    from redraft.app.models import Models
     from redraft.app.progress import Screen
     from redraft.events.errors import InputError
 
     elsewhere = {"--out": given.out, "--workflow": given.workflow, "--actors": given.actors}
     for name in (name for name, value in elsewhere.items() if value):
         raise InputError(f"{name} is for a fork in this process; leave it out, or give --bus local:")
-    start = start_of(given, settings)
+    start = start_of(given, settings, Models(prices=settings.model_prices))
     parent = start.parent
     if parent is None:
         raise InputError("a fork has a parent")

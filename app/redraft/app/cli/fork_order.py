@@ -16,8 +16,9 @@ from redraft.app.cli.order import Order, functions
 from redraft.app.cli.reading import events_at, events_of, refuse_missing
 from redraft.app.compose import open_log
 from redraft.app.forks import Change, fork_of, stand
-from redraft.app.models import check_models
+from redraft.app.models import Models, Seat, check_models
 from redraft.app.outlets import Outlets, check_out, publish_to
+from redraft.app.prepare import prepare
 from redraft.app.settings import Settings
 from redraft.app.sources import own_actors, read_source
 from redraft.app.staff import staff
@@ -45,21 +46,22 @@ class Forked:
 
 def fork_order(given: Forked, outlets: Outlets, settings: Settings) -> Order:
     """A fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
-    start = start_of(given, settings)
+    mine = _own(given)
+    own = frozenset((actor.role, actor.name) for actor in mine)
+    start = start_of(given, settings, outlets.models, own)
     plan = start.plan
     if given.out:
         plan = publish_to(plan, check_out(Path(given.out)))
-    mine = _own(given)
     actors = staff(plan, mine, outlets)
-    check_models(plan, outlets.models, frozenset((actor.role, actor.name) for actor in mine))
+    check_models(plan, outlets.models, own)
     files = functions(given.workflow, given.actors)
     return Order(
         pinned(plan, actors), actors, start.brief, given.key, files=files, tags=start.tags, parent=start.parent
     )
 
 
-def start_of(given: Forked, settings: Settings) -> StartRun:
-    """What begins the fork; its run is not yet named. Nothing is recorded."""
+def start_of(given: Forked, settings: Settings, models: Models, own: frozenset[Seat] = frozenset()) -> StartRun:
+    """What begins the fork, with its plan as it is kept; its run is not yet named. Nothing is recorded."""
     tags = checked_tags(given.tags) if given.tags else None
     brief = _brief(given, settings)
     refuse_missing(settings.store)
@@ -67,7 +69,8 @@ def start_of(given: Forked, settings: Settings) -> StartRun:
     state = stand(past, at)
     change = changed(unpinned(state.plan), given.settings)
     refuse_vain(state, change)
-    return fork_of(past, at, "", given.key, Change(change.plan, brief, tags))
+    plan = prepare(change.plan, brief or state.brief, models, own)
+    return fork_of(past, at, "", given.key, Change(plan, brief, tags))
 
 
 def _brief(given: Forked, settings: Settings) -> Brief | None:

@@ -17,7 +17,7 @@ from redraft.events.filters import EventFilter, event_filter
 
 if TYPE_CHECKING:
     from redraft.app.compose import House
-    from redraft.events.envelope import Recorded
+    from redraft.events.envelope import Entry, Unreadable
 
 EXAMPLE: Final = """\b
 Examples:
@@ -46,6 +46,8 @@ def events(
     json: JsonOption = False,
 ) -> None:
     """Print what happened, in the order of the log.
+
+    What this release cannot read as an event is told too, unless only some types, workflows or outcomes are wanted.
 
     One line each: position in the log, time (UTC), run, type, and what it says. An option that is given several times
     fits any of its values; an event has to fit all options. A time without a zone is UTC; 7d is seven days ago.
@@ -77,20 +79,28 @@ def events(
 
 async def _wanted(
     log: House, start: int, runs: Sequence[str], wanted: EventFilter, *, follow: bool
-) -> AsyncIterator[Recorded]:
+) -> AsyncIterator[Entry]:
     """The events that fit, from a position on: those of few runs are looked up, and only what follows is searched."""
     import msgspec
 
+    from redraft.events.envelope import Unreadable
     from redraft.events.filters import Sieve
     from redraft.projections.run_list import find_run
 
     chosen = [(await find_run(log.views, text)).run for text in runs]
     wanted = msgspec.structs.replace(wanted, runs=frozenset(chosen))
     sieve = Sieve(wanted, log.client.about)
+    any_kind = not (wanted.types or wanted.workflows or wanted.tags or wanted.outcomes)
+
+    async def fits(entry: Entry) -> bool:
+        if isinstance(entry, Unreadable):
+            return any_kind and (not wanted.runs or entry.run in wanted.runs)
+        return await sieve.passes(entry)
+
     if wanted.runs:
         head = await log.store.head()
         for event in await _of_runs(log, wanted.runs, head):
-            if event.position >= start and await sieve.passes(event):
+            if event.position >= start and await fits(event):
                 yield event
         start = max(start, head + 1)
         if not follow:
@@ -99,12 +109,12 @@ async def _wanted(
         start = max(start, await _first(log, wanted.since))
     async for batch in log.store.tail(start - 1, follow=follow):
         for event in batch:
-            if await sieve.passes(event):
+            if await fits(event):
                 yield event
 
 
-async def _of_runs(log: House, runs: frozenset[str], head: int) -> list[Recorded]:
-    events = [event for run in runs for event in await log.store.read(run) if event.position <= head]
+async def _of_runs(log: House, runs: frozenset[str], head: int) -> list[Entry]:
+    events = [event for run in runs for event in await log.store.entries(run) if event.position <= head]
     return sorted(events, key=lambda event: event.position)
 
 
@@ -116,9 +126,13 @@ async def _first(log: House, since: datetime) -> int:
     return log.views.position + 1 if found is None else found
 
 
-def _print(event: Recorded, *, json: bool) -> None:
+def _print(event: Entry, *, json: bool) -> None:
+    from redraft.events.envelope import Unreadable
     from redraft.projections.history import history
 
+    if isinstance(event, Unreadable):
+        _print_unreadable(event, json=json)
+        return
     if json:
         print_json(event)
         return
@@ -126,3 +140,14 @@ def _print(event: Recorded, *, json: bool) -> None:
     where = f"{told.path}: " if told.path and not told.sentence.startswith(told.path) else ""
     time = f"{event.time:%Y-%m-%d %H:%M:%S.%f}"[:-3]
     print_line(f"{event.position:>6}  {time}  {event.run}  {event.name:<20}  {where}{told.sentence}")
+
+
+def _print_unreadable(entry: Unreadable, *, json: bool) -> None:
+    from redraft.projections.plain import plain
+
+    if json:
+        place = {"run": entry.run, "version": entry.version, "position": entry.position, "name": entry.name}
+        print_json({"unreadable": entry.why, **place})
+        return
+    told = f"event {entry.version} of its run cannot be read: {plain(entry.why)}"
+    print_line(f"{entry.position:>6}  {'':23}  {plain(entry.run)}  {plain(entry.name, 60):<20}  {told}")

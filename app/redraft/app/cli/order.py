@@ -17,9 +17,9 @@ from redraft.app.budgets import with_budget
 from redraft.app.cli.faults import say
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
-from redraft.app.estimates import with_estimates
 from redraft.app.models import check_models, money_note, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
+from redraft.app.prepare import prepare
 from redraft.app.settings import Settings
 from redraft.app.sources import Outlet, Source, override, own_actors, read_source
 from redraft.app.staff import staff
@@ -108,14 +108,14 @@ def _staffed(given: Given, found: Source, outlets: Outlets, brief: Brief) -> tup
     plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
     if given.out:
         plan = publish_to(plan, Path(given.out))
-    plan = with_model(plan, given.model, outlets.models.prices)
-    actors = staff(plan, found.actors, outlets)
+    written = with_model(plan, given.model, outlets.models.prices)
     own = frozenset((actor.role, actor.name) for actor in found.actors)
+    plan = prepare(plan, brief, outlets.models, own, given.model)
+    actors = staff(plan, found.actors, outlets)
     check_models(plan, outlets.models, own)
     if note := money_note(plan, outlets.models, own):
         say(note)
-    counted = with_estimates(plan, brief, outlets.models, own)
-    return pinned(counted, actors), actors, plan
+    return pinned(plan, actors), actors, written
 
 
 def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:

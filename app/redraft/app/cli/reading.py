@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from redraft.events.errors import InputError, StoreError
+from redraft.events.errors import CodecError, InputError, NoSuchRun, StoreError
 
 if TYPE_CHECKING:
     from redraft.app.compose import House
     from redraft.events.content import Draft
-    from redraft.events.envelope import Recorded
+    from redraft.events.envelope import Entry, Recorded
 
 T = TypeVar("T")
 
@@ -57,7 +57,32 @@ async def events_of(log: House, text: str, upto: int | None = None) -> tuple[Rec
     found = await find_run(log.views, text)
     if upto is not None and not 1 <= upto <= found.version:
         raise InputError(f"--at {upto}: run {found.run} has {found.version} events; give 1 to {found.version}")
-    return await log.client.history(found.run, upto)
+    entries = await log.store.entries(found.run, upto)
+    if not entries:
+        raise NoSuchRun(found.run)
+    return legible(entries)
+
+
+def legible(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
+    """The events of a run up to the first that cannot be read, which is said, and whether it was set aside since.
+
+    Raises CodecError when nothing can be read.
+    """
+    from redraft.app.cli.faults import say
+    from redraft.events.domain_events import RunErased, RunQuarantined
+    from redraft.events.envelope import Recorded, Unreadable
+    from redraft.projections.runs import told
+
+    broken = next((each for each in entries if isinstance(each, Unreadable)), None)
+    events = [each for each in entries if isinstance(each, Recorded)]
+    if broken is None:
+        return tuple(events)
+    say(f"run {broken.run}: {told(broken)}; see redraft doctor")
+    last = RunQuarantined | RunErased
+    kept = tuple(each for each in events if each.version < broken.version or isinstance(each.data, last))
+    if not kept:
+        raise CodecError(f"run {broken.run}: nothing of it can be read")
+    return kept
 
 
 async def events_at(log: House, text: str, at: str) -> tuple[Recorded, ...]:

@@ -1,4 +1,4 @@
-"""`redraft guide`, `limits`, `pause`, `resume`, `cancel`: what people say to a run that goes on."""
+"""`redraft guide`, `limits`, `pause`, `resume`, `cancel`, `quarantine`: what people say to a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import typer
 from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from redraft.app.settings import Settings
     from redraft.app.steering import Word
+    from redraft.events.envelope import Recorded
 
 ByOption: TypeAlias = Annotated[
     str, typer.Option(metavar="NAME", help="Who says so (default: your user name).", show_default=False)
@@ -20,6 +24,7 @@ GUIDE: Final = 'Example: redraft guide last "say why the sun matters too" --by a
 LIMITS: Final = "Example: redraft limits last --max-iterations 8 --until 'score >= 0.85' --reason 'good enough'"
 PAUSE: Final = "Example: redraft pause last --reason 'the facts are being checked'"
 RESUME: Final = "Example: redraft resume last"
+QUARANTINE: Final = "Example: redraft quarantine last --reason 'its answers are those of another run'"
 CANCEL: Final = "Example: redraft cancel last --reason 'no longer needed'"
 
 
@@ -115,6 +120,25 @@ def cancel(
     say_to(run, lambda past: CancelRun(past[0].run, reason, who), store, bus, json=json)
 
 
+def quarantine(
+    run: RunArgument,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why nobody is to rely on it; it is kept in the record.")],
+    by: ByOption = "",
+    store: StoreOption = None,
+    bus: BusOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Set a run aside whose record is wrong, or cannot be read: nothing more is done for it, and all else goes on.
+
+    Its events stay in the log as they are. This cannot be taken back: begin a new run, or fork it at an event before
+    it went wrong. `redraft doctor` names the runs that cannot be read.
+    """
+    from redraft.app.quarantine import quarantine as set_aside
+
+    who = name_of(by)
+    _say(lambda settings: set_aside(settings, run, reason, who), store, bus, json=json)
+
+
 def name_of(by: str) -> str:
     """Who says so: the name that was given, else that of the user."""
     from getpass import getuser
@@ -129,19 +153,31 @@ def name_of(by: str) -> str:
 
 def say_to(text: str, word: Word, store: str | None, bus: str | None, *, json: bool) -> None:
     """Says it to the run that is meant, and prints what was recorded."""
+    from redraft.app.steering import steer
+
+    _say(lambda settings: steer(settings, text, word), store, bus, json=json)
+
+
+def _say(
+    word: Callable[[Settings], Coroutine[None, None, tuple[str, Recorded | None]]],
+    store: str | None,
+    bus: str | None,
+    *,
+    json: bool,
+) -> None:
+    """Has it said, and prints what was recorded."""
     from redraft.app.cli.faults import say
     from redraft.app.cli.output import print_json, print_line
     from redraft.app.cli.reading import refuse_missing
     from redraft.app.logs import libraries
     from redraft.app.loop import run
     from redraft.app.settings import read_settings
-    from redraft.app.steering import steer
     from redraft.projections.history import history
 
     settings = read_settings(store=store, bus=bus)
     refuse_missing(settings.store)
     with libraries():
-        known, event = run(steer(settings, text, word))
+        known, event = run(word(settings))
     if json:
         told = {"event": event.name, "version": event.version, "by": event.actor} if event else {"event": None}
         print_json({"run": known, **told})

@@ -71,7 +71,6 @@ def submit(
     from redraft.app.deployment import require_broker, require_store
     from redraft.app.logs import libraries
     from redraft.app.loop import run
-    from redraft.app.models import with_model
     from redraft.app.outlets import Outlets, refuse_folder
     from redraft.app.progress import Screen
     from redraft.app.settings import read_settings
@@ -90,8 +89,7 @@ def submit(
     check_tested(brief, tests or ())
     refuse_folder(found.plan, found.actors)
     plan = with_budget(override(found.plan, until, max_iterations), budget)
-    plan = with_model(plan, model, settings.model_prices)
-    plan = _counted(plan, brief, settings, found)
+    plan = _prepared(plan, brief, settings, found, model)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
     with libraries():
@@ -110,21 +108,22 @@ def submit(
     return 0
 
 
-def _counted(plan: Plan, brief: Brief, settings: Settings, found: Source) -> Plan:
-    """The plan with what to set aside of its budget, where it has one.
+def _prepared(plan: Plan, brief: Brief, settings: Settings, found: Source, model: str) -> Plan:
+    """The plan as it is kept with the run.
 
     Raises InputError for one that cannot be kept. Of steps that name no model the worker's own is asked.
     """
     from redraft.app.cli.faults import say
-    from redraft.app.estimates import with_estimates
     from redraft.app.models import Models, check_money, money_note
+    from redraft.app.prepare import prepare
 
     models = Models(prices=settings.model_prices)
     own = frozenset((actor.role, actor.name) for actor in found.actors)
+    plan = prepare(plan, brief, models, own, model)
     check_money(plan, models, own)
     if note := money_note(plan, models, own):
         say(note)
-    return with_estimates(plan, brief, models, own)
+    return plan
 
 
 async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str]) -> str:

@@ -200,7 +200,7 @@ async def _lagging(log: EventStore, found: Subscription) -> Lagging:
     lag = max(0, await log.head() - found.position)
     async with aclosing(log.tail(found.position, follow=False, limit=1)) as batches:
         async for batch in batches:
-            return Lagging(found, lag, batch[0].time)
+            return Lagging(found, lag, getattr(batch[0], "time", None))
     return Lagging(found, lag, None)
 
 

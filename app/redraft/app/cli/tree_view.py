@@ -23,7 +23,7 @@ def tree_view(tree: Tree, *, whole: bool) -> Lines:
     view = View(Text(tree.workflow, style="bold"), guide_style="dim")
     for branch in tree.branches:
         _add(view, branch)
-    return Lines(_head(tree), view, _end(tree) if whole or tree.ended else _cut(tree))
+    return Lines(_head(tree), view, _end(tree) if whole or tree.ended or tree.quarantined else _cut(tree))
 
 
 def _head(tree: Tree) -> Text:
@@ -39,6 +39,8 @@ def _cut(tree: Tree) -> Text:
 
 
 def _end(tree: Tree) -> Text:
+    if tree.quarantined:
+        return Text(f"set aside {tree.quarantined}; nothing more is done for it", style="red")
     if tree.ended is None and tree.paused:
         return Text(f"paused {tree.paused}; go on with: redraft resume {tree.run}", style="yellow")
     if tree.ended is None and tree.waiting:
@@ -84,6 +86,7 @@ def _leaf(leaf: Leaf) -> Text:
     facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
+    facts += [leaf.overruled] if leaf.overruled else []
     line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
     if leaf.status != "done":
         line.append(f"  {leaf.status}", style=_STYLES[leaf.status])

@@ -12,7 +12,7 @@ from redraft.app.deployment import open_client, open_log_of
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result
 from redraft.app.settings import Settings
-from redraft.events.domain_events import RunEnded
+from redraft.app.until import is_end
 
 
 async def waited(settings: Settings, begin: Callable[[Client], Awaitable[str]], screen: Screen) -> Result | int:
@@ -44,5 +44,5 @@ async def _watched(client: Client, run: str, after: int, screen: Screen) -> None
     async for event in client.subscribe(after, run=run):
         line = progress.note(event)
         screen.show("" if event.repeats else line, progress.status)
-        if isinstance(event.data, RunEnded):
+        if is_end(event):
             return

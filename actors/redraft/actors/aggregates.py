@@ -1,0 +1,92 @@
+"""Runs as a coordinator knows them: the state that their events make, and the event that it was made up to.
+
+What is kept may be ahead of the log, by events that are on their way into it, and behind it, where another coordinator
+was faster. Either way nothing untrue is recorded: what is decided names the hash that it was decided on.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from redraft.actors.evolve import fold
+from redraft.actors.run_state import RunState
+from redraft.events.codec import GENESIS
+from redraft.events.envelope import Recorded
+from redraft.events.errors import Tampered
+
+KEPT: Final = 1024
+"""How many runs are kept in memory."""
+
+
+class Log(Protocol):
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+
+class Aggregate(msgspec.Struct, eq=False):
+    """A run by its state and the hash of the last event in it, `GENESIS` for a run that has not begun.
+
+    Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was
+    decided on it counts, unless it is recorded already.
+    """
+
+    state: RunState = RunState()
+    hash: str = GENESIS
+    void: bool = False
+
+
+class Aggregates:
+    """The runs that were needed last, as many as `KEPT`."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._kept: OrderedDict[str, Aggregate] = OrderedDict()
+
+    def clear(self) -> None:
+        """Forgets all runs."""
+        self._kept.clear()
+
+    def known(self, run: str) -> Aggregate | None:
+        """The run, if it is kept."""
+        return self._kept.get(run)
+
+    def keep(self, run: str, aggregate: Aggregate) -> None:
+        """Keeps a run, in place of what was kept of it."""
+        self._kept[run] = aggregate
+        self._kept.move_to_end(run)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+
+    def drop(self, run: str, aggregate: Aggregate) -> None:
+        """Makes an aggregate void, and forgets the run unless another is kept by now."""
+        aggregate.void = True
+        if self._kept.get(run) is aggregate:
+            del self._kept[run]
+
+    async def load(self, run: str) -> Aggregate:
+        """The run as the log has it; it is kept if it has begun. Raises whatever reading or folding its events does."""
+        aggregate = aggregate_of(await self._log.read(run))
+        if aggregate.state.version:
+            self.keep(run, aggregate)
+        return aggregate
+
+    async def newer(self, run: str, aggregate: Aggregate) -> Aggregate | None:
+        """The run as the log has it, if somebody else went on with it."""
+        if not await self._log.read(run, after=aggregate.state.version):
+            return None
+        return await self.load(run)
+
+
+def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
+    """The run that these events, all of it, make. Raises Tampered when they are no chain, or what folding them does."""
+    last = GENESIS
+    for number, event in enumerate(events, 1):
+        if event.version != number:
+            raise Tampered(f"event {number} of run {event.run} is missing")
+        if event.previous != last:
+            raise Tampered(f"event {number} of run {event.run} does not follow the one before it")
+        last = event.hash
+    return Aggregate(fold(event.data for event in events), last)

@@ -1,0 +1,119 @@
+"""Making recorded events known, behind the relay: requests never wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from redraft.actors.trouble import Blocked, Freed, Tell
+from redraft.events.bus import Announcer
+from redraft.events.envelope import Entry, Recorded
+from redraft.events.errors import BusUnusable
+from redraft.events.filters import About
+
+WINDOW: Final = 64
+"""How many batches may be sent and not yet made known."""
+
+GATHER: Final = 0.02
+"""Seconds for which events gather before they are made known, once for all of them."""
+
+AGAIN: Final = 2.0
+"""Seconds between two tries where events cannot be made known."""
+
+TOPIC: Final = "redraft.events"
+
+
+class Log(Protocol):
+    def tail(self, after: int, *, follow: bool = True) -> AsyncIterator[Sequence[Entry]]: ...
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """Events whose requests are sent, the facts of each of their runs, and the position in the log that they reach."""
+
+    events: Sequence[Recorded]
+    facts: Mapping[str, About]
+    position: int
+
+
+class Herald:
+    """Makes events known in the order of the log; `reached` is the position up to which all are.
+
+    While that cannot be done, as where topic or stream are there with the settings of somebody else, what comes is
+    passed over, and read from the log again afterwards. `facts` gives those of an event's run.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        announcer: Announcer | None,
+        owns: Callable[[str], bool],
+        facts: Callable[[Recorded], Awaitable[About]],
+        tell: Tell,
+    ) -> None:
+        self.reached = 0
+        self._log = log
+        self._announcer = announcer
+        self._owns = owns
+        self._facts = facts
+        self._tell = tell
+        self._sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
+        self._seen = 0
+        self._passes_over = False
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is anybody to make events known to."""
+        return self._announcer is not None
+
+    async def add(self, sent: Sent) -> None:
+        """Takes in the next events. Waits while too much is to be made known."""
+        self._seen = sent.position
+        if not self._passes_over:
+            await self._sent.put(sent)
+
+    async def run(self) -> None:
+        """Makes known what comes in, until it is cancelled. Raises BusError."""
+        while True:
+            ready = [await self._sent.get()]
+            await asyncio.sleep(GATHER)
+            ready += self._drained()
+            events = [event for each in ready for event in each.events]
+            facts = {run: known for each in ready for run, known in each.facts.items()}
+            await self._announce(events, facts)
+            self.reached = ready[-1].position
+            if self._passes_over:
+                await self._catch_up()
+
+    def _drained(self) -> list[Sent]:
+        return [self._sent.get_nowait() for _ in range(self._sent.qsize())]
+
+    async def _announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+        if self._announcer is None or not events:
+            return
+        blocked = False
+        while True:
+            try:
+                await self._announcer.announce(events, facts)
+            except BusUnusable as error:
+                if not blocked:
+                    self._tell(Blocked(TOPIC, str(error)))
+                blocked = self._passes_over = True
+                self._drained()  # whoever waits to add goes on
+                await asyncio.sleep(AGAIN)
+            else:
+                if blocked:
+                    self._tell(Freed(TOPIC))
+                return
+
+    async def _catch_up(self) -> None:
+        """Makes known what was passed over."""
+        self._drained()
+        while self.reached < self._seen:
+            async for batch in self._log.tail(self.reached, follow=False):
+                events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
+                await self._announce(events, {event.run: await self._facts(event) for event in events})
+                self.reached = batch[-1].position
+        self._passes_over = False

@@ -1,0 +1,56 @@
+"""What the checker of records found, told on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from redraft.app.cli.faults import say
+from redraft.app.cli.output import print_line
+
+if TYPE_CHECKING:
+    from redraft.projections.record_check import Checked
+
+MOST: Final = 20
+"""How many findings of one run are told; `--json` has them all."""
+
+
+LATER: Final = "later-release"
+"""The code of a finding that is no fault: a later release knows what it means."""
+
+
+def is_faulty(record: Checked | None) -> bool:
+    """Whether something is wrong with a run that nobody has set aside."""
+    return record is not None and not record.set_aside and any(each.code != LATER for each in record.findings)
+
+
+def told_record(record: Checked | None) -> None:
+    """Tells each finding and the remedy; of a run that was set aside only how many there are."""
+    from redraft.projections.plain import counted, plain
+
+    if record is None or not record.findings:
+        return
+    found = counted(len(record.findings), "finding")
+    if record.set_aside:
+        print_line(
+            f"run {record.run} was set aside; {found} in its record, the first: {plain(record.findings[0].told)}"
+        )
+        return
+    for finding in record.findings[:MOST]:
+        say(finding.told)
+    if len(record.findings) > MOST:
+        say(f"run {record.run}: and {len(record.findings) - MOST:,} findings more")
+    if is_faulty(record):
+        say(
+            f"run {record.run}: {found}; set it aside, and the others go on: redraft quarantine {record.run} --reason …"
+        )
+
+
+def document_of(records: Sequence[Checked], *, verify: bool) -> dict[str, object]:
+    """The findings for --json; null where nobody looked."""
+    if not verify:
+        return {"findings": None, "set_aside": None}
+    return {
+        "findings": [finding for record in records if is_faulty(record) for finding in record.findings],
+        "set_aside": {record.run: record.findings for record in records if record.set_aside},
+    }

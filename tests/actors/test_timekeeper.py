@@ -1,0 +1,109 @@
+"""What is due is said, and what nobody can handle is said seldom and stands before nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from redraft.actors.testing import NOON
+from redraft.actors.timekeeper import AGAIN, MOST, SELDOM, DueStep, Timekeeper
+from redraft.actors.trouble import LeftOut, Trouble
+from redraft.events.bus import INBOX
+from redraft.events.local_bus import LocalBus
+
+
+class Agenda:
+    """Steps that stay due, the longest due first."""
+
+    def __init__(self, steps: Sequence[DueStep]) -> None:
+        self.steps = list(steps)
+        self._changed = asyncio.Event()
+
+    async def due(self, now: datetime, limit: int, behind: DueStep | None = None) -> Sequence[DueStep]:
+        return self.steps[self.steps.index(behind) + 1 if behind else 0 :][:limit]
+
+    async def next_due(self, after: datetime) -> datetime | None:
+        return None
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+        self._changed.clear()
+
+    def change(self) -> None:
+        self._changed.set()
+
+
+def dead(number: int) -> list[DueStep]:
+    return [DueStep("dead", f"p{n}", 1, retry=False, timer=NOON) for n in range(number)]
+
+
+class Clock:
+    now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def said(bus: LocalBus, number: int) -> list[str]:
+    found: list[str] = []
+    async with asyncio.timeout(20), bus.consume(INBOX, 10_000) as inbox:
+        while len(found) < number:
+            deliveries = await inbox.take(10_000)
+            await inbox.ack(deliveries)
+            found += [each.letter.run for each in deliveries]
+    return found
+
+
+async def keeping(bus: LocalBus, agenda: Agenda, clock: Clock, troubles: list[Trouble]) -> asyncio.Task[None]:
+    return asyncio.create_task(Timekeeper(agenda, bus, clock, lambda: "id", troubles.append).run())
+
+
+async def test_steps_that_nobody_can_handle_do_not_stand_before_others():
+    agenda, clock = Agenda(dead(3 * MOST)), Clock()
+    async with LocalBus() as bus:
+        task = await keeping(bus, agenda, clock, [])
+        try:
+            assert await said(bus, 3 * MOST) == ["dead"] * 3 * MOST
+            agenda.steps.append(DueStep("alive", "p", 1, retry=True, timer=NOON))
+            agenda.change()
+            assert await said(bus, 1) == ["alive"]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_what_stays_due_is_said_again_more_and_more_seldom():
+    keeper_said: list[timedelta] = []
+    agenda, clock = Agenda(dead(1)), Clock()
+    async with LocalBus() as bus:
+        keeper = Timekeeper(agenda, bus, clock, lambda: "id")
+        for second in range(3600):
+            clock.now = NOON + timedelta(seconds=second)
+            await keeper._look(clock.now)
+            async with bus.consume(INBOX, 10) as inbox:
+                if inbox._queue.ready:
+                    await inbox.ack(await inbox.take(10))
+                    keeper_said.append(clock.now - NOON)
+    gaps = [later - earlier for earlier, later in pairwise(keeper_said)]
+    assert gaps[0] == AGAIN
+    assert all(later in (2 * earlier, SELDOM) for earlier, later in pairwise(gaps))
+    assert gaps[-1] == SELDOM
+
+
+async def test_what_cannot_be_said_of_one_step_concerns_that_one():
+    troubles: list[Trouble] = []
+    steps = [
+        DueStep("torn", "\ud800", 1, retry=False, timer=NOON),
+        DueStep("long", "p", 1, retry=False, cause="x" * 10_000, timer=NOON),
+        DueStep("right", "p", 1, retry=False, timer=NOON),
+    ]
+    async with LocalBus() as bus:
+        task = await keeping(bus, Agenda(steps), Clock(), troubles)
+        try:
+            assert await said(bus, 1) == ["right"]
+            assert [each.run for each in troubles if isinstance(each, LeftOut)] == ["torn", "long"]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])

@@ -1,0 +1,214 @@
+"""Rows that this release cannot read, and runs that a person sets aside: one bad run is one bad run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.app.cli_calls import call, one_line
+
+from redraft.app.compose import open_log
+from redraft.app.settings import read_settings
+from redraft.events.codec import _HASHED, _fingerprint
+from redraft.events.errors import SetAside
+
+FLOW = """
+from redraft.actors import Critique, Workflow, critic, generator, score
+
+@generator
+def write(brief):
+    return brief.text
+
+@critic
+def judge(draft):
+    return Critique(1.0)
+
+flow = Workflow("flow").start_with(write).then(judge)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    (tmp_path / "flow.py").write_text(FLOW)
+    return tmp_path
+
+
+def runs() -> list[dict[str, object]]:
+    return json.loads(said("list", "--json"))  # type: ignore[no-any-return]
+
+
+def said(*arguments: str) -> str:
+    spoken = call(*arguments)
+    assert spoken.code == 0, spoken.err
+    return spoken.out
+
+
+def ran(brief: str) -> str:
+    return str(json.loads(said("run", "flow.py:flow", brief, "--json"))["run"])
+
+
+def put(run: str, version: object, name: object, state: object) -> None:
+    """Puts a row into the table, past the program and whatever guards it."""
+    with closing(sqlite3.connect("store.db")) as connection, connection:
+        for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("INSERT INTO stored_events VALUES (?, ?, ?, ?)", (run, version, name, state))
+
+
+def last_of(run: str) -> tuple[int, str]:
+    """The version and the hash of the last event of a run."""
+    last = json.loads(said("events", "--run", run, "--json").splitlines()[-1])
+    return last["version"], last["hash"]
+
+
+def later(run: str, name: str, data: dict[str, object]) -> int:
+    """Appends an event as a later release would; gives its version."""
+    version, previous = last_of(run)
+    facts = {"id": f"{run}-later", "time": "2030-01-01T00:00:00Z", "previous": previous, "actor": "x", "data": data}
+    plain = json.dumps(facts).encode()
+    own = _fingerprint(run, version + 1, name, plain)
+    put(run, version + 1, name, b'%b%b",%b' % (_HASHED, own.encode(), plain[1:]))
+    return version + 1
+
+
+STRANGERS = [
+    ("nonsense", b"\x00\xff"),
+    ("draft.generated.v1", None),
+    ("run.ended.v1", "no json"),
+    (b"\xff\xfe", 7),
+    (None, b'{"hash":"'),
+    ("step.requested.v1", b'{"data": 1}'),
+]
+
+
+@pytest.mark.parametrize(("name", "state"), STRANGERS)
+def test_a_strangers_row_concerns_its_run_alone(name: object, state: object) -> None:
+    good, bad = ran("one"), ran("two")
+    version = last_of(bad)[0] + 1
+    put(bad, version, name, state)
+    third = ran("three")  # what comes after it goes on
+    statuses = {str(line["run"]): line["status"] for line in runs()}
+    assert statuses == {good: "ended", bad: "unreadable", third: "ended"}
+    lines = said("events").splitlines()
+    assert sum("cannot be read" in line for line in lines) == 1
+    assert third in lines[-1]
+    (told,) = [json.loads(each) for each in said("events", "--json").splitlines() if "unreadable" in json.loads(each)]
+    assert (told["run"], told["version"]) == (bad, version)
+    said("show", good)
+    shown = call("show", bad)
+    assert shown.code == 0
+    assert f"cannot be read from event {version} on" in shown.err
+    checked = call("doctor")
+    (warned,) = [line for line in checked.out.splitlines() if "cannot be read from event" in line]
+    assert warned.startswith("warn")
+    assert f"run {bad} cannot be read from event {version} on (position " in warned
+    assert f"redraft quarantine {bad} --reason" in warned
+    assert checked.code == 0, checked.out
+
+
+def test_a_row_without_a_number_or_of_no_run_stops_nobody() -> None:
+    good = ran("one")
+    put("stranger", "first", "x", b"y")
+    put("stranger", 1, "x", b"y")
+    assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "stranger": "unreadable"}
+    said("events")
+    assert call("doctor").code == 0
+
+
+def test_an_event_of_a_later_release_stops_its_run_and_is_read_after_the_upgrade(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    good, newer = ran("one"), ran("two")
+    version = later(newer, "run.sung.v1", {"tune": "la"})
+    assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", newer: "unreadable"}
+    assert "no event is named 'run.sung.v1'; it may come from a later version of Redraft" in call("doctor").out
+    assert call("audit", newer, "--verify").code == 0  # the chain holds, whatever the event means
+    from redraft.events import codec
+
+    monkeypatch.setitem(codec.UPCASTS, "run.sung.v1", ("run.guided.v1", lambda data: {"advice": "la", "by": "x"}))
+    found = {str(line["run"]): line for line in runs()}
+    assert (found[newer]["status"], found[newer]["version"]) == ("ended", version)
+    assert "cannot be read" not in call("doctor").out
+
+
+def test_a_run_of_later_rules_is_left_alone() -> None:
+    good = ran("one")
+    plan = {"name": "flow", "steps": []}
+    data = {"plan": plan, "brief": {"text": "x"}, "at": "2030-01-01T00:00:00Z", "rules": 99}
+    facts = {"id": "a", "time": "2030-01-01T00:00:00Z", "previous": "0" * 64, "actor": "x", "data": data}
+    plain = json.dumps(facts).encode()
+    own = _fingerprint("newer", 1, "run.started.v1", plain)
+    put("newer", 1, "run.started.v1", b'%b%b",%b' % (_HASHED, own.encode(), plain[1:]))
+    assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "newer": "unreadable"}
+    assert "follows rules 99 of a later release" in call("doctor").out
+
+
+def test_a_run_is_set_aside_and_all_else_goes_on() -> None:
+    good, bad = ran("one"), ran("two")
+    assert said("quarantine", bad, "--reason", "it is\nwrong", "--by", "ann") == (
+        f"run {bad}: ann set the run aside, and nothing more is done for it: it is wrong\n"
+    )
+    statuses = {str(line["run"]): (line["status"], line["outcome"]) for line in runs()}
+    assert statuses == {good: ("ended", "accepted"), bad: ("quarantined", None)}
+    assert "quarantined" in said("list")
+    assert "set aside by ann: it is wrong; nothing more is done for it" in said("show", bad)
+    again = call("quarantine", bad, "--reason", "once more")
+    assert again.code == 2
+    assert "is set aside already: it is" in one_line(again)
+    assert call("quarantine", good, "--reason", " ").code == 2
+    said("audit", bad, "--verify")
+    guided = call("guide", bad, "shorter")
+    assert guided.code == 2
+
+
+def test_a_run_that_cannot_be_read_can_be_set_aside() -> None:
+    bad = ran("two")
+    later(bad, "run.sung.v1", {"tune": "la"})
+    said("quarantine", bad, "--reason", "nobody here sings")
+    assert [line["status"] for line in runs()] == ["quarantined"]
+    assert "cannot be read" not in call("doctor").out
+    assert "set aside by" in call("show", bad).out
+
+
+def test_an_archive_with_an_event_that_is_not_known_is_refused_before_anything_is_made(folder: Path) -> None:
+    ran("one")
+    newer = ran("two")
+    version = later(newer, "run.sung.v1", {"tune": "la"})
+    said("export", "-o", "all.zst")
+    refused = call("import", "all.zst", "--store", f"sqlite:///{folder}/other.db")
+    assert refused.code == 2
+    line = one_line(refused)
+    assert f"event {version} of run {newer} (run.sung.v1) cannot be read here: no event is named 'run.sung.v1'" in line
+    assert not (folder / "other.db").exists()
+    said("export", "--without", newer, "-o", "good.zst")
+    said("import", "good.zst", "--store", f"sqlite:///{folder}/other.db")
+    assert call("import", "all.zst", "--store", f"sqlite:///{folder}/other.db").code == 2
+
+
+def test_who_waits_for_a_run_that_is_set_aside_is_told_so() -> None:
+    bad, worse = ran("one"), ran("two")
+    said("quarantine", bad, "--reason", "it is wrong", "--by", "ann")
+    put(worse, last_of(worse)[0] + 1, "x", b"y")
+    asyncio.run(waited_for(bad, worse))
+    resumed = call("run", "--resume", bad, "-w", "flow.py:flow")
+    assert resumed.code == 1, resumed.err
+    assert "was set aside by ann: it is wrong" in one_line(resumed)
+
+
+async def waited_for(bad: str, worse: str) -> None:
+    async with open_log(read_settings()) as log, asyncio.timeout(20):
+        with pytest.raises(SetAside, match=f"run {bad} was set aside by ann: it is wrong"):
+            await log.client.wait(bad)
+        with pytest.raises(SetAside, match=f"run {bad} was set aside"):
+            await log.client.result(bad)
+        with pytest.raises(SetAside, match=f"run {worse} cannot be read from event"):
+            await log.client.result(worse)
+        seen = [event async for event in log.client.subscribe(follow=False)]
+        assert "run.quarantined.v1" in {event.name for event in seen if event.run == bad}
+        assert {event.run for event in seen} == {bad, worse}

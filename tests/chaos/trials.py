@@ -1,0 +1,102 @@
+"""What a trial found: how many runs are wrong by `record_faults`, how many never ended, and how long it took."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from tests.record_faults import faults_in, log_of
+
+from redraft.events.domain_events import RunEnded
+from redraft.events.store import open_store
+
+PANEL: Final = Path(__file__).with_name("panel.py")
+"""The workflow of the trials."""
+
+STOPPING: Final = 20.0
+"""Seconds that a process has to end when it is told to."""
+
+SHOWN: Final = 3
+"""Of how many runs, and how many faults of each, a trial tells."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """`wrong` are the runs with a fault, `stuck` those that had not ended in time; `ended_early` are processes."""
+
+    trial: str
+    runs: int
+    wrong: int
+    stuck: int
+    seconds: float
+    ended_early: int
+    examples: Mapping[str, tuple[str, ...]]
+
+
+async def examined(trial: str, store: str, runs: int, begun: float, ended_early: int = 0) -> Found:
+    """What a trial of so many runs left in a store; `begun` is by `time.monotonic`."""
+    seconds = time.monotonic() - begun
+    async with open_store(store) as opened:
+        log = await log_of(opened)
+    faults = faults_in(log)
+    ended = {run for run, events in log.items() if any(isinstance(event.data, RunEnded) for event in events)}
+    examples = {run: tuple(told[:SHOWN]) for run, told in list(faults.items())[:SHOWN]}
+    return Found(trial, runs, len(faults), runs - len(ended), round(seconds, 1), ended_early, examples)
+
+
+def redraft(environment: Mapping[str, str], log: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """A `redraft` process with these settings alone; what it says goes into the file."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
+    with log.open("ab") as said:
+        return subprocess.Popen(
+            [sys.executable, "-m", "redraft", *arguments],
+            env={**kept, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+        )
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that was told to end."""
+    try:
+        return process.wait(STOPPING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def report(found: Iterable[Found], *, as_json: bool) -> int:
+    """Prints what was found; returns the exit code, 1 if a run is wrong or stuck, or a process ended early."""
+    all_found = list(found)
+    lines = [json.dumps(msgspec.to_builtins(all_found))] if as_json else _table(all_found)
+    sys.stdout.write("\n".join(lines) + "\n")
+    return int(any(each.wrong or each.stuck or each.ended_early for each in all_found))
+
+
+def _table(found: Iterable[Found]) -> list[str]:
+    all_found = list(found)
+    lines = [f"{'trial':<44}{'runs':>6}{'wrong':>7}{'stuck':>7}{'died':>6}{'seconds':>9}"]
+    for each in all_found:
+        counts = f"{each.runs:>6}{each.wrong:>7}{each.stuck:>7}{each.ended_early:>6}{each.seconds:>9.1f}"
+        lines.append(f"{each.trial:<44}{counts}")
+    for each in all_found:
+        lines += [f"{each.trial}: {run}: {'; '.join(told)}" for run, told in each.examples.items()]
+    return lines
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """What every trial can be told."""
+    parser = argparse.ArgumentParser(description=(description or "").split("\n\n")[0])
+    parser.add_argument("--times", type=int, default=1, help="how often each trial is made (default 1)")
+    parser.add_argument("--workflows", default="wait_all,wait_some", help="of panel.py (default: both)")
+    parser.add_argument("--folder", type=Path, help="where the files are kept (default: a temporary folder)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    return parser
