@@ -112,7 +112,7 @@ def changes(whole: bytes, chance: random.Random) -> Iterator[tuple[int, int]]:
 
 
 LONG = [pytest.mark.chaos, pytest.mark.timeout(1_200)]
-SIZES = [(30, 80, 1), *(pytest.param(60, 1_000, seed, marks=LONG) for seed in (2, 3, 4))]
+SIZES = [(30, 100, 1), *(pytest.param(60, 1_000, seed, marks=LONG) for seed in (2, 3, 4))]
 
 
 @pytest.mark.parametrize(("runs", "count", "seed"), SIZES)
@@ -153,8 +153,7 @@ def test_a_random_change_of_a_byte_in_a_file_that_is_not_sealed(tmp_path: Path, 
         assert place in keys or rows_of(copy) == known, f"byte {place} is now {byte}, and other rows are read"
     allowed = [place for place in silent if held.may_be_left(place) or place in UNCHECKED or place in keys]
     assert silent == allowed, f"changes were not reported, at {sorted(set(silent) - set(allowed))[:10]}"
-    # One more or less says nothing in a small sample: gaps of indexes, that of the ids among them, may hold anything.
-    assert len(silent) <= count / 50 + 1, "the file alone should show nearly all"
+    assert len(silent) <= count / 50, "the file alone should show nearly all"
     sys.stdout.write(f"{count} changes, {count - len(silent)} reported by the file alone, all with a checkpoint\n")
 
 

@@ -1,0 +1,65 @@
+"""Whether a change costs anything: `python benchmarks/compare.py OTHER [--turns 7] [what loop.py takes]`.
+
+OTHER is a checkout of another commit with a virtual environment of its own (`git worktree add OTHER COMMIT`, then
+`make setup` there). The loop benchmark of this checkout is run with the code of the one and of the other in turn, and
+the medians of CPU time per loop and of loops a second are compared. A difference in CPU below 5 %, or within the spread
+of either, counts as none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+LOOP = Path(__file__).with_name("loop.py")
+LEAST = 0.05
+"""The difference in CPU time, as a share of the other's, that counts."""
+
+Turn = dict[str, dict[str, float]]
+"""What one run of the loop benchmark measured: figures by how many loops went at once, by what they are of."""
+
+
+def measured(python: Path, rest: Sequence[str]) -> Turn:
+    """One run of the loop benchmark with the code that this Python has installed."""
+    done = subprocess.run([python, LOOP, "--json", *rest], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{python} {LOOP} failed: {done.stderr[-1000:]}")
+    found = json.loads(done.stdout)
+    return {what: found[what] for what in ("cpu_ms_per_loop", "loops_per_s")}
+
+
+def compared(other: Sequence[Turn], own: Sequence[Turn]) -> list[str]:
+    """A line for each number of loops at once and each figure: medians, difference, spreads, and what it counts as."""
+    lines = [f"{'at once':>8} {'figure':<16}{'other':>9}{'this':>9}{'change':>9}  lowest to highest"]
+    for at_once in own[0]["loops_per_s"]:
+        for what in own[0]:
+            before, after = ([turn[what][at_once] for turn in turns] for turns in (other, own))
+            old, new = statistics.median(before), statistics.median(after)
+            apart = max(before) < min(after) or max(after) < min(before)
+            counts = (
+                "" if what != "cpu_ms_per_loop" else ", counts" if apart and abs(new / old - 1) >= LEAST else ", none"
+            )
+            spread = f"{min(before):.2f} to {max(before):.2f}, {min(after):.2f} to {max(after):.2f}"
+            lines.append(f"{at_once:>8} {what:<16}{old:>9.2f}{new:>9.2f}{new / old - 1:>+9.1%}  {spread}{counts}")
+    return lines
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    options.add_argument("other", type=Path, help="the other checkout")
+    options.add_argument("--turns", type=int, default=7, help="how often each is run (default 7)")
+    given, rest = options.parse_known_args()
+    python = given.other / ".venv/bin/python"
+    if not python.exists():
+        raise SystemExit(f"{given.other} has no .venv/bin/python; run make setup there")
+    turns = [(measured(python, rest), measured(Path(sys.executable), rest)) for _ in range(given.turns)]
+    print("\n".join(compared([other for other, _ in turns], [own for _, own in turns])))
+
+
+if __name__ == "__main__":
+    main()
