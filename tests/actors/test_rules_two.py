@@ -403,3 +403,14 @@ def test_while_an_approval_lies_ahead_a_failure_publishes_nothing() -> None:
     review = loop(loop(JUDGE, IMPROVE, name="Inner"), ASK, name="Review", until=approved)
     inside = plan(review, SAVE, on_failure="publish_best")
     assert ended(played(inside, "one", 0.3, "fail")) == ("failed", [])
+
+
+def test_a_second_loop_that_leaves_the_draft_as_it_is_adds_no_output():
+    first = Repeat("First", score >= 0.9, 1, (IMPROVE, JUDGE))
+    second = Repeat("Second", score >= 0.9, 1, (JUDGE, IMPROVE))
+    run = played(Plan("two", (WRITE, first, second, SAVE)), "one", "two", 0.5, 0.95)
+    asked = [each for each in run.events if isinstance(each, StepRequested) and each.role == "publisher"]
+    assert [[ref.version for ref in each.outputs] for each in asked] == [[2]]
+    old = played(Plan("two", (WRITE, first, second, SAVE)), "one", "two", 0.5, 0.95, rules=1)
+    asked = [each for each in old.events if isinstance(each, StepRequested) and each.role == "publisher"]
+    assert [[ref.version for ref in each.outputs] for each in asked] == [[2, 2]]

@@ -37,9 +37,10 @@ def overruled(state: RunState, draft: DraftRef) -> RunState:
 
 def barred(state: RunState, draft: Candidate | None) -> str:
     """Why a draft may not be published, in a few words; empty when nothing bars it."""
-    if draft is None or state.rules < 2:
+    bars = state.bars
+    if draft is None or state.rules < 2 or not (bars.gates or bars.vetoes or state.rejected):
         return ""
-    sha256, bars = draft.ref.sha256, state.bars
+    sha256 = draft.ref.sha256
     return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")
 
 

@@ -30,9 +30,9 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     if judged.judgement is None:
         return frame
     if state.rules >= 2:
-        before, foremost = frame.judged, best_of(state, frame.judged)
-        frame = replace(frame, judged=(*(each for each in before if each.ref != judged.ref), judged))
-        spoiled, counts = foremost is None or bool(barred(state, foremost)), not barred(state, judged)
+        before = frame.judged
+        frame = replace(frame, judged=(*[each for each in before if each.ref != judged.ref], judged))
+        spoiled, counts = all(barred(state, each) for each in before), not barred(state, judged)
         return _noted(frame, judged, anew=spoiled and counts, counts=spoiled or counts)
     if frame.node is None:
         return frame
@@ -59,8 +59,10 @@ def better(state: RunState, best: Candidate | None, judged: Candidate) -> Candid
 
 def best_of(state: RunState, drafts: Iterable[Candidate]) -> Candidate | None:
     """The best of these, by what bars them first and then by score; the earlier of two that are equal."""
-    judged = (each for each in drafts if each.judgement is not None)
-    return max(judged, key=lambda each: (_rank(state, each), -each.ref.version), default=None)
+    judged = [each for each in drafts if each.judgement is not None]
+    if len(judged) < 2:
+        return judged[0] if judged else None
+    return max(judged, key=lambda each: (_rank(state, each), -each.ref.version))
 
 
 def _rank(state: RunState, draft: Candidate) -> tuple[bool, tuple[bool, float]]:

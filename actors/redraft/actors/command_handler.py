@@ -54,6 +54,7 @@ from redraft.events.errors import (
     UnknownName,
     UnknownRules,
 )
+from redraft.events.plan import Plan
 from redraft.events.usage import Usage
 
 Written: TypeAlias = Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]
@@ -246,10 +247,11 @@ class CommandHandler:
         run = each.message.run
         if each.refused_on is not None and await self._is_recorded(each):
             return _nothing(each)
-        aggregate = await self._aggregate(each)
+        aggregate = self._aggregates.known(run) or await self._aggregate(each)
         if aggregate.hash == each.refused_on:
             return _nothing(each, f"the log refuses what it brings: an event with the id {each.origin.id}.… is there")
-        others = await self._others(aggregate.state, each.message, now)
+        plan = each.message.plan if isinstance(each.message, StartRun) else aggregate.state.plan
+        others = NOTHING if plan.daily is None else await self._others(aggregate.state, plan, run, now)
         decision = self._handled(aggregate.state, each, now, others)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
             aggregate, decision = newer, self._handled(newer.state, each, now, others)
@@ -274,13 +276,10 @@ class CommandHandler:
         return Decided(each, aggregate, on, encoded)
 
     async def _aggregate(self, each: Incoming) -> Aggregate:
-        run = each.message.run
-        known = self._aggregates.known(run)
-        if known is not None:
-            return known
+        """A run that is not kept."""
         if each.fresh and isinstance(each.message, StartRun):
             return Aggregate()
-        return await self._aggregates.load(run)
+        return await self._aggregates.load(each.message.run)
 
     async def _is_recorded(self, each: Incoming) -> bool:
         """Whether the log has what this message brought already: it was recorded, and that it was is not known."""
@@ -301,12 +300,9 @@ class CommandHandler:
         workflow = message.plan.name if isinstance(message, StartRun) else state.plan.name
         return partial(thompson, message.run, await self._known(workflow) if self._known else {})
 
-    async def _others(self, state: RunState, message: Message, now: datetime) -> Usage:
-        """What the other runs of the workflow used that began on the same day, if the plan asks for it."""
-        plan = message.plan if isinstance(message, StartRun) else state.plan
-        if plan.daily is None or self._spent is None:
-            return NOTHING
-        return await self._spent(plan.name, state.started or now, message.run)
+    async def _others(self, state: RunState, plan: Plan, run: str, now: datetime) -> Usage:
+        """What the other runs of the workflow used that began on the same day."""
+        return NOTHING if self._spent is None else await self._spent(plan.name, state.started or now, run)
 
     async def _unwritten(self, each: Incoming, why: str, now: datetime) -> Decided:
         """What is done where something cannot be written: the step fails, or a run that cannot even say so stops."""

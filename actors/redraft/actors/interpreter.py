@@ -101,6 +101,8 @@ def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
     """The next node is entered, but for people who need not be asked, and publishers who may not have the draft."""
     for place in range(top.index, len(top.body)):
         node = top.body[place]
+        if isinstance(node, Step) and node.role != "publisher":
+            return _request(state, node, f"{prefix(top)}{node.name}{top.review or ''}", now)
         if isinstance(node, Approve) and _would_go_on(state, top, now):
             continue
         if is_publisher(node) and (reason := withheld(state, top, place)):

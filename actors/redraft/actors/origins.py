@@ -23,20 +23,12 @@ def new_events(
     correlation = came.correlation or run
     if past:
         return _of_fork(came, run, events, now, past)
-    return tuple(
-        NewEvent(
-            Origin(
-                f"{came.id}.{number}",
-                "coordinator" if number else came.actor,
-                first if number else came.causation,
-                correlation,
-                came.trace,
-            ),
-            now,
-            event,
-        )
-        for number, event in enumerate(events)
-    )
+    begun = NewEvent(Origin(first, came.actor, came.causation, correlation, came.trace), now, events[0])
+    rest = [
+        NewEvent(Origin(f"{came.id}.{number}", "coordinator", first, correlation, came.trace), now, event)
+        for number, event in enumerate(events[1:], 1)
+    ]
+    return (begun, *rest)
 
 
 def _of_fork(

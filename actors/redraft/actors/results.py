@@ -31,10 +31,14 @@ def left(state: RunState, leaving: Frame, event: LoopEnded) -> Candidate | None:
 
 
 def outputs(state: RunState, leaving: Frame, outer: Frame, event: LoopEnded) -> tuple[DraftRef, ...]:
-    """The finished drafts with what a loop has left; by rules 2 nothing twice when the run cannot go on."""
+    """The finished drafts with what a loop has left.
+
+    By rules 2 nothing is among them twice outside of loops, as when a second loop leaves the draft of the first as it
+    is, nor when the run cannot go on.
+    """
     made = leaving.outputs if outer.node is None and leaving.outputs else (event.draft,)
     if state.rules >= 2:
-        known = outer.outputs if state.failure else ()
+        known = outer.outputs if state.failure or outer.node is None else ()
         made = tuple(each for each in made if each.version and each not in known)
     return (*outer.outputs, *made)
 

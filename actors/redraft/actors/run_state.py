@@ -206,8 +206,10 @@ def standing_at(frame: Frame, path: str) -> Frame:
     if frame.review is not None:
         return frame
     name = path.removeprefix(prefix(frame)).split("/")[0]
-    coming = range(frame.index, len(frame.body))
-    return replace(frame, index=next((n for n in coming if frame.body[n].name == name), frame.index))
+    for place in range(frame.index, len(frame.body)):
+        if frame.body[place].name == name:
+            return frame if place == frame.index else replace(frame, index=place)
+    return frame
 
 
 def is_critic(node: Node) -> bool:

@@ -59,6 +59,9 @@ the one frame of a message's headers, for which brokers take 128 KiB."""
 
 def require_head(origin: Origin) -> None:
     """Raises CodecError when an attribute is longer than any letter's, or holds what databases do not keep."""
+    said = origin.id + origin.actor + origin.causation + origin.correlation + origin.trace + origin.repeats
+    if len(said) <= LONGEST_ATTRIBUTE and "\0" not in said:
+        return
     for name in origin.__struct_fields__:
         value: str = getattr(origin, name)
         if len(value) > LONGEST_ATTRIBUTE:

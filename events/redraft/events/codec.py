@@ -15,7 +15,17 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from redraft.events.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
-from redraft.events.domain_events import EVENT_NAMES, DomainEvent, RunStarted
+from redraft.events.domain_events import (
+    EVENT_NAMES,
+    DomainEvent,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    PanelClosed,
+    RunEnded,
+    RunStarted,
+    StepRequested,
+)
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.rules import known
@@ -83,6 +93,9 @@ UPCASTS: dict[str, tuple[str, Upcast]] = {}
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What is raised for bytes that are not what they should be; JSON may nest deeper than can be followed."""
 
+UNBOUNDED: Final = frozenset({IterationStarted, LoopClosing, LoopEnded, PanelClosed, RunEnded, StepRequested})
+"""Events that deciding makes itself, with no field whose value has bounds but `reserved`: as written, they are read."""
+
 _ENCODER = msgspec.json.Encoder()
 _EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
 _EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
@@ -118,12 +131,15 @@ def encode_event(
     )
     fingerprint = _fingerprint(run, version, name, plain)
     stored = Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+    may_hold_no_number = b"null" in plain
+    if type(event) in UNBOUNDED and b'"reserved"' not in plain and seal is None and not may_hold_no_number:
+        return stored
     decoder = _EVENT_DECODERS.get(name) if seal is None else None
     if decoder is not None:  # as decode_event does it, without all that is known already
         read = decoder.decode(stored.state).data
     else:
         read = decode_event(run, version, name, stored.state, 0, lambda _: seal).data
-    if b"null" in plain and read != event:
+    if may_hold_no_number and read != event:
         raise CodecError("it holds a number that JSON does not have")
     return stored
 

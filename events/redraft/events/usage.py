@@ -48,6 +48,16 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def fault(self) -> str:
         """What one outcome cannot have used; empty when all of it can be."""
+        if (
+            0 <= self.tokens <= PLAUSIBLE
+            and 0 <= self.cost <= PLAUSIBLE
+            and 0 <= self.calls <= PLAUSIBLE
+            and 0 <= self.unpriced <= PLAUSIBLE
+            and 0 <= self.input_tokens <= PLAUSIBLE
+            and 0 <= self.output_tokens <= PLAUSIBLE
+            and 0 <= self.seconds <= PLAUSIBLE
+        ):
+            return ""
         for name in _NUMBERS:
             if not 0 <= (value := getattr(self, name)) <= PLAUSIBLE:
                 return f"{name}={value:g}, and a usage is a number from 0 to {PLAUSIBLE:,}"

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
+from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Recorded, Unreadable
 from redraft.events.errors import InputError
 
@@ -134,7 +135,9 @@ class Projection(msgspec.Struct, frozen=True):
     `apply` depends on the event alone, so that a rebuild gives the same rows. Its changes take effect in their order.
     A run with an event that cannot be read is set aside: nothing more of it is projected but that somebody quarantined
     or erased it. With `aside`, which gives the changes that say so, that goes for an event that `apply` cannot take
-    too; without it the projection stops there.
+    too; without it the projection stops there. `clears` are the types of the events at which `apply` deletes all rows
+    of the run: what the run did before such an event in the same batch is passed over.
+
     Raises ValueError for a name that is not plain, a version below 1, or no table.
     """
 
@@ -143,6 +146,7 @@ class Projection(msgspec.Struct, frozen=True):
     tables: tuple[Table, ...]
     apply: Callable[[Recorded], Iterable[Change]]
     aside: Callable[[Unreadable], Iterable[Change]] | None = None
+    clears: tuple[type[DomainEvent], ...] = ()
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and self.name.isascii() and len(self.name) <= LONGEST):

@@ -109,7 +109,9 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-STEPS: Final = Projection("steps", 3, (TABLE,), project_step, lambda entry: (Delete("steps", (entry.run,)),))
+STEPS: Final = Projection(
+    "steps", 3, (TABLE,), project_step, lambda entry: (Delete("steps", (entry.run,)),), (RunEnded, RunQuarantined)
+)
 """The projection that keeps the steps."""
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple, TypeAlias
 
 from redraft.events.domain_events import RunErased, RunQuarantined
-from redraft.events.envelope import Entry, Unreadable
+from redraft.events.envelope import Entry, Recorded, Unreadable
 from redraft.events.errors import InputError, StoreUnusable
 from redraft.projections.compare import Switched, compared
 from redraft.projections.faults import Faulty, Resumed, SetAside, Stopped, reason
@@ -245,11 +245,14 @@ class Writer:
         if not news:
             return
         apply, rows, aside = projection.apply, self._rows[track], self._aside[track]
+        cleared = _cleared(projection, news)
         changes: defaultdict[str, list[Change]] = defaultdict(list)
         try:
             for entry in news:
                 if isinstance(entry, Unreadable) or entry.run in aside:
                     found = self._apart(cursor, projection, track, entry)
+                elif entry.position < cleared.get(entry.run, 0):
+                    continue
                 else:
                     found = apply(entry)
                 for change in found:
@@ -368,3 +371,11 @@ def _check_tables(cursor: Cursor, projection: Projection, track: str, marks: Map
     for table in projection.tables:
         there = laid(table, track, marks[track].build)
         cursor.execute(f"SELECT {', '.join(there.columns)} FROM {there.name} LIMIT 0")  # noqa: S608 - checked names
+
+
+def _cleared(projection: Projection, batch: Sequence[Entry]) -> dict[str, int]:
+    """For each run, the position of its last event in the batch at which all its rows are deleted."""
+    if not projection.clears:
+        return {}
+    clears = projection.clears
+    return {each.run: each.position for each in batch if isinstance(each, Recorded) and isinstance(each.data, clears)}

@@ -204,7 +204,7 @@ def _left(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chosen: Rate
     walk.current = left
     made = frame.outputs if outer.loop is None and frame.outputs else (ended.draft,)
     if walk.rules >= 2:
-        before = outer.outputs if walk.breaking else ()
+        before = outer.outputs if walk.breaking or outer.loop is None else ()
         made = tuple(each for each in made if each.version and each not in before)
         if outer.loop is None:
             outer.judged = (left,) if left and left.rating else ()
