@@ -283,7 +283,8 @@ class Client:
                 self._end(run)
         await asyncio.shield(waiting.ended)
         story = waiting.story
-        return result_of(story) if story and story[0].version == 1 else await self.result(run)
+        told = result_of(story) if story and story[0].version == 1 else None
+        return told or await self.result(run)  # the log may have been read further than it was followed
 
     async def result(self, run: str) -> Result | None:
         """The result of a run that has ended; None while it goes on, or before its start is recorded.

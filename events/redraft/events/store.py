@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import ParamSpec, Self, TypeVar
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
 from redraft.events.codec import GENESIS, decode_event, verify_hash
@@ -34,6 +34,9 @@ from redraft.events.unreadable import place_of, unreadable
 from redraft.events.verification import LogCheck, Report, Rows
 
 __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
+
+Threads: TypeAlias = Callable[[str], Executor]
+"""Makes what does one call after the other, by a name; a thread, unless somebody hands in something else."""
 
 _VERIFIED_AT_ONCE = 500
 _ERASED = EVENT_NAMES[RunErased]
@@ -62,16 +65,26 @@ class EventStore:
     """
 
     def __init__(
-        self, opened: Opened, *, poll: float = 0.25, inline: bool = False, encryption: Encryption | None = None
+        self,
+        opened: Opened,
+        *,
+        poll: float = 0.25,
+        inline: bool = False,
+        encryption: Encryption | None = None,
+        threads: Threads | None = None,
     ) -> None:
-        """`inline` writes on the event loop's own thread: quicker where a commit is, but it stalls where it is not."""
+        """`inline` writes on the event loop's own thread: quicker where a commit is, but it stalls where it is not.
+
+        `threads` makes what reads and what writes where these may wait.
+        """
+        made = threads or _thread
         self._recorder = opened.recorder
         self._where = opened.where
         self._release = opened.release
         self._check = opened.check
         self._keyring = Keyring(opened.keys or MemoryKeys(), encryption)
-        self._reads: Executor = _thread("redraft-read") if opened.waits else Inline()
-        self._writes: Executor = _thread("redraft-write") if opened.waits and not inline else Inline()
+        self._reads: Executor = made("redraft-read") if opened.waits else Inline()
+        self._writes: Executor = made("redraft-write") if opened.waits and not inline else Inline()
         self._tail = Tail(self._read_log, self.head, poll, opened.listen)
         self._committer = Committer(
             self._recorder,
@@ -315,7 +328,7 @@ class EventStore:
         self._release()
 
 
-def _thread(name: str) -> ThreadPoolExecutor:
+def _thread(name: str) -> Executor:
     return ThreadPoolExecutor(1, thread_name_prefix=name)
 
 

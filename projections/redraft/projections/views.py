@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Self, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from redraft.events.envelope import Entry
 from redraft.events.errors import InputError, StoreError
 from redraft.events.recorders import psycopg_needed
+from redraft.events.store import Threads
 from redraft.projections.place import Cells, Mark, Parameters, Place, Session, Where
 from redraft.projections.positions import Aside, Positions, beside
 from redraft.projections.progress import Progress
@@ -31,17 +32,20 @@ T = TypeVar("T")
 
 
 async def open_views(
-    where: Where, projections: Sequence[Projection], told: Callable[[Notice], None] = lambda notice: None
+    where: Where,
+    projections: Sequence[Projection],
+    told: Callable[[Notice], None] = lambda notice: None,
+    threads: Threads | None = None,
 ) -> Views:
     """The read models of these projections in a file, beside the store that a `postgresql://` URL names, or in memory.
 
     A projection that is not there starts from the beginning of the log; so does one that is there in an earlier
     version, beside its rows, which can be read until it has caught up. `told` is called when one has, or when one
-    stops or goes on. Raises StoreUnusable when the place is not ours or of a later version, StoreError when it cannot
-    be opened, InputError when a table has the name of another projection's.
+    stops or goes on. `threads` makes what reads and what writes. Raises StoreUnusable when the place is not ours or of
+    a later version, StoreError when it cannot be opened, InputError when a table has the name of another projection's.
     """
     check_names(projections)
-    views = Views(_place(where), projections, told)
+    views = Views(_place(where), projections, told, threads or _thread)
     try:
         await views.open()
     except BaseException:
@@ -53,12 +57,14 @@ async def open_views(
 class Views:
     """Open read models; made by `open_views`, closed by leaving its context."""
 
-    def __init__(self, place: Place, projections: Sequence[Projection], told: Callable[[Notice], None]) -> None:
+    def __init__(
+        self, place: Place, projections: Sequence[Projection], told: Callable[[Notice], None], threads: Threads
+    ) -> None:
         self._place = place
         self._told = told
         self._projections = {projection.name: projection for projection in projections}
-        self._writing = ThreadPoolExecutor(1, "redraft-project")
-        self._reading = ThreadPoolExecutor(1, "redraft-query") if place.has_readers else self._writing
+        self._writing = threads("redraft-project")
+        self._reading = threads("redraft-query") if place.has_readers else self._writing
         self._writer: Writer | None = None
         self._reader: Session | None = None
         self._positions = Positions(place.tracks, place.tables)
@@ -202,7 +208,7 @@ class Views:
                 raise InputError(f"no projection is named {name!r}; there are {known}")
         return chosen
 
-    async def _on(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _on(self, thread: Executor, work: Callable[[], T]) -> T:
         if self._closed:
             raise StoreError("the read models are closed")
         try:
@@ -317,6 +323,10 @@ class Views:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+
+
+def _thread(name: str) -> Executor:
+    return ThreadPoolExecutor(1, name)
 
 
 def _place(where: Where) -> Place:

@@ -1,0 +1,59 @@
+"""What is wrong with a history. Neither `decide` nor `evolve` has a say: records are held against their plans."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from redraft.app.testing.faults import Faults
+from redraft.app.testing.workload import Script
+from redraft.events.domain_events import StepRequested
+from redraft.events.envelope import Recorded
+from redraft.projections.record_check import check_events
+
+if TYPE_CHECKING:
+    from redraft.app.testing.nodes import World
+
+
+def faults_of(events: Sequence[Recorded], world: World, script: Script, faults: Faults) -> list[str]:
+    """All that is wrong, in sentences; nothing where all is well."""
+    return [*_records(events), *_ends(events, world), *_subscriber(events, world), *_repeated(events, script, faults)]
+
+
+def _records(events: Sequence[Recorded]) -> Iterator[str]:
+    runs: defaultdict[str, list[Recorded]] = defaultdict(list)
+    ids: dict[str, int] = {}
+    for event in events:
+        runs[event.run].append(event)
+        if event.id in ids:
+            yield f"id: event {event.position} has the id of event {ids[event.id]}"
+        ids[event.id] = event.position
+    for told in runs.values():
+        yield from (f"{each.code}: {each.told}" for each in check_events(told))
+
+
+def _ends(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    for run in sorted({event.run for event in events} - world.ended.keys()):
+        yield f"stuck: run {run} has not ended"
+    for run, outcome in world.ended.items():
+        if outcome == "quarantined" and not any(each.run == run and "odd" in str(each.data) for each in events):
+            yield f"set aside: run {run} was set aside by a coordinator"
+
+
+def _subscriber(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    seen = [each.position for each in world.seen]
+    if seen != [each.position for each in events]:
+        yield f"subscriber: it saw {len(seen)} of {len(events)} events, or in another order"
+    for views in world.views.values():
+        if views.position < len(events):
+            yield f"projection: it ends at event {views.position} of {len(events)}"
+
+
+def _repeated(events: Sequence[Recorded], script: Script, faults: Faults) -> Iterator[str]:
+    asked = {(each.run, each.data.path, each.data.attempt) for each in events if isinstance(each.data, StepRequested)}
+    for place, times in script.calls.items():
+        if place not in asked:
+            yield f"unasked: {place} was worked on, and nobody asked for it"
+        if times > 1 and not faults.told:
+            yield f"again: {place} was worked on {times} times, and nothing had gone wrong"

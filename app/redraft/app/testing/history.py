@@ -1,0 +1,213 @@
+"""One history: processes that work, and fail, until every run has ended; and what was wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import random as global_random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from typing import Final
+
+import msgspec
+
+from redraft.app.testing.broker import SimBroker
+from redraft.app.testing.check import faults_of
+from redraft.app.testing.faults import EVERY, Faults, Odds
+from redraft.app.testing.loop import Process, SimLoop, Stuck, apart, forget
+from redraft.app.testing.nodes import World, coordinate, decide, look, read, submit, subscribe, work
+from redraft.app.testing.storage import SILENT, SimDatabase
+from redraft.app.testing.workload import Script, random_plan
+from redraft.events.envelope import Recorded
+from redraft.events.plan import Plan
+
+LONGEST: Final = 5 * 86_400.0
+"""Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
+
+RESTART: Final = (0.5, 30.0)
+"""Seconds until what was killed is started again."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What came of a seed: the events, what went wrong on purpose, and what is wrong with the result."""
+
+    seed: int
+    events: tuple[Recorded, ...]
+    planted: tuple[str, ...]
+    wrong: tuple[str, ...]
+    seconds: float
+
+    def lines(self) -> list[str]:
+        """The events in the domain's words, one a line: the same for the same seed, in every process."""
+        return [f"{each.position} {each.run} {each.version} {each.name} {each.hash}" for each in self.events]
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """How a history is made. `most` ends what goes wrong after so many faults."""
+
+    odds: Odds = Odds()
+    most: int = EVERY
+    plans: tuple[Plan, ...] = ()
+
+
+def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
+    """The history of a seed."""
+    with apart(), _seeded(seed):
+        return _history(seed, setting)
+
+
+def _history(seed: int, setting: Setting) -> History:
+    house = _House(SimLoop(Random(f"{seed} order")), seed, setting)
+    try:
+        house.run()
+        return house.told()
+    finally:
+        house.let_go()
+
+
+class _House:
+    """The processes of one history."""
+
+    def __init__(self, loop: SimLoop, seed: int, setting: Setting) -> None:
+        self._seed = seed
+        self._loop = loop
+        self._random = Random(f"{seed} work")
+        self._faults = Faults(Random(f"{seed} faults"), setting.odds, setting.most)
+        self._world = World(
+            loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
+        )
+        self._script = Script(Random(f"{seed} script"), self._faults)
+        self._all: list[Process] = []
+        self._wrong: list[str] = []
+        count = self._random.choice((1, 1, 2, 2, 3))
+        self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
+        self._coordinators = self._random.choice((1, 2, 2, 3, 4))
+
+    def run(self) -> None:
+        """Until every run has ended, and for a while after."""
+        try:
+            self._loop.run_until_complete(self._lived())
+        except Stuck as stuck:
+            self._wrong.append(f"stuck: {stuck}")
+
+    def told(self) -> History:
+        events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
+        self._wrong += faults_of(events, self._world, self._script, self._faults)
+        return History(self._seed, tuple(events), tuple(self._faults.told), tuple(self._wrong), self._loop.time())
+
+    def let_go(self) -> None:
+        """Cuts off what goes on."""
+        for process in self._all:
+            process.is_dead = True
+        self._loop.dispose()
+        forget(self._all)
+
+    async def _lived(self) -> None:
+        self._start("eye", lambda p: look(self._world, p))
+        for number in range(self._coordinators):
+            self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
+        for number in range(self._random.choice((1, 2, 2))):
+            self._start(f"worker {number + 1}", lambda p: work(self._world, p, self._script.actors()), mortal=True)
+        self._start("subscriber", lambda p: subscribe(self._world, p), mortal=True)
+        for number, plan in enumerate(self._plans):
+            after = self._random.uniform(0, 20)
+            self._start(f"client {number + 1}", lambda p, a=(plan, f"k{number}", after): submit(self._world, p, *a))
+        self._start("people", lambda p: decide(self._world, p))
+        while not self._is_over():
+            await asyncio.sleep(5)
+            if self._loop.time() > LONGEST:
+                break
+        await asyncio.sleep(30)
+        deadline = self._loop.time() + 3_600
+        while self._lags() and self._loop.time() < deadline:
+            await asyncio.sleep(5)
+
+    def _is_over(self) -> bool:
+        started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
+        return len(started) >= len(self._plans) and started <= self._world.ended.keys()
+
+    def _lags(self) -> bool:
+        """Whether subscribers or projections have yet to come to the end of the log."""
+        end = self._world.database.rows.max_notification_id() or 0
+        seen = self._world.seen[-1].position if self._world.seen else 0
+        views = [each for process, each in self._world.views.items() if not process.is_dead]
+        return seen < end or any(each.position < end for each in views)
+
+    def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        process = self._loop.process(name)
+        self._all.append(process)
+        task = self._loop.spawn(process, part(process))
+        task.add_done_callback(lambda done: self._ended(name, done))
+        if mortal:
+            self._doom(process, part)
+
+    def _ended(self, name: str, done: asyncio.Task[None]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._wrong.append(f"{name} ended by itself: {type(error).__name__}: {error}")
+        elif name.startswith(("coordinator", "worker")):
+            self._wrong.append(f"{name} ended by itself")
+
+    def _doom(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        """Draws when a process is killed, and when it stands still."""
+        faults, odds, loop = self._faults, self._faults.odds, self._loop
+        if faults.happens(odds.crashes / 5, f"{process} is going to be killed"):
+            loop.call_later(faults.between(0.5, 400), self._kill, process, part)
+        if faults.happens(odds.pauses / 5, f"{process} is going to stand still"):
+            loop.call_later(faults.between(1, 400), self._pause, process, faults.between(1, 400))
+
+    def _kill(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        if process.is_dead:
+            return
+        self._loop.kill(process)
+        self._world.views.pop(process, None)
+        silence = self._faults.between(0.1, SILENT)
+        self._loop.call_later(silence, self._unheard, process)
+        self._loop.call_later(self._faults.between(*RESTART), lambda: self._start(process.name, part, mortal=True))
+
+    def _pause(self, process: Process, seconds: float) -> None:
+        if process.is_dead:
+            return
+        self._loop.pause(process, seconds)
+        if seconds > SILENT:
+            self._loop.call_later(SILENT, self._unheard, process)
+
+    def _unheard(self, process: Process) -> None:
+        """Servers let go of what they do not hear from."""
+        self._world.broker.disconnect(process)
+        holder = self._world.database.holder
+        if holder is not None and holder.process is process:
+            holder.lose()
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """What draws from the random numbers that all share, as the pauses between tries do, draws by the seed."""
+    from stamina import instrumentation  # it takes a while, and only those who serve need it
+
+    state, hooks = global_random.getstate(), instrumentation.get_on_retry_hooks()
+    global_random.seed(seed)
+    instrumentation.set_on_retry_hooks([])
+    try:
+        yield
+    finally:
+        instrumentation.set_on_retry_hooks(hooks)
+        global_random.setstate(state)
+
+
+def shortest(seed: int, setting: Setting) -> tuple[int, History]:
+    """The least number of faults after which a history still goes wrong, and that history; by halving."""
+    found = history(seed, setting)
+    least, most = 0, len(found.planted)
+    while least < most:
+        middle = (least + most) // 2
+        shorter = history(seed, msgspec.structs.replace(setting, most=middle))
+        if shorter.wrong:
+            most, found = middle, shorter
+        else:
+            least = middle + 1
+    return most, found
+
+
+def wrong_in(histories: Sequence[History]) -> list[History]:
+    """Those that went wrong."""
+    return [each for each in histories if each.wrong]

@@ -1,0 +1,278 @@
+"""An event loop in which time is a number and what happens next is drawn: the same seed, the same history.
+
+Every callback belongs to a process, by the context that it runs in. Within a process they run in the order in which
+they were made, as on any event loop; between processes the order is drawn, as between computers. When nobody has
+anything to do, the clock moves on to what comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from contextvars import Context, ContextVar, copy_context
+from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, Unpack
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
+"""What clocks show when a history begins."""
+
+BURST: Final = 12
+"""How many callbacks of a process run, at most, before another process may have its turn."""
+
+MOST: Final = 3_000_000
+"""Callbacks after which a history is taken to go round in circles."""
+
+
+class Stuck(Exception):
+    """Nothing can happen any more, or what happens has no end."""
+
+
+class Process:
+    """What ends, or stands still, together. `skew` is what its clock shows beyond the true time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.skew = timedelta()
+        self.is_dead = False
+        self.wakes = 0.0
+        self.ready: deque[asyncio.Handle] = deque()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.context: Context = copy_context()
+        self.context.run(_OWNER.set, self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
+
+
+def owner() -> Process | None:
+    """The process that the code that calls this belongs to; None for what is outside of all."""
+    return _OWNER.get()
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """Runs what is given to it without waiting, without threads, and without the system's clock."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+        self._now = 0.0
+        self._numbers = count()
+        self._outside = Process("world")
+        self._processes = [self._outside]
+        self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
+        self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
+
+    def time(self) -> float:
+        """Seconds since the history began."""
+        return self._now
+
+    def process(self, name: str) -> Process:
+        """A new process."""
+        process = Process(name)
+        self._processes.append(process)
+        return process
+
+    def spawn(self, process: Process, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begins a task of a process."""
+        return process.context.copy().run(self.create_task, work)
+
+    def kill(self, process: Process) -> None:
+        """Nothing of the process runs any more, not even what it does to clean up."""
+        process.is_dead = True
+        process.ready.clear()
+        self._processes.remove(process)
+
+    def pause(self, process: Process, seconds: float) -> None:
+        """Nothing of the process runs for so many seconds, and it does not know."""
+        process.wakes = self._now + seconds
+        self.call_at(process.wakes, _nothing, context=self._outside.context)
+
+    def clock(self, process: Process) -> datetime:
+        """The time as the process has it."""
+        return NOON + timedelta(seconds=self._now) + process.skew
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        process = _owner_of(handle._context) or self._outside  # type: ignore[attr-defined]
+        if not process.is_dead:
+            process.ready.append(handle)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        process = _owner_of(handle._context) or self._outside  # type: ignore[attr-defined]
+        heappush(self._due, (when, next(self._numbers), handle, process))
+        return handle
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Without an executor it is done at once: there are no threads here."""
+        if executor is not None:
+            return asyncio.wrap_future(executor.submit(func, *args), loop=self)
+        done = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001 - what an executor does: the caller gets it from the future
+            done.set_exception(error)
+        return done
+
+    def dispose(self) -> None:
+        """Lets go of all that has not ended, without a word of complaint; nothing of it can do anything any more."""
+        for process in self._processes:
+            process.is_dead = True
+        self._processes = [self._outside]
+        self._due.clear()
+        if not self.is_closed():
+            self.close()
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """It is passed over when its time comes."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps."""
+
+    def _run_once(self) -> None:
+        if next(self._numbers) > MOST:
+            raise Stuck(f"more than {MOST:,} things have happened, and there is no end of it")
+        able = [each for each in self._processes if each.ready and each.wakes <= self._now]
+        if not able:
+            self._move_on()
+            return
+        process = able[0] if len(able) == 1 else self._random.choice(able)
+        self._now += 1e-6
+        for _ in range(self._random.randrange(BURST) + 1):
+            if not process.ready or process.wakes > self._now:
+                break
+            handle = process.ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _move_on(self) -> None:
+        """Goes to the next moment at which anything is due."""
+        while self._due:
+            when, _, handle, process = heappop(self._due)
+            if handle.cancelled() or process.is_dead:
+                continue
+            self._now = max(self._now, when)
+            process.ready.append(handle)
+            return
+        if any(each.ready for each in self._processes):
+            self._now = min(each.wakes for each in self._processes if each.ready)
+            return
+        raise Stuck("nothing is due, and nobody has anything to do")
+
+
+class SimExecutor(Executor):
+    """A thread of a process that does one call after the other, each taking as long as `takes` draws, in seconds.
+
+    What was begun when the process is killed is done, or not, like a call to a server; nobody hears of it.
+    """
+
+    def __init__(self, loop: SimLoop, process: Process, takes: Callable[[], float]) -> None:
+        self._loop = loop
+        self._process = process
+        self._takes = takes
+        self._free = 0.0
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+        begins = max(self._loop.time(), self._free) + self._takes()
+        self._free = begins + self._takes()
+        ends = self._free
+
+        def call() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001 - the caller gets it from the future
+                self._loop.call_at(ends, done.set_exception, error, context=self._process.context)
+            else:
+                self._loop.call_at(ends, done.set_result, result, context=self._process.context)
+
+        self._loop.call_at(begins, call, context=self._process.context)
+        return done
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """There is nothing to let go of."""
+
+
+def _owner_of(context: Context) -> Process | None:
+    return context.get(_OWNER)
+
+
+def _kept(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401
+    """A task that stays until its process is let go of: what is killed must not clean up after itself."""
+    task: asyncio.Task[T] = asyncio.Task(work, loop=loop, **options)
+    process = owner()
+    if process is not None:
+        process.tasks.append(task)
+    return task
+
+
+def _nothing() -> None:
+    """What is called only so that time moves on."""
+
+
+def forget(processes: Sequence[Process]) -> None:
+    """Lets go of the tasks of processes, without what is logged of those that have not ended."""
+    for process in processes:
+        for task in process.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+        process.tasks.clear()
+        process.ready.clear()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """What is made within it, and let go of by then, is collected at its end, in silence.
+
+    What was killed never cleans up: the loop is closed, and what it awaits never comes. Python tells of each such
+    function that it ignores being closed.
+    """
+    heard, sys.unraisablehook = sys.unraisablehook, _unheard
+    collects = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if collects:
+            gc.enable()
+        sys.unraisablehook = heard
+
+
+def _unheard(fault: object) -> None:
+    """Nothing is said of it."""

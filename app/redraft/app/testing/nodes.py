@@ -1,0 +1,253 @@
+"""The processes of a history: each runs the parts that the shipped programs run, on simulated connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from random import Random
+from typing import Any, cast
+
+from redraft.actors import Actor
+from redraft.actors.coordinator import Coordinator
+from redraft.actors.relay import Relay
+from redraft.actors.timekeeper import Timekeeper
+from redraft.actors.worker import Worker
+from redraft.app.agenda import StepsAgenda
+from redraft.app.client import Client
+from redraft.app.feed import StoreFeed
+from redraft.app.subscriber import Subscriber
+from redraft.app.testing.broker import SimBroker, SimBus
+from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.app.testing.storage import SimDatabase, SimLease
+from redraft.app.upkeep import Part, all_kept_up
+from redraft.events.content import MAX_DRAFT_BYTES
+from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
+    DraftEdited,
+    DraftRejected,
+    RunEnded,
+    RunQuarantined,
+    RunStarted,
+)
+from redraft.events.envelope import Recorded
+from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
+from redraft.events.plan import Plan, Repeat
+from redraft.projections.projector import follow
+from redraft.projections.run_list import spent_on
+from redraft.projections.shipped import FOLLOWED
+from redraft.projections.views import Views, open_views
+
+
+class World:
+    """What all processes share."""
+
+    def __init__(self, loop: SimLoop, database: SimDatabase, broker: SimBroker, random: Random) -> None:
+        self.loop = loop
+        self.database = database
+        self.broker = broker
+        self.random = random
+        self.views: dict[Process, Views] = {}
+        self.seen: list[Recorded] = []
+        self.ended: dict[str, str] = {}
+
+    def new_id(self) -> str:
+        """An id that no other is like."""
+        return f"{self.random.getrandbits(64):016x}"
+
+    def client(self, process: Process) -> Client:
+        """A client of the deployment."""
+        store, bus = self.database.store(process), self.broker.connection(process)
+        reads = Subscriber(StoreFeed(store))
+        return Client(store, bus, _adopted, _let_go, self.new_id, self.new_id, MAX_DRAFT_BYTES, reads)
+
+
+class Log:
+    """Takes what the parts of a process log, and says it nowhere."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _unsaid
+
+
+async def coordinate(world: World, process: Process) -> None:
+    """What `redraft coordinator` runs."""
+    store, bus = world.database.store(process), world.broker.connection(process)
+    views = await open_views(
+        None, FOLLOWED, threads=lambda name: SimExecutor(world.loop, process, world.database.takes)
+    )
+    world.views[process] = views
+    clock = partial(world.loop.clock, process)
+
+    async def again(run: str, path: str, sent: int) -> None:
+        await relay.resend(run, path, sent=sent, confirmed=True)
+
+    async def relayed() -> None:
+        lease = SimLease(world.database, process)
+        async with lease:
+            after = await lease.acquire()
+            mine = Relay(store, bus, _everyones, bus)
+            await mine.run(after, lease.save, doubtful=await store.head())
+
+    relay = Relay(store, bus, _everyones)
+    coordinator = Coordinator(store, bus, clock, again, spent=partial(spent_on, views))
+    timekeeper = Timekeeper(StepsAgenda(views, None), bus, clock, world.new_id)
+    parts: dict[str, Part] = {
+        "coordinator": coordinator.run,
+        "relay": relayed,
+        "timekeeper": timekeeper.run,
+        "projector": partial(follow, views, store),
+    }
+    await all_kept_up(parts, cast("Any", Log()))
+
+
+async def work(world: World, process: Process, actors: Sequence[Actor]) -> None:
+    """What `redraft worker` runs."""
+    bus = world.broker.connection(process)
+    worker = Worker(actors, bus, world.new_id, neighbours=bus)
+    parts: dict[str, Part] = {
+        "worker": worker.run,
+        "neighbours": worker.mind,
+        "cancellations": partial(_heeded, worker, bus),
+    }
+    await all_kept_up(parts, cast("Any", Log()))
+
+
+async def _heeded(worker: Worker, bus: SimBus) -> None:
+    async with aclosing(bus.cancellations(lambda: None)) as cancelled:
+        async for run in cancelled:
+            worker.call_off(run)
+
+
+async def subscribe(world: World, process: Process) -> None:
+    """One who reads every event, and keeps with its own effect how far it has come."""
+    reads = Subscriber(StoreFeed(world.database.store(process)))
+    while True:
+        with suppress(StoreError):
+            after = world.seen[-1].position if world.seen else 0
+            async with aclosing(reads.subscribe(after)) as events:
+                async for event in events:
+                    world.seen.append(event)
+        await asyncio.sleep(1)
+
+
+async def submit(world: World, process: Process, plan: Plan, key: str, after: float) -> None:
+    """One who wants a run, and asks again until it is there."""
+    await asyncio.sleep(after)
+    client = world.client(process)
+    while True:
+        with suppress(BusError, StoreError, NoSuchRun):
+            run = await client.submit(plan, f"brief {key}", key=key, tags=("simulated",))
+            await asyncio.sleep(30)
+            await client.history(run)
+            return
+        await asyncio.sleep(30)
+
+
+async def decide(world: World, process: Process) -> None:
+    """People who are asked and say yes or no, sometimes change a draft, and sometimes say something unasked."""
+    client, random = world.client(process), world.random
+    while True:
+        await asyncio.sleep(random.uniform(5, 120))
+        with suppress(BusError, StoreError, NoSuchRun, InputError):
+            runs = sorted({event.run for event in world.seen} - world.ended.keys())
+            for run in runs:
+                await _spoken(client, run, await client.history(run), random)
+
+
+async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+    asked = _asked(events)
+    if asked is not None and random.random() < 0.7:
+        by = random.choice(("ann", "bob", "cy"))
+        match random.random():
+            case chance if chance < 0.7:
+                await client.approve(run, asked.draft, by=by)
+            case chance if chance < 0.9:
+                await client.reject(run, asked.draft, "no", by=by)
+            case _:
+                await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
+    elif random.random() < 0.1:
+        await _steered(client, run, events, random)
+
+
+async def _steered(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+    match random.choice(("guide", "guide", "limits", "pause", "cancel", "fork", "quarantine")):
+        case "guide":
+            await client.guide(run, "shorter")
+        case "limits":
+            await client.limits(run, max_iterations=random.randint(1, 5), loop=_loop_of(events))
+        case "pause":
+            await client.pause(run)
+            await asyncio.sleep(random.uniform(1, 60))
+            await client.resume(run)
+            await client.resume(run)
+        case "cancel":
+            await client.cancel(run, "enough")
+        case "fork":
+            await client.fork(run, random.randint(1, len(events)), key=f"fork-{run}")
+        case _:
+            await client.quarantine(run, "it looks odd", by="ann")
+
+
+def _asked(events: Sequence[Recorded]) -> ApprovalRequested | None:
+    """What people are asked and have not decided, as far as one can see from the last events."""
+    for event in reversed(events):
+        match event.data:
+            case ApprovalRequested() as asked:
+                return asked
+            case DraftApproved(granted=True) | DraftRejected() | DraftEdited() | ApprovalExpired() | RunEnded():
+                return None
+            case _:
+                pass
+    return None
+
+
+def _loop_of(events: Sequence[Recorded]) -> str:
+    begun = events[0].data
+    plan = begun.plan.steps if isinstance(begun, RunStarted) else ()
+    return next((node.name for node in plan if isinstance(node, Repeat)), "")
+
+
+async def watch(world: World, process: Process) -> AsyncIterator[Recorded]:
+    """The events as they are recorded, read past all connections."""
+    position = 0
+    while True:
+        await asyncio.sleep(5)
+        for row in world.database.rows.select_notifications(position, 10_000, inclusive_of_start=False):
+            position = row.id
+            yield read(row)
+
+
+def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
+    """A row as an event."""
+    from redraft.events.codec import decode_event
+
+    return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state, row.id)
+
+
+async def look(world: World, process: Process) -> None:
+    """Keeps which runs have ended, and how."""
+    async with aclosing(watch(world, process)) as events:  # type: ignore[type-var]
+        async for event in events:
+            if isinstance(event.data, RunEnded):
+                world.ended[event.run] = event.data.outcome
+            elif isinstance(event.data, RunQuarantined):
+                world.ended.setdefault(event.run, "quarantined")
+
+
+async def _adopted(run: str, known: bool) -> None:
+    """Coordinators adopt every run."""
+
+
+def _let_go(run: str, outcome: str) -> None:
+    """There is nothing to let go of."""
+
+
+def _everyones(run: str) -> bool:
+    return True
+
+
+def _unsaid(*args: object, **kwargs: object) -> None:
+    """Nobody reads it."""

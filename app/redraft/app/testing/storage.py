@@ -1,0 +1,168 @@
+"""A database that several processes share: under the shipped event store, the recorder alone is another one.
+
+What it is asked for takes time. It fails before a commit, or after it, when the answer is lost; and it tells others of
+a commit late, or never.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, cast
+from uuid import UUID
+
+from redraft.app.testing.faults import Faults
+from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.events.errors import LeaseLost
+from redraft.events.recorders import (
+    ApplicationRecorder,
+    MemoryRecorder,
+    Notification,
+    Opened,
+    OperationalError,
+    StoredEvent,
+)
+from redraft.events.store import EventStore
+
+SILENT = 20.0
+"""Seconds after which a database lets go of what a process held that it does not hear from."""
+
+
+POLL = 10.0
+"""Seconds between two looks for what nobody told of. They are many in a history: each costs the search some time."""
+
+
+class SimDatabase:
+    """The rows, the lease of the relay, and those who listen."""
+
+    def __init__(self, loop: SimLoop, faults: Faults) -> None:
+        self.loop = loop
+        self.faults = faults
+        self.rows = MemoryRecorder()
+        self.position = 0
+        self.holder: SimLease | None = None
+        self._listeners: list[tuple[Process, Callable[[int], None]]] = []
+
+    def takes(self) -> float:
+        """Seconds that a call needs."""
+        return self.faults.between(0.0002, 0.01)
+
+    def store(self, process: Process) -> EventStore:
+        """The shipped store, as a process opens it."""
+        return EventStore(
+            self.opened(process), poll=POLL, threads=lambda name: SimExecutor(self.loop, process, self.takes)
+        )
+
+    def opened(self, process: Process) -> Opened:
+        """A connection of a process."""
+
+        async def listen(moved: Callable[[int], None]) -> None:
+            mine = (process, moved)
+            self._listeners.append(mine)
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._listeners.remove(mine)
+
+        recorder = cast("ApplicationRecorder", SimRecorder(self, process))
+        return Opened(recorder, "simulated", True, lambda: None, listen=listen)
+
+    def notify(self) -> None:
+        """Tells those who listen that the log has grown, each in its time, unless that gets lost."""
+        end = self.rows.max_notification_id() or 0
+        for process, moved in self._listeners:
+            if not process.is_dead and not self.faults.happens(
+                self.faults.odds.notice_lost, f"{process} is not told of event {end}"
+            ):
+                self.loop.call_later(self.faults.between(0, 0.2), moved, end, context=process.context)
+
+
+class SimRecorder:
+    """What the event store of a process sees of the database."""
+
+    def __init__(self, database: SimDatabase, process: Process) -> None:
+        self._database = database
+        self._process = process
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
+        """As the database does it; fails before it has begun, or when all is done and nobody knows."""
+        faults, first = self._database.faults, stored_events[0]
+        what = f"{first.topic} of {first.originator_id}"
+        if faults.happens(faults.odds.commit_fails, f"the database does not take {what} from {self._process}"):
+            raise OperationalError("the connection was lost before the commit")
+        positions = self._database.rows.insert_events(stored_events, **kwargs)
+        self._database.notify()
+        if faults.happens(faults.odds.answer_lost, f"{self._process} is not told that {what} was recorded"):
+            raise OperationalError("the connection was lost after the commit")
+        return positions
+
+    def select_events(self, originator_id: UUID | str, **kwargs: Any) -> Sequence[Notification]:  # noqa: ANN401
+        self._may_fail()
+        return self._database.rows.select_events(originator_id, **kwargs)
+
+    def select_notifications(self, *args: Any, **kwargs: Any) -> Sequence[Notification]:  # noqa: ANN401
+        self._may_fail()
+        return self._database.rows.select_notifications(*args, **kwargs)
+
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+        return self._database.rows.select_by_run(run, version, limit)
+
+    def max_notification_id(self) -> int | None:
+        self._may_fail()
+        return self._database.rows.max_notification_id()
+
+    def _may_fail(self) -> None:
+        faults = self._database.faults
+        if faults.happens(faults.odds.read_fails, f"{self._process} cannot read the database"):
+            raise OperationalError("the connection was lost")
+
+
+class SimLease:
+    """The right to be the one relay. One who stands still too long loses it, and does not know."""
+
+    def __init__(self, database: SimDatabase, process: Process) -> None:
+        self._database = database
+        self.process = process
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    async def acquire(self) -> int:
+        """Waits until nobody else has the lease, and gives the checkpoint."""
+        while not self._is_free():
+            await asyncio.sleep(POLL)
+        self._database.holder = self
+        return self._database.position
+
+    async def load(self) -> int:
+        self._require()
+        return self._database.position
+
+    async def save(self, position: int) -> None:
+        """Moves the checkpoint up. Raises LeaseLost."""
+        await asyncio.sleep(self._database.takes())
+        self._require()
+        self._database.position = max(self._database.position, position)
+
+    async def release(self) -> None:
+        if self._database.holder is self:
+            self._database.holder = None
+
+    def lose(self) -> None:
+        """The database takes the lease from one whom it does not hear from."""
+        if self._database.holder is self:
+            self._database.holder = None
+
+    def _is_free(self) -> bool:
+        holder = self._database.holder
+        return holder is None or holder is self
+
+    def _require(self) -> None:
+        if self._database.holder is not self:
+            raise LeaseLost("the lease was lost")
