@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 
@@ -19,6 +19,7 @@ from redraft.events.codec import decode_message, encode_message
 from redraft.events.commands import ConfirmStep, CritiqueDraft, Failed, Generate, Generated, Message, Request
 from redraft.events.content import Brief, Critique, new_draft
 from redraft.events.envelope import Origin
+from redraft.events.errors import BusError
 from redraft.events.local_bus import LocalBus
 
 
@@ -464,3 +465,33 @@ async def test_a_queue_with_the_settings_of_a_stranger_waits_and_the_others_are_
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+class Failing(LocalBus):
+    """A bus that loses its connection while an outcome is put, once."""
+
+    broken = False
+
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
+        if queue == INBOX and not self.broken:
+            self.broken = True
+            raise BusError("the connection was lost")
+        await super().publish(queue, letters)
+
+
+async def test_who_could_not_report_an_outcome_is_no_longer_at_work_on_it():
+    """Found by a simulated history: the request came back, and waited for the worker that had done it already."""
+
+    @generator
+    async def write(brief):
+        return "text"
+
+    async with Failing() as bus:
+        worker = Worker([write], bus, lambda: "id")
+        await ask(bus, "write")
+        with pytest.raises(ExceptionGroup):
+            await worker.run()
+        again = asyncio.create_task(worker.run())
+        ((_, message),) = await answers(bus, 1)
+        assert isinstance(message, ConfirmStep)
+        again.cancel()

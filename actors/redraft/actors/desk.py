@@ -67,6 +67,7 @@ class Desk:
         self._off = off
         self._again = again
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
+        self._begun: dict[str, None] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
         self._asked: dict[str, None] = {}
@@ -124,13 +125,14 @@ class Desk:
     def _call(self, delivery: Delivery, work: Work) -> None:
         call = Call(self._actor, work, lambda: self._over(delivery, work))
         self._calls[delivery.tag] = call, delivery, work
+        self._begun[work.request.id] = None
 
     def call_off(self, run: str) -> None:
         """Stops what is under way for a run; what came of it is not told."""
         for tag, (call, delivery, work) in list(self._calls.items()):
             if work.request.run == run:
                 del self._calls[tag]
-                self._whereabouts.end(work.request.id)
+                self._end(work)
                 call.abandon()
                 self._finish(Finished(delivery, work, None))
 
@@ -148,12 +150,13 @@ class Desk:
         self._changed.set()
 
     async def abandon(self) -> None:
-        """Stops what is under way; what came of it is not told."""
+        """Stops what is under way; what came of it is not told, nor of what could not be reported."""
         for inquiry in self._doubtful:
             inquiry.cancel()
         calls = [call for call, _, _ in self._calls.values()]
-        for _, _, work in self._calls.values():
-            self._whereabouts.end(work.request.id)
+        for request in self._begun:
+            self._whereabouts.end(request)
+        self._begun.clear()
         self._calls.clear()
         await abandoned(calls)
 
@@ -180,7 +183,11 @@ class Desk:
         """What came of these is safe on the bus: nobody is at work on them any more."""
         for each in finished:
             if isinstance(each.came_of_it, Call):
-                self._whereabouts.end(each.work.request.id)
+                self._end(each.work)
+
+    def _end(self, work: Work) -> None:
+        self._begun.pop(work.request.id, None)
+        self._whereabouts.end(work.request.id)
 
     def _over(self, delivery: Delivery, work: Work) -> None:
         call, _, _ = self._calls.pop(delivery.tag)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.workload import Script
-from redraft.events.domain_events import StepRequested
+from redraft.events.domain_events import DraftPublished, StepFailed, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.projections.record_check import check_events
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 def faults_of(events: Sequence[Recorded], world: World, script: Script, faults: Faults) -> list[str]:
     """All that is wrong, in sentences; nothing where all is well."""
-    return [*_records(events), *_ends(events, world), *_subscriber(events, world), *_repeated(events, script, faults)]
+    return [
+        *_records(events),
+        *_ends(events, world),
+        *_subscriber(events, world),
+        *_repeated(events, script, faults),
+        *_waited_out(events, faults),
+        *_published(events, script),
+    ]
 
 
 def _records(events: Sequence[Recorded]) -> Iterator[str]:
@@ -50,8 +57,32 @@ def _subscriber(events: Sequence[Recorded], world: World) -> Iterator[str]:
             yield f"projection: it ends at event {views.position} of {len(events)}"
 
 
+def _waited_out(events: Sequence[Recorded], faults: Faults) -> Iterator[str]:
+    """A deadline is for what was lost on the way: whoever is killed, or cut off, leaves what he had to another."""
+    for event in events:
+        over = isinstance(event.data, StepFailed) and event.data.message.startswith("no answer by")
+        if over and not event.repeats and not any(event.run in told and "is lost" in told for told in faults.told):
+            yield f"waited out: event {event.version} of run {event.run}: nothing was lost, and nobody answered"
+
+
+def _published(events: Sequence[Recorded], script: Script) -> Iterator[str]:
+    """What is recorded as published was published."""
+    for event in events:
+        data = event.data
+        if (
+            isinstance(data, DraftPublished)
+            and not event.repeats
+            and not script.published[event.run, data.path, data.attempt]
+        ):
+            yield f"unpublished: event {event.version} of run {event.run} says what never was"
+
+
 def _repeated(events: Sequence[Recorded], script: Script, faults: Faults) -> Iterator[str]:
-    asked = {(each.run, each.data.path, each.data.attempt) for each in events if isinstance(each.data, StepRequested)}
+    asked = {
+        (each.run, each.data.path, each.data.attempt)
+        for each in events
+        if isinstance(each.data, StepRequested) and not each.repeats
+    }
     for place, times in script.calls.items():
         if place not in asked:
             yield f"unasked: {place} was worked on, and nobody asked for it"

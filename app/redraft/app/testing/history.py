@@ -14,12 +14,16 @@ import msgspec
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Odds
-from redraft.app.testing.loop import Process, SimLoop, Stuck, apart, forget
+from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, look, read, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Script, random_plan
+from redraft.events.committer import Inline
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Plan
+from redraft.projections.projector import catch_up
+from redraft.projections.shipped import FOLLOWED
+from redraft.projections.views import open_views
 
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
@@ -77,7 +81,6 @@ class _House:
             loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
         )
         self._script = Script(Random(f"{seed} script"), self._faults)
-        self._all: list[Process] = []
         self._wrong: list[str] = []
         count = self._random.choice((1, 1, 2, 2, 3))
         self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
@@ -97,10 +100,7 @@ class _House:
 
     def let_go(self) -> None:
         """Cuts off what goes on."""
-        for process in self._all:
-            process.is_dead = True
         self._loop.dispose()
-        forget(self._all)
 
     async def _lived(self) -> None:
         self._start("eye", lambda p: look(self._world, p))
@@ -121,6 +121,19 @@ class _House:
         deadline = self._loop.time() + 3_600
         while self._lags() and self._loop.time() < deadline:
             await asyncio.sleep(5)
+        self._wrong += await self._misread()
+
+    async def _misread(self) -> list[str]:
+        """What the read models of coordinators have that a rebuild has not, or the other way round."""
+        wrong = []
+        rebuilt = await open_views(None, FOLLOWED, threads=lambda name: Inline())
+        await catch_up(rebuilt, self._world.database.quiet())
+        for process, views in list(self._world.views.items()):
+            for table in ("runs", "steps"):
+                every = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of our own
+                if not process.is_dead and await rebuilt.query(every) != await views.query(every):
+                    wrong.append(f"projection: the {table} of {process} are not those of a rebuild")
+        return wrong
 
     def _is_over(self) -> bool:
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
@@ -135,7 +148,6 @@ class _House:
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)
-        self._all.append(process)
         task = self._loop.spawn(process, part(process))
         task.add_done_callback(lambda done: self._ended(name, done))
         if mortal:

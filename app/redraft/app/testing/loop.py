@@ -11,7 +11,7 @@ import asyncio
 import gc
 import sys
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
@@ -64,6 +64,28 @@ def owner() -> Process | None:
     return _OWNER.get()
 
 
+class SimFuture(asyncio.Future[Any]):
+    """A future whose place in a set does not depend on where in memory it lies."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop=loop)
+        self._number = next(loop.hashes)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimTask(asyncio.Task[Any]):
+    """A task whose place in a set does not depend on where in memory it lies."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:
+        self._number = next(loop.hashes)
+        super().__init__(work, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """Runs what is given to it without waiting, without threads, and without the system's clock."""
 
@@ -72,7 +94,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self._random = random
         self._now = 0.0
         self._numbers = count()
+        self.hashes = count()
         self._outside = Process("world")
+        self._all = [self._outside]
         self._processes = [self._outside]
         self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
         self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
@@ -81,9 +105,13 @@ class SimLoop(asyncio.BaseEventLoop):
         """Seconds since the history began."""
         return self._now
 
+    def create_future(self) -> asyncio.Future[Any]:
+        return SimFuture(self)
+
     def process(self, name: str) -> Process:
         """A new process."""
         process = Process(name)
+        self._all.append(process)
         self._processes.append(process)
         return process
 
@@ -148,9 +176,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def dispose(self) -> None:
         """Lets go of all that has not ended, without a word of complaint; nothing of it can do anything any more."""
-        for process in self._processes:
+        for process in self._all:
             process.is_dead = True
-        self._processes = [self._outside]
+            process.ready.clear()
+            for task in process.tasks:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+            process.tasks.clear()
         self._due.clear()
         if not self.is_closed():
             self.close()
@@ -231,9 +262,9 @@ def _owner_of(context: Context) -> Process | None:
     return context.get(_OWNER)
 
 
-def _kept(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401
+def _kept(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401
     """A task that stays until its process is let go of: what is killed must not clean up after itself."""
-    task: asyncio.Task[T] = asyncio.Task(work, loop=loop, **options)
+    task = SimTask(work, loop, **options)
     process = owner()
     if process is not None:
         process.tasks.append(task)
@@ -242,15 +273,6 @@ def _kept(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **optio
 
 def _nothing() -> None:
     """What is called only so that time moves on."""
-
-
-def forget(processes: Sequence[Process]) -> None:
-    """Lets go of the tasks of processes, without what is logged of those that have not ended."""
-    for process in processes:
-        for task in process.tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]
-        process.tasks.clear()
-        process.ready.clear()
 
 
 @contextmanager
