@@ -19,7 +19,7 @@ from redraft.events.codec import decode_message, decode_work
 from redraft.events.commands import Failed
 from redraft.events.domain_events import DraftGenerated, LoopEnded, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.errors import BusUnusable, CodecError
+from redraft.events.errors import BusUnusable, CodecError, UnknownRules
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
 
@@ -149,6 +149,27 @@ async def test_a_run_that_cannot_be_read_is_left_out_and_the_others_go_on():
         assert heard.events == events, "what is recorded is made known all the same"
         assert await at_work.relay.resend("run-1") == 0
         assert at_work.troubles[-1] == LeftOut("run-1", 0, "event 2 of run run-1 cannot be read")
+
+
+async def test_what_a_later_release_wrote_waits_for_that_release():
+    """Found by outsiders: an older relay ended the runs of a newer coordinator, request by request."""
+
+    class Later(Log):
+        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+            if run == "run-1":
+                raise UnknownRules(3)
+            return await super().read(run, upto, after)
+
+    events = [each for each in one_after_the_other(numbered(), numbered()) if (each.run, each.version) != ("run-1", 1)]
+    first = next(each for each in events if each.run == "run-1" and isinstance(each.data, StepRequested))
+    heard = Heard()
+    async with LocalBus() as bus, relaying(Later(events), bus, heard) as at_work:
+        await at_work.until(lambda: len(heard.events) == len(events) and at_work.position > 0)
+        asked = len([path for path in requests(events, "run-0") if path.endswith("judge")])
+        await taken(bus, work_queue("critic", "judge"), asked)
+        assert at_work.relay.refused == 0, "a step of its failed"
+        assert {each.run for each in at_work.troubles if isinstance(each, LeftOut)} == {"run-1"}
+        assert at_work.relay.position < first.position, "the relay of the later release would not send it"
 
 
 async def test_a_run_that_cannot_be_folded_is_left_out_when_it_is_sent_again():

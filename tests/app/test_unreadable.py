@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,8 +14,10 @@ from tests.app.cli_calls import call, one_line
 
 from redraft.app.compose import open_log
 from redraft.app.settings import read_settings
-from redraft.events.codec import _HASHED, _fingerprint
+from redraft.events.codec import HASHED, _fingerprint
 from redraft.events.errors import SetAside
+
+SAMPLES = Path(__file__).parents[1] / "samples"
 
 FLOW = """
 from redraft.actors import Critique, Workflow, critic, generator, score
@@ -73,7 +76,7 @@ def later(run: str, name: str, data: dict[str, object]) -> int:
     facts = {"id": f"{run}-later", "time": "2030-01-01T00:00:00Z", "previous": previous, "actor": "x", "data": data}
     plain = json.dumps(facts).encode()
     own = _fingerprint(run, version + 1, name, plain)
-    put(run, version + 1, name, b'%b%b",%b' % (_HASHED, own.encode(), plain[1:]))
+    put(run, version + 1, name, b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
     return version + 1
 
 
@@ -144,7 +147,7 @@ def test_a_run_of_later_rules_is_left_alone() -> None:
     facts = {"id": "a", "time": "2030-01-01T00:00:00Z", "previous": "0" * 64, "actor": "x", "data": data}
     plain = json.dumps(facts).encode()
     own = _fingerprint("newer", 1, "run.started.v1", plain)
-    put("newer", 1, "run.started.v1", b'%b%b",%b' % (_HASHED, own.encode(), plain[1:]))
+    put("newer", 1, "run.started.v1", b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
     assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "newer": "unreadable"}
     assert "follows rules 99 of a later release" in call("doctor").out
 
@@ -195,6 +198,7 @@ def test_who_waits_for_a_run_that_is_set_aside_is_told_so() -> None:
     bad, worse = ran("one"), ran("two")
     said("quarantine", bad, "--reason", "it is wrong", "--by", "ann")
     put(worse, last_of(worse)[0] + 1, "x", b"y")
+    put("strange", 1, "x", b"{}")
     asyncio.run(waited_for(bad, worse))
     resumed = call("run", "--resume", bad, "-w", "flow.py:flow")
     assert resumed.code == 1, resumed.err
@@ -209,6 +213,44 @@ async def waited_for(bad: str, worse: str) -> None:
             await log.client.result(bad)
         with pytest.raises(SetAside, match=f"run {worse} cannot be read from event"):
             await log.client.result(worse)
+        with pytest.raises(SetAside, match="run strange cannot be read from event 1 on"):
+            await log.client.wait("strange", "end")
+        with pytest.raises(SetAside, match="run strange cannot be read from event 1 on"):
+            await log.client.wait("strange")
         seen = [event async for event in log.client.subscribe(follow=False)]
         assert "run.quarantined.v1" in {event.name for event in seen if event.run == bad}
         assert {event.run for event in seen} == {bad, worse}
+
+
+def test_of_a_run_that_ends_with_no_event_it_is_told_that_nothing_can_follow() -> None:
+    """A coordinator would have parked what it was sent, and whoever asked would have waited for it."""
+    ran("one")
+    put("strange", 1, "x", b"{}")
+    refused = call("quarantine", "strange", "--reason", "odd", "--bus", "amqp://nobody.invalid:1/")
+    assert refused.code == 2
+    assert "run strange cannot be set aside by an event: its last row, 1, is none" in one_line(refused)
+
+
+@pytest.mark.parametrize("state", ["{}", None, 7])
+def test_a_row_that_holds_no_bytes_is_told_of_when_the_log_is_exported(folder: Path, state: object) -> None:
+    good = ran("one")
+    put("strange", 1, "x", state)
+    refused = call("export", "-o", "all.zst")
+    assert refused.code == 1, refused.err
+    assert "run strange" in one_line(refused)
+    assert not (folder / "all.zst").exists()
+    said("export", "--without", "strange", "-o", "good.zst")
+    said("import", "good.zst", "--store", f"sqlite:///{folder}/other.db")
+    assert good in said("list", "--store", f"sqlite:///{folder}/other.db")
+
+
+def test_an_archive_with_an_id_twice_names_the_run_and_leaves_nothing(folder: Path) -> None:
+    ran("one")
+    shutil.copy(SAMPLES / "damaged/coordinators.db", "damaged.db")
+    damaged = f"sqlite:///{folder}/damaged.db"
+    said("export", "-o", "all.zst", "--store", damaged)
+    refused = call("import", "all.zst", "--store", f"sqlite:///{folder}/other.db")
+    assert refused.code == 2
+    assert "a store takes each id once" in one_line(refused)
+    assert "redraft export --without" in refused.err
+    assert not list(folder.glob("other*"))

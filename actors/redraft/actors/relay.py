@@ -14,7 +14,7 @@ from redraft.actors.announcing import Herald, Sent
 from redraft.actors.evolve import fold
 from redraft.actors.lanes import Lanes, Parcel
 from redraft.actors.material import Material
-from redraft.actors.trouble import LeftOut, Refused, Tell, raise_if_general, told, untold
+from redraft.actors.trouble import LeftOut, Refused, Tell, is_for_another, raise_if_general, told, untold
 from redraft.events.bus import INBOX, Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import MESSAGE_NAMES, Failed, Work
@@ -45,8 +45,9 @@ class Relay:
     Sending a request again is harmless: workers confirm one that may be a duplicate.
 
     What cannot be made or sent concerns its run alone: the step fails as `invalid`, or, where not even that can be
-    said, the event is left out. What goes to a queue that cannot be used waits for it (`lanes`). `tell` is told of all
-    that; `left_out` counts the events, `refused` the steps. After `slow` seconds a queue is left to itself.
+    said, the event is left out. What a later release wrote waits for that: the position stays before it, so that the
+    relay of the later release sends it. What goes to a queue that cannot be used waits for it (`lanes`). `tell` is told
+    of all that; `left_out` counts the events, `refused` the steps. After `slow` seconds a queue is left to itself.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Relay:
     ) -> None:
         self.left_out = 0
         self.refused = 0
+        self._left_to_others: int | None = None
         self._log = log
         self._bus = bus
         self._owns = owns
@@ -71,9 +73,8 @@ class Relay:
     @property
     def position(self) -> int:
         """How far it has come: up to here all is made known, and every request is sent that is not refused."""
-        waiting = self._lanes.oldest()
-        reached = self._herald.reached
-        return reached if waiting is None else min(reached, waiting - 1)
+        waiting = (self._lanes.oldest(), self._left_to_others)
+        return min([self._herald.reached, *(position - 1 for position in waiting if position is not None)])
 
     async def run(
         self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
@@ -177,7 +178,10 @@ class Relay:
         """The failure of the step that an event asks for; nothing where that cannot be said."""
         self._materials.pop(event.run, None)
         raise_if_general(error)
-        if not isinstance(event.data, StepRequested) or event.repeats:
+        if is_for_another(error):
+            first = self._left_to_others
+            self._left_to_others = event.position if first is None else min(first, event.position)
+        if not isinstance(event.data, StepRequested) or event.repeats or is_for_another(error):
             self._leave_out(event.run, event.position, error)
             return ()
         try:

@@ -7,7 +7,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from redraft.events.errors import BusError, RedraftError, StoreError, Tampered, TooLarge
+from redraft.events.errors import (
+    BusError,
+    RedraftError,
+    Sealed,
+    StoreError,
+    Tampered,
+    TooLarge,
+    UnknownName,
+    UnknownRules,
+)
 
 LONGEST: Final = 500
 """How many characters of an error are told."""
@@ -55,6 +64,11 @@ def told(error: Exception) -> str:
     """An error in a line; one that is not raised on purpose with its kind."""
     said = str(error) if isinstance(error, RedraftError) else f"{type(error).__name__}: {error}"
     return " ".join(said.split())[:LONGEST]
+
+
+def is_for_another(error: Exception) -> bool:
+    """Whether an error says that a run belongs to a later release, or to who has its key: there it may go on."""
+    return isinstance(error, UnknownName | UnknownRules | Sealed)
 
 
 def raise_if_general(error: Exception) -> None:

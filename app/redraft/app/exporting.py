@@ -73,7 +73,7 @@ async def _active(rows: Copying, head: int, since: datetime) -> frozenset[str]:
 
 def _time(row: Kept) -> datetime:
     try:
-        return _TIMES.decode(row.state).time
+        return _TIMES.decode(_bytes(row)).time
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Tampered(
             f"event {row.version} of run {row.run} ({row.name}) is not what was recorded: it cannot be read"
@@ -82,8 +82,18 @@ def _time(row: Kept) -> datetime:
 
 async def _key(rows: Copying, first: Kept) -> list[Item]:
     """The key of a run whose first event is sealed, if it still has one."""
-    wrapped = await rows.key(first.run) if _SEALED in first.state else None
+    wrapped = await rows.key(first.run) if _SEALED in _bytes(first) else None
     return [RunKey(first.run, wrapped)] if wrapped is not None else []
+
+
+def _bytes(row: Kept) -> bytes:
+    """What a row holds. Raises Tampered for one that holds no bytes, as a stranger may have put it there."""
+    if isinstance(row.state, bytes):
+        return row.state
+    raise Tampered(
+        f"row {row.version} of run {row.run} is no event: it holds no bytes; leave the run out: "
+        f"redraft export --without {row.run}"
+    )
 
 
 async def _batches(rows: Copying, head: int) -> AsyncIterator[list[Kept]]:

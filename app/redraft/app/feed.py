@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from redraft.events.envelope import Entry, Recorded
+from redraft.events.envelope import Entry, Recorded, Unreadable
 from redraft.events.errors import InputError, StoreUnusable
 from redraft.events.filters import EVERYTHING, About, EventFilter, Sieve, about
 from redraft.events.store import EventStore
@@ -21,10 +21,14 @@ BATCH: Final = 100
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Events that are wanted, maybe none; what is wanted up to `position` was in this batch or an earlier one."""
+    """Events that are wanted, maybe none; what is wanted up to `position` was in this batch or an earlier one.
+
+    `unreadable` are what cannot be read of runs that are asked for by name.
+    """
 
     events: Sequence[Recorded]
     position: int
+    unreadable: Sequence[Unreadable] = ()
 
 
 class Feed(Protocol):
@@ -66,7 +70,7 @@ class StoreFeed:
                 return
         async with aclosing(self._store.tail(after, follow=follow, limit=BATCH)) as tail:
             async for events in tail:
-                yield Batch(await _passed(sieve, events), events[-1].position)
+                yield Batch(await _passed(sieve, events), events[-1].position, _unread(wanted, events))
 
     async def _of_run(self, after: int, run: str, sieve: Sieve) -> AsyncGenerator[Batch, None]:
         """What is recorded of one run. Nothing of it is left out up to the position of the last batch."""
@@ -76,7 +80,7 @@ class StoreFeed:
             version = events[-1].version
             later = [event for event in events if event.position > after]
             if later:
-                yield Batch(await _passed(sieve, later), later[-1].position)
+                yield Batch(await _passed(sieve, later), later[-1].position, _unread(sieve.wanted, later))
                 head = max(head, later[-1].position)
         yield Batch((), head)
 
@@ -109,3 +113,7 @@ async def _passed(sieve: Sieve, entries: Sequence[Entry]) -> Sequence[Recorded]:
     """The events that are wanted; what cannot be read as one is passed over."""
     events = [event for event in entries if isinstance(event, Recorded)]
     return events if sieve.wanted == EVERYTHING else [event for event in events if await sieve.passes(event)]
+
+
+def _unread(wanted: EventFilter, entries: Sequence[Entry]) -> Sequence[Unreadable]:
+    return [each for each in entries if isinstance(each, Unreadable) and each.run in wanted.runs]

@@ -21,6 +21,7 @@ from redraft.events.copying import AT_ONCE, Copying, Kept
 from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.errors import CodecError, InputError
 from redraft.events.store import EventStore, open_store
+from redraft.projections.record_check import Checked, Ids
 
 BATCH_BYTES: Final = 16 * 1024 * 1024
 """Bytes of events that are put in together at most; a larger event goes by itself."""
@@ -87,13 +88,15 @@ async def import_archive(store: EventStore, path: Path, verified: Runs | None = 
 async def _checked(rows: Copying, path: Path) -> dict[str, _Run]:
     """The runs of an archive that is whole, whose chains hold, and that fits what the store has."""
     runs: dict[str, _Run] = {}
-    async for batch in _batches(path):
-        for item in batch:
-            if item.run not in runs:
-                runs[item.run] = _Run(there=await rows.version(item.run))
-            if isinstance(item, Kept):
-                _follow(path, runs[item.run], item)
-        await _compare(rows, path, runs, [item for item in batch if isinstance(item, Kept)])
+    with Ids() as ids:
+        async for batch in _batches(path):
+            for item in batch:
+                if item.run not in runs:
+                    runs[item.run] = _Run(there=await rows.version(item.run))
+                if isinstance(item, Kept):
+                    _follow(path, runs[item.run], item)
+                    _once(path, ids, item)
+            await _compare(rows, path, runs, [item for item in batch if isinstance(item, Kept)])
     for name, run in runs.items():
         if not run.version:
             raise InputError(f"archive {path} has a key for run {name}, but no event of it; export it again")
@@ -119,6 +122,17 @@ def _follow(path: Path, run: _Run, event: Kept) -> None:
             f"run out: redraft export --without {event.run}"
         ) from None
     run.version, run.hash = event.version, event.state[9:73].decode()
+
+
+def _once(path: Path, ids: Ids, event: Kept) -> None:
+    """Raises InputError when an event before has the same id: no store takes it twice."""
+    own = link_of(event.run, event.version, event.name, event.state).id
+    found = ids.add(Checked(event.run, (), ids=((own, event.version, 0),)))
+    if found:
+        raise InputError(
+            f"archive {path}: {found[0].told}, and a store takes each id once: the log it was made of was damaged, see "
+            f"redraft audit --all --verify there; leave the run out: redraft export --without {event.run}"
+        )
 
 
 async def _compare(rows: Copying, path: Path, runs: dict[str, _Run], events: Sequence[Kept]) -> None:

@@ -10,6 +10,7 @@ from redraft.app.compose import House, open_handler, open_log
 from redraft.app.deployment import open_client
 from redraft.app.ids import new_message_id
 from redraft.app.settings import LOCAL, Settings
+from redraft.events.codec import HASHED
 from redraft.events.commands import QuarantineRun
 from redraft.events.domain_events import RunQuarantined
 from redraft.events.envelope import Origin, Recorded
@@ -34,7 +35,18 @@ async def quarantine(settings: Settings, text: str, reason: str, by: str) -> tup
         message = QuarantineRun(found.run, by, reason, new_message_id())
         if settings.bus == LOCAL:
             return found.run, await recorded_here(settings, house, message)
+        await _require_event(house, found.run)
         return found.run, await _sent(settings, house, message)
+
+
+async def _require_event(house: House, run: str) -> None:
+    """Raises InputError when the last row of a run has no hash: no coordinator could record what follows it."""
+    version, _, state, _ = (await house.store.raw(run))[-1]
+    if not bytes(state).startswith(HASHED):
+        raise InputError(
+            f"run {run} cannot be set aside by an event: its last row, {version}, is none, and the database lets "
+            "nothing follow it; nothing is decided or done for it as it is"
+        )
 
 
 async def recorded_here(settings: Settings, house: House, message: QuarantineRun) -> Recorded:

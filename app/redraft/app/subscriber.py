@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from redraft.app.delivery import Delivery, Handler, Retry
 from redraft.app.feed import Feed
+from redraft.app.result import unread
 from redraft.app.standing import stand
 from redraft.app.until import is_end, read_until
+from redraft.events.domain_events import RunQuarantined
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, NeverHappened
+from redraft.events.errors import InputError, NeverHappened, SetAside
 from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.subscription_book import checked_name
 from redraft.events.subscriptions import Subscriptions
@@ -73,23 +75,34 @@ class Subscriber:
     async def wait(self, run: str, until: str) -> Recorded:
         """See `Client.wait`."""
         aim = read_until(until)
-        async with aclosing(self.subscribe(wanted=EventFilter(runs=frozenset([run])))) as events:
+        async with aclosing(self._of_run(run)) as events:
             async for event in events:
                 if aim.met(event):
                     return event
+                if isinstance(event.data, RunQuarantined):
+                    raise SetAside(f"run {run} was set aside by {event.data.by or 'a person'}: {event.data.reason}")
                 if is_end(event):
                     raise NeverHappened(f"run {run} has ended, and {until!r} never came; `redraft show {run}` says how")
         raise AssertionError("a subscription that follows does not end")
 
     async def story(self, run: str) -> list[Recorded]:
-        """All events of a run, once it has ended."""
+        """All events of a run, once it has ended. Raises SetAside where one cannot be read."""
         found: list[Recorded] = []
-        async with aclosing(self.subscribe(wanted=EventFilter(runs=frozenset([run])))) as events:
+        async with aclosing(self._of_run(run)) as events:
             async for event in events:
                 found.append(event)
                 if is_end(event):
                     break
         return found
+
+    async def _of_run(self, run: str) -> AsyncGenerator[Recorded, None]:
+        """The events of a run as they come. Raises SetAside at one that cannot be read, unless it was set aside."""
+        async with aclosing(self._feed.read(0, EventFilter(runs=frozenset([run])), follow=True)) as batches:
+            async for batch in batches:
+                for event in batch.events:
+                    yield event
+                if batch.unreadable and not any(isinstance(each.data, RunQuarantined) for each in batch.events):
+                    raise unread(batch.unreadable[0])
 
     async def wait_for(self, position: int) -> int:
         """See `Client.wait_for`."""

@@ -38,8 +38,9 @@ Upcast: TypeAlias = Callable[[Data], Data]
 GENESIS: Final = "0" * 64
 """The `previous` of a run's first event."""
 
-_HASHED: Final = b'{"hash":"'
-_HASH_END: Final = len(_HASHED) + 64
+HASHED: Final = b'{"hash":"'
+"""How the bytes of every event begin."""
+_HASH_END: Final = len(HASHED) + 64
 
 
 class _Stored(msgspec.Struct, Generic[T], frozen=True, gc=False, omit_defaults=True):
@@ -130,7 +131,7 @@ def encode_event(
         )
     )
     fingerprint = _fingerprint(run, version, name, plain)
-    stored = Stored(name, b'%b%b",%b' % (_HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+    stored = Stored(name, b'%b%b",%b' % (HASHED, fingerprint.encode(), plain[1:]), fingerprint)
     may_hold_no_number = b"null" in plain
     if type(event) in UNBOUNDED and b'"reserved"' not in plain and seal is None and not may_hold_no_number:
         return stored
@@ -200,18 +201,18 @@ def link_of(run: str, version: int, name: str, state: bytes) -> Link:
 def verify_content(run: str, version: int, name: str, state: bytes) -> str:
     """The hash of a stored event that is as it was recorded, whatever was before it; else Tampered."""
     where = _where(run, version, name)
-    if not state.startswith(_HASHED):
+    if not state.startswith(HASHED):
         raise Tampered(f"{where} does not begin with its hash")
     fingerprint = _fingerprint(run, version, name, b"{" + state[_HASH_END + 2 :])
-    if state[len(_HASHED) : _HASH_END + 2] != f'{fingerprint}",'.encode():
+    if state[len(HASHED) : _HASH_END + 2] != f'{fingerprint}",'.encode():
         raise Tampered(f"{where} is not what was recorded: its hash does not fit its content")
     return fingerprint
 
 
 def hash_of(state: bytes) -> str:
     """The hash that stored bytes say they have; of those that say none, their own."""
-    stated = state[len(_HASHED) : _HASH_END]
-    if state.startswith(_HASHED) and re.fullmatch(rb"[0-9a-f]{64}", stated):
+    stated = state[len(HASHED) : _HASH_END]
+    if state.startswith(HASHED) and re.fullmatch(rb"[0-9a-f]{64}", stated):
         return stated.decode()
     return sha256(state).hexdigest()
 

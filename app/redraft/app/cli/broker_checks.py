@@ -11,6 +11,7 @@ from redraft.app.deployment import open_survey
 from redraft.app.settings import LOCAL, Settings
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunStarted
+from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError, InputError
 from redraft.events.plan import Role
 from redraft.events.rabbit_survey import PARKED, Survey
@@ -49,8 +50,8 @@ async def actors_known(store: EventStore, views: Views) -> list[tuple[Role, str]
     """The actors that the plans of the newest runs name, those of the newest first."""
     found: dict[tuple[Role, str], None] = {}
     for line in await list_runs(views, limit=PLANS):
-        for event in await store.read(line.run, upto=1):
-            if isinstance(event.data, RunStarted):
+        for event in await store.entries(line.run, upto=1):
+            if isinstance(event, Recorded) and isinstance(event.data, RunStarted):
                 found |= {(step.role, step.actor): None for _, step in steps_in(event.data.plan.steps)}
     return list(found)[:MOST]
 

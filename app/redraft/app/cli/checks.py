@@ -18,7 +18,7 @@ from redraft.app.encryption import store_of
 from redraft.app.models import check_worker, models_of
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.envelope import Recorded
-from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered
+from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered, UnknownName, UnknownRules
 from redraft.events.plan import Role
 from redraft.events.store import EventStore
 from redraft.events.subscription_book import are_there
@@ -101,8 +101,10 @@ async def _store(
             async for each in _runs(settings, store, views, deep=deep):
                 yield each
             actors += await _actors(settings, store, views)
+    except (UnknownName, UnknownRules) as error:
+        yield Check("events", "warn", f"{error}; a later release works on what it wrote, and this one on all else")
     except (CodecError, Tampered) as error:
-        yield Check("events", "fail", f"{error}; restore the store from a copy")
+        yield Check("events", "fail", f"{error}; see redraft audit --all --verify")
     except StoreError as error:
         yield Check("read models", "fail", str(error))
     async for each in _subscriptions(settings, head):

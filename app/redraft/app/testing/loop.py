@@ -78,7 +78,7 @@ class SimFuture(asyncio.Future[Any]):
 class SimTask(asyncio.Task[Any]):
     """A task whose place in a set does not depend on where in memory it lies."""
 
-    def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:  # noqa: ANN401 - as a task has them
         self._number = next(loop.hashes)
         super().__init__(work, loop=loop, **options)
 
