@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test chaos lint types contracts check benchmark clean
+.PHONY: setup demo test simulate faults chaos lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -20,6 +20,13 @@ demo: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+SEEDS ?= 0-2000
+simulate: $(READY)
+	$(BIN)/python -m redraft.app.testing --seeds $(SEEDS)
+
+faults: $(READY)
+	$(BIN)/python -m tests.simulation.find_faults
 
 chaos: $(READY)
 	$(BIN)/pytest -m chaos

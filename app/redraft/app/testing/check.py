@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.workload import Script
-from redraft.events.domain_events import DraftPublished, StepFailed, StepRequested
+from redraft.events.domain_events import (
+    DraftPublished,
+    RunCancelled,
+    RunEnded,
+    RunPaused,
+    RunQuarantined,
+    StepFailed,
+    StepRequested,
+)
 from redraft.events.envelope import Recorded
 from redraft.projections.record_check import check_events
 
 if TYPE_CHECKING:
     from redraft.app.testing.nodes import World
+
+
+PUNCTUAL: Final = timedelta(minutes=30)
+"""How late a timer may be, with all that may stand still, and get lost, meanwhile."""
 
 
 def faults_of(events: Sequence[Recorded], world: World, script: Script, faults: Faults) -> list[str]:
@@ -24,6 +37,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Script, faults: 
         *_subscriber(events, world),
         *_repeated(events, script, faults),
         *_waited_out(events, faults),
+        *_overslept(events),
         *_published(events, script),
     ]
 
@@ -63,6 +77,28 @@ def _waited_out(events: Sequence[Recorded], faults: Faults) -> Iterator[str]:
         over = isinstance(event.data, StepFailed) and event.data.message.startswith("no answer by")
         if over and not event.repeats and not any(event.run in told and "is lost" in told for told in faults.told):
             yield f"waited out: event {event.version} of run {event.run}: nothing was lost, and nobody answered"
+
+
+def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
+    """What is to be tried again is asked for when its time has come, or soon after, unless its run was held up."""
+    waiting: dict[tuple[str, str], datetime] = {}
+    for event in events:
+        if event.repeats:
+            continue
+        match event.data:
+            case StepFailed(path=path, retry_at=datetime() as again):
+                waiting[event.run, path] = again
+            case StepRequested(path=path) if (event.run, path) in waiting:
+                if event.time > waiting.pop((event.run, path)) + PUNCTUAL:
+                    yield f"overslept: event {event.version} of run {event.run} should have come long before"
+            case RunPaused():
+                waiting = {place: again for place, again in waiting.items() if place[0] != event.run}
+            case RunEnded() | RunQuarantined() | RunCancelled():
+                for place in [place for place in waiting if place[0] == event.run]:
+                    if event.time > waiting.pop(place) + PUNCTUAL:
+                        yield f"overslept: run {event.run} waited for {place[1]} until it ended"
+            case _:
+                pass
 
 
 def _published(events: Sequence[Recorded], script: Script) -> Iterator[str]:

@@ -82,6 +82,7 @@ class _House:
         )
         self._script = Script(Random(f"{seed} script"), self._faults)
         self._wrong: list[str] = []
+        self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
         self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
@@ -121,6 +122,7 @@ class _House:
         deadline = self._loop.time() + 3_600
         while self._lags() and self._loop.time() < deadline:
             await asyncio.sleep(5)
+        self._is_looked_at = True
         self._wrong += await self._misread()
 
     async def _misread(self) -> list[str]:
@@ -168,7 +170,7 @@ class _House:
             loop.call_later(faults.between(1, 400), self._pause, process, faults.between(1, 400))
 
     def _kill(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        if process.is_dead:
+        if process.is_dead or self._is_looked_at:
             return
         self._loop.kill(process)
         self._world.views.pop(process, None)
@@ -177,7 +179,7 @@ class _House:
         self._loop.call_later(self._faults.between(*RESTART), lambda: self._start(process.name, part, mortal=True))
 
     def _pause(self, process: Process, seconds: float) -> None:
-        if process.is_dead:
+        if process.is_dead or self._is_looked_at:
             return
         self._loop.pause(process, seconds)
         if seconds > SILENT:

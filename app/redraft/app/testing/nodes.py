@@ -30,7 +30,9 @@ from redraft.events.domain_events import (
     DraftEdited,
     DraftRejected,
     RunEnded,
+    RunPaused,
     RunQuarantined,
+    RunResumed,
     RunStarted,
 )
 from redraft.events.envelope import Recorded
@@ -158,6 +160,9 @@ async def decide(world: World, process: Process) -> None:
 
 
 async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+    if _is_paused(events):
+        await client.resume(run)
+        return
     asked = _asked(events)
     if asked is not None and random.random() < 0.7:
         by = random.choice(("ann", "bob", "cy"))
@@ -180,9 +185,6 @@ async def _steered(client: Client, run: str, events: Sequence[Recorded], random:
             await client.limits(run, max_iterations=random.randint(1, 5), loop=_loop_of(events))
         case "pause":
             await client.pause(run)
-            await asyncio.sleep(random.uniform(1, 60))
-            await client.resume(run)
-            await client.resume(run)
         case "cancel":
             await client.cancel(run, "enough")
         case "fork":
@@ -202,6 +204,11 @@ def _asked(events: Sequence[Recorded]) -> ApprovalRequested | None:
             case _:
                 pass
     return None
+
+
+def _is_paused(events: Sequence[Recorded]) -> bool:
+    last = next((each.data for each in reversed(events) if isinstance(each.data, RunPaused | RunResumed)), None)
+    return isinstance(last, RunPaused)
 
 
 def _loop_of(events: Sequence[Recorded]) -> str:
