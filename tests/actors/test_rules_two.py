@@ -414,3 +414,17 @@ def test_a_second_loop_that_leaves_the_draft_as_it_is_adds_no_output():
     old = played(Plan("two", (WRITE, first, second, SAVE)), "one", "two", 0.5, 0.95, rules=1)
     asked = [each for each in old.events if isinstance(each, StepRequested) and each.role == "publisher"]
     assert [[ref.version for ref in each.outputs] for each in asked] == [[2, 2]]
+
+
+def test_a_loop_whose_refiner_gives_the_vetoed_text_again_leaves_nothing():
+    """Hypothesis found the vetoed draft leaving an inner loop that had judged nothing."""
+    inner = Repeat("Inner", score >= 0.9, 1, (IMPROVE, JUDGE))
+    outer = Repeat("Outer", score >= 0.9, 2, (OTHER, inner))
+    run = begun(Plan("again", (WRITE, outer, SAVE)))
+    play(run, "one", (0.5, False))
+    path = next(iter(run.state.open))
+    run.answer(path, value=0, text="one", leave=True)
+    end = run.events[-1]
+    assert isinstance(end, RunEnded)
+    assert (end.outcome, end.draft) == ("rejected", None)
+    assert not any(isinstance(event, LoopEnded) for event in run.events)

@@ -25,8 +25,11 @@ def kept(state: RunState, loop: Frame) -> Candidate | None:
 
 
 def nothing_is_left(state: RunState, loop: Frame) -> str:
-    """Why nothing may leave a loop that judged drafts: all of them are barred. Empty when one may."""
-    reason = barred(state, kept(state, loop)) if loop.judged else ""
+    """Why nothing may leave a loop: all that it judged, or the draft that it has, is barred. Empty when one may."""
+    if not loop.judged:
+        reason = barred(state, state.current)
+        return f"the draft of {loop.path} may not be published: {reason}" if reason else ""
+    reason = barred(state, kept(state, loop))
     return f"no draft that {loop.path} judged may be published: {reason}" if reason else ""
 
 

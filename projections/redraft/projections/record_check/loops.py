@@ -159,7 +159,8 @@ def _closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rat
 
 def _end(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     best = kept(walk, frame)
-    if outcome != "accepted" and frame.judged and best and barred(walk, best.ref):
+    leaving = best if frame.judged else walk.current
+    if outcome != "accepted" and leaving and barred(walk, leaving.ref):
         raise Over("rejected", best)
     if outcome != "accepted" and asks_people(frame.loop):
         raise Over(outcome, walk.best_or_current())
