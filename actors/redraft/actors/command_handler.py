@@ -301,11 +301,11 @@ class CommandHandler:
         return partial(thompson, message.run, await self._known(workflow) if self._known else {})
 
     async def _others(self, state: RunState, plan: Plan, run: str, now: datetime) -> Usage:
-        """What the other runs of the workflow used that began on the same day."""
+        """Returns the summed usage of the workflow's other runs that began on the same day (UTC)."""
         return NOTHING if self._spent is None else await self._spent(plan.name, state.started or now, run)
 
     async def _unwritten(self, each: Incoming, why: str, now: datetime) -> Decided:
-        """What is done where something cannot be written: the step fails, or a run that cannot even say so stops."""
+        """Returns a decision that fails the step whose outcome cannot be encoded, or else sets the run aside."""
         message = each.message
         if isinstance(message, StartRun):
             return _nothing(each, why)
@@ -316,7 +316,7 @@ class CommandHandler:
         return await self._stopped(each, why, now)
 
     async def _troubled(self, each: Incoming, error: Exception, now: datetime) -> Decided:
-        """What is done about a run that cannot be handled: it is set aside.
+        """Returns a decision that sets aside a run whose events cannot be read or folded.
 
         A run of a later release, and one that is sealed with a key that is not here, may be handled elsewhere: nothing
         is recorded of it, and the message is refused. What time brings is not kept: it comes again.

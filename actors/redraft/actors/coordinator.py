@@ -101,7 +101,7 @@ class Coordinator:
             return None
 
     async def _past(self, start: StartRun, parent: Parent) -> Sequence[Recorded]:
-        """What a fork is to repeat. Raises InputError when it cannot begin like this, CodecError."""
+        """Returns the parent's events that a fork repeats. Raises InputError when it cannot begin so, CodecError."""
         past = await self._log.read(parent.run, upto=parent.version)
         try:
             fault = unfit(start, past)

@@ -71,7 +71,7 @@ def finished(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
 
 
 def salvaged(state: RunState) -> Candidate | None:
-    """What may be published of a run that cannot go on; None when nothing may.
+    """Returns the draft that may be published of a run that cannot go on; None when none may.
 
     By rules 2 that is the best of the loop in which it failed, or else of the next one around; nothing of before the
     loops. Where people decide it is what they approved, and nothing while they would have to be asked once more.
@@ -85,7 +85,7 @@ def salvaged(state: RunState) -> Candidate | None:
 
 
 def left_on_failure(state: RunState, frame: Frame) -> Candidate | None:
-    """What leaves a loop when the run cannot go on: its own best draft, or what a loop inside it ended with last."""
+    """Returns the draft a loop ends with when the run cannot go on: its own best, or the last of a loop inside it."""
     if state.rules < 2:
         return state.best
     own = best_of(state, (each for each in frame.judged if _is_fit(state, each)))
@@ -102,7 +102,7 @@ def _is_approved(state: RunState, draft: Candidate | None) -> bool:
 
 
 def _coming(state: RunState) -> tuple[Node, ...]:
-    """What the plan still holds, without the loops in progress."""
+    """Returns the nodes of the plan that have not begun; loops in progress are not among them."""
     above = (*state.frames[1:], Frame(()))
     places = [frame.index + (over.node is not None) for frame, over in zip(state.frames, above, strict=True)]
     return tuple(node for frame, place in zip(state.frames, places, strict=True) for node in frame.body[place:])
@@ -124,5 +124,5 @@ def _is_held_back(state: RunState) -> bool:
 
 
 def _at_hand(loop: Frame) -> tuple[Candidate, ...]:
-    """What a loop may end with: the judged draft that it began with, and those that it judged itself."""
+    """Returns the drafts a loop may end with: the judged one that it began with, and those that it judged itself."""
     return (*((loop.entry,) if loop.entry else ()), *loop.judged)

@@ -9,7 +9,7 @@ from typing import Self
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
-from redraft.events.bus import Consumer, Delivery, Letter, Parked
+from redraft.events.bus import Consumer, Letter, Parked
 from redraft.events.domain_events import RunCancelled
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
@@ -105,7 +105,7 @@ class SimBus:
         async with self._broker.queues.consume(queue, prefetch) as reader:
             self._broker.reads(self._process, reader)
             try:
-                yield _Reader(reader, self._travel)
+                yield reader
             finally:
                 self._broker.left(self._process, reader)
 
@@ -153,20 +153,3 @@ class SimBus:
 
     async def _travel(self) -> None:
         await asyncio.sleep(self._broker.faults.between(0.0002, 0.02))
-
-
-class _Reader:
-    """A consumer at the end of a wire."""
-
-    def __init__(self, reader: Consumer, travel: Callable[[], object]) -> None:
-        self._reader = reader
-        self._travel = travel
-
-    async def take(self, most: int) -> Sequence[Delivery]:
-        return await self._reader.take(most)
-
-    async def ack(self, deliveries: Sequence[Delivery]) -> None:
-        await self._reader.ack(deliveries)
-
-    async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:
-        await self._reader.reject(delivery, requeue=requeue, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random as global_random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Final
@@ -104,7 +104,7 @@ class _House:
         self._loop.dispose()
 
     async def _lived(self) -> None:
-        self._start("eye", lambda p: look(self._world, p))
+        self._start("eye", lambda p: look(self._world))
         for number in range(self._coordinators):
             self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
         for number in range(self._random.choice((1, 2, 2))):
@@ -220,8 +220,3 @@ def shortest(seed: int, setting: Setting) -> tuple[int, History]:
         else:
             least = middle + 1
     return most, found
-
-
-def wrong_in(histories: Sequence[History]) -> list[History]:
-    """Those that went wrong."""
-    return [each for each in histories if each.wrong]

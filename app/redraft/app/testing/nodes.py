@@ -217,7 +217,7 @@ def _loop_of(events: Sequence[Recorded]) -> str:
     return next((node.name for node in plan if isinstance(node, Repeat)), "")
 
 
-async def watch(world: World, process: Process) -> AsyncIterator[Recorded]:
+async def watch(world: World) -> AsyncIterator[Recorded]:
     """The events as they are recorded, read past all connections."""
     position = 0
     while True:
@@ -234,9 +234,9 @@ def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
     return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state, row.id)
 
 
-async def look(world: World, process: Process) -> None:
+async def look(world: World) -> None:
     """Keeps which runs have ended, and how."""
-    async with aclosing(watch(world, process)) as events:  # type: ignore[type-var]
+    async with aclosing(watch(world)) as events:  # type: ignore[type-var]
         async for event in events:
             if isinstance(event.data, RunEnded):
                 world.ended[event.run] = event.data.outcome

@@ -24,8 +24,6 @@ ACTORS: Final[dict[Role, tuple[str, ...]]] = {
     "publisher": ("save", "web"),
 }
 
-TAKES: Final = {"generator": ("context",), "critic": ("context",), "refiner": ("context",), "publisher": ("context",)}
-
 
 def random_plan(random: Random) -> Plan:
     """A plan that may be run: loops in loops, panels, best of several, choices, gates, approvals, budgets."""
