@@ -14,7 +14,7 @@ from tests.app.deployments import Deployment, deployment
 
 LOOP = """
 from redraft.actors import (
-    Critique, Workflow, approve, approved, critic, generator, publisher, refiner, repeat, score
+    Critique, Workflow, approve, approved, critic, generator, publisher, refiner, repeat, score, step
 )
 
 @generator
@@ -45,6 +45,7 @@ review = (
     .repeat_until(approved, max_iterations=3, name="Review", body=[repeat(**REFINE), approve("editor")])
     .finally_(save)
 )
+gate = Workflow("gate").start_with(write).then(step(judge, gate=True)).then(approve("editor")).finally_(save)
 """
 
 
@@ -68,10 +69,10 @@ def waits(draft: int, run: str = "last") -> bool:
 
 
 @contextmanager
-def running(folder: Path, workflow: str) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, workflow: str, draft: int = 3) -> Iterator[subprocess.Popen[str]]:
     with start("run", f"loop.py:{workflow}", "Tides", "--json", folder=folder) as process:
         try:
-            until(lambda: (folder / "store.db").exists() and waits(3))
+            until(lambda: (folder / "store.db").exists() and waits(draft))
             yield process
         finally:
             process.kill()
@@ -122,6 +123,14 @@ def test_a_rejection_goes_back_into_the_loop_and_an_edit_is_critiqued(folder: Pa
     page = folder / "page.html"
     said("audit", "last", "--export", str(page))
     assert "by ben, by hand" in page.read_text()
+
+
+def test_who_would_approve_what_a_gate_did_not_pass_is_told_that_it_would_mean_nothing(folder: Path) -> None:
+    with running(folder, "gate", draft=1) as process:
+        told = one_line(call("approve", "last", "--by", "ann"))
+        assert "gate judge did not pass draft 1, and no approval overrules a gate" in told
+        said("reject", "last", "--by", "ann")
+        assert result(process)[1]["outcome"] == "rejected"
 
 
 def test_a_decision_that_is_made_while_nobody_runs_is_heeded_when_the_run_goes_on(folder: Path) -> None:

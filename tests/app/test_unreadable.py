@@ -166,8 +166,54 @@ def test_a_run_is_set_aside_and_all_else_goes_on() -> None:
     assert "is set aside already: it is" in one_line(again)
     assert call("quarantine", good, "--reason", " ").code == 2
     said("audit", bad, "--verify")
-    guided = call("guide", bad, "shorter")
-    assert guided.code == 2
+    for word in (("guide", bad, "shorter"), ("cancel", bad), ("pause", bad), ("approve", bad)):
+        refused = call(*word)
+        assert refused.code == 2
+        assert f"run {bad} was set aside" in one_line(refused)
+
+
+def test_runs_that_are_set_aside_are_counted_and_can_be_listed() -> None:
+    good, bad = ran("one"), ran("two")
+    said("quarantine", bad, "--reason", "it is wrong")
+    assert [line["run"] for line in json.loads(said("list", "--status", "quarantined", "--json"))] == [bad]
+    assert [line["run"] for line in json.loads(said("list", "--status", "ended", "--json"))] == [good]
+    assert "2 in all, 1 ended, 1 set aside" in said("doctor")
+
+
+def test_an_ended_run_with_a_row_after_its_end_that_is_no_event_is_listed_as_unreadable() -> None:
+    bad = ran("one")
+    put(bad, last_of(bad)[0] + 1, "x", b"y")
+    (line,) = runs()
+    assert (line["status"], line["outcome"]) == ("unreadable", None)
+    assert "unreadable" in said("list")
+    assert json.loads(said("list", "--outcome", "accepted", "--json")) == []
+
+
+def test_nobody_is_told_to_resume_a_run_that_cannot_be_read() -> None:
+    paused = ran("one")
+    with closing(sqlite3.connect("store.db")) as database, database:
+        for trigger in [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")]:
+            database.execute(f'DROP TRIGGER "{trigger}"')
+        table = "stored_events"
+        assert database.execute(f"DELETE FROM {table} WHERE originator_version > 3")  # noqa: S608
+    put(paused, 4, "x", b"y")
+    shown = call("show", paused)
+    assert "cannot be read from event 4" in shown.err
+    assert "--resume" not in shown.out
+
+
+def test_the_remedy_names_a_run_as_a_shell_takes_it() -> None:
+    ran("one")
+    put("two words; $HOME", 1, "x", b"y")
+    assert "redraft quarantine 'two words; $HOME' --reason" in said("doctor")
+
+
+def test_the_list_stays_readable_beside_a_run_with_an_id_of_3000_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    ran("the other")
+    put("x" * 3000, 1, "x", b"y")
+    assert max(len(line) for line in said("list").splitlines()) <= 200
+    assert "the other" in said("list")
 
 
 def test_a_run_that_cannot_be_read_can_be_set_aside() -> None:

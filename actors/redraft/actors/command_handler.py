@@ -64,6 +64,9 @@ Report: TypeAlias = Callable[[str, str], None]
 MACHINERY: Final = "coordinator"
 """The actor recorded when a run is set aside because its events cannot be followed."""
 
+REPORTED: Final = 1024
+"""How many runs are remembered as reported."""
+
 _QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
 
 
@@ -144,8 +147,8 @@ class CommandHandler:
     """Decides for every run. `resend` sends one open request again to a worker that was not sure of it.
 
     `spent` is asked for plans with a daily budget, `known` when a step has to choose, `report` told of runs that are
-    set aside. `limit` is the size of a draft in bytes at most. `ignored` counts messages that changed nothing, and
-    `set_aside` the runs that were set aside, or could not be handled here.
+    set aside or cannot be handled here, once. `limit` is the size of a draft in bytes at most. `ignored` counts
+    messages that changed nothing.
     """
 
     def __init__(
@@ -159,7 +162,6 @@ class CommandHandler:
         report: Report = lambda run, why: None,
     ) -> None:
         self.ignored = 0
-        self.set_aside = 0
         self._log = log
         self._clock = clock
         self._resend = resend
@@ -167,6 +169,7 @@ class CommandHandler:
         self._spent = spent
         self._known = known
         self._report = report
+        self._reported: dict[str, str] = {}
         self._undecided = Undecided()
         self._aggregates = Aggregates(log)
         self._deciding = asyncio.Lock()
@@ -325,14 +328,20 @@ class CommandHandler:
         why = str(error) if isinstance(error, RedraftError) else f"{type(error).__name__}: {error}"
         if not isinstance(error, UnknownName | UnknownRules | Sealed):
             return await self._stopped(each, f"its events cannot be followed: {why}", now)
-        self.set_aside += 1
-        self._report(message.run, why)
+        self._report_once(message.run, why)
         return _nothing(each, "" if isinstance(message, RetryStep | ExpireStep | ConfirmStep) else why)
 
     async def _stopped(self, each: Incoming, why: str, now: datetime) -> Decided:
-        self.set_aside += 1
-        self._report(each.message.run, why)
+        self._report_once(each.message.run, why)
         return await self._quarantined(each, QuarantineRun(each.message.run, MACHINERY, why), now)
+
+    def _report_once(self, run: str, why: str) -> None:
+        """Reports a run, unless this was said of it before and of fewer than `REPORTED` others since."""
+        if self._reported.pop(run, "") != why:
+            self._report(run, why)
+        self._reported[run] = why
+        if len(self._reported) > REPORTED:
+            del self._reported[next(iter(self._reported))]
 
     async def _quarantined(self, each: Incoming, asked: QuarantineRun, now: datetime) -> Decided:
         """Sets a run aside without folding it: after the last event that there is, whatever the others say."""

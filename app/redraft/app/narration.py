@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from redraft.actors.trouble import Blocked, Freed, LeftOut, Refused, Trouble
 from redraft.events.bus import Announcer
-from redraft.events.domain_events import RunEnded, RunStarted
+from redraft.events.domain_events import RunEnded, RunQuarantined, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.filters import About
 from redraft.projections.compare import Switched
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Narration:
-    """Announces events, and logs the first and the last of each run: names and numbers, no text."""
+    """Announces events, and logs that runs began, ended or were set aside: names and numbers, no text."""
 
     def __init__(self, announcer: Announcer, log: FilteringBoundLogger) -> None:
         self._announcer = announcer
@@ -33,6 +33,8 @@ class Narration:
                     self._log.info("run started", run=event.run, workflow=plan.name)
                 case RunEnded(outcome=outcome, iterations=iterations, score=score):
                     self._log.info("run ended", run=event.run, outcome=outcome, iterations=iterations, score=score)
+                case RunQuarantined(by=by):
+                    self._log.warning("run quarantined", run=event.run, by=by)
                 case _:
                     pass
 

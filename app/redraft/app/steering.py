@@ -48,10 +48,13 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
     """Says a word to the run that a text means; gives its id, and the event, if it was recorded within `PATIENCE`.
 
     Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when
-    it would change nothing: the run has ended, is paused already, or has no such loop.
+    it would change nothing: the run has ended, was set aside, is paused already, or has no such loop.
     """
     async with open_log(settings) as house:
-        run = (await find_run(house.views, text)).run
+        found = await find_run(house.views, text)
+        run = found.run
+        if found.status == "quarantined":
+            raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
         past = await house.store.read(run)
         message = word(past)
         refuse(fold(event.data for event in past), message, settings.draft_limit)
@@ -76,6 +79,8 @@ def refuse(state: RunState, message: SteeringMessage, limit: int) -> None:
             with_limits(state.plan, loop_path(state.plan, loop), until, most)
         case ApproveDraft() | RejectDraft() | EditDraft() if fault := fault_of(state, message, limit):
             raise InputError(f"run {run}: {fault}")
+        case ApproveDraft(draft=draft) if gate := state.bars.gates.get(draft.sha256):
+            raise InputError(f"run {run}: {gate}, and no approval overrules a gate; reject the draft, or edit it")
         case _:
             return
 

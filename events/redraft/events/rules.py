@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from redraft.events.errors import UnknownRules
+from redraft.events.errors import CodecError, UnknownRules
 
 RULES: Final = 2
 """The rules that new runs begin under."""
 
 
 def known(rules: int) -> int:
-    """These rules; raises UnknownRules for those of a later release."""
-    if not 1 <= rules <= RULES:
+    """Returns these rules. Raises UnknownRules for those of a later release, CodecError for a number that is none."""
+    if rules < 1:
+        raise CodecError(f"the run follows rules {rules}; the first are rules 1")
+    if rules > RULES:
         raise UnknownRules(rules)
     return rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from decimal import ROUND_FLOOR, Decimal
 from typing import Final
 
@@ -24,6 +25,11 @@ def plain(text: str, most: int = MESSAGE_LENGTH) -> str:
     """Untrusted text as one line for a terminal or a table: no control or direction characters, at most `most` long."""
     seen = " ".join(_UNSEEN.sub(" ", text[: most * 8]).split())
     return seen if len(seen) <= most else seen[: most - 1].rstrip() + "…"
+
+
+def quoted(text: str) -> str:
+    """Returns untrusted text as one argument for a shell."""
+    return shlex.quote(plain(text))
 
 
 def score_text(score: float) -> str:

@@ -145,7 +145,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
 
 def project_unreadable(entry: Unreadable) -> Sequence[Change]:
     """That a run cannot be read from an event on; one of which nothing is known is listed without a time."""
-    values: Row = {"status": "unreadable", "reason": plain(told(entry)), "position": entry.position}
+    values: Row = {"status": "unreadable", "outcome": None, "reason": plain(told(entry)), "position": entry.position}
     new = _nothing_known(entry.run, entry.position, {"updated": 0.0, "version": entry.version, **values})
     return (Set("runs", (entry.run,), values, new=new),)
 
@@ -155,7 +155,7 @@ def told(entry: Unreadable) -> str:
     return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
 
 
-RUNS: Final = Projection("runs", 5, (TABLE,), project_run, project_unreadable)
+RUNS: Final = Projection("runs", 6, (TABLE,), project_run, project_unreadable)
 """The projection that keeps the list."""
 
 

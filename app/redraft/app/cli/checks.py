@@ -23,7 +23,7 @@ from redraft.events.plan import Role
 from redraft.events.store import EventStore
 from redraft.events.subscription_book import are_there
 from redraft.events.subscriptions import open_subscriptions
-from redraft.projections.plain import counted, plain
+from redraft.projections.plain import counted, plain, quoted
 from redraft.projections.projector import catch_up
 from redraft.projections.run_list import list_runs
 from redraft.projections.states import State
@@ -120,7 +120,7 @@ async def _unread(views: Views) -> list[Check]:
             continue
         place = f"event {each.version} on (position {each.position}): {plain(each.error)}"
         if each.again:
-            remedy = f"upgrade Redraft if a later release wrote it, or redraft quarantine {plain(each.run)} --reason …"
+            remedy = f"upgrade Redraft if a later release wrote it, or redraft quarantine {quoted(each.run)} --reason …"
             told[each.run] = f"run {plain(each.run)} cannot be read from {place}; {remedy}"
         else:
             told[each.run] = (
@@ -170,8 +170,11 @@ async def _actors(settings: Settings, store: EventStore, views: Views) -> list[t
 async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bool) -> AsyncIterator[Check]:
     from redraft.app.cli.request_checks import requests_check
 
-    ((total, ended),) = await views.query("SELECT count(*), count(ended) FROM runs")
-    yield Check("runs", "ok", f"{total} in all, {ended} ended")
+    ((total, ended, aside),) = await views.query(
+        "SELECT count(*), count(CASE status WHEN 'ended' THEN 1 END), count(CASE status WHEN 'quarantined' THEN 1 END) "
+        "FROM runs"
+    )
+    yield Check("runs", "ok", f"{total} in all, {ended} ended" + (f", {aside} set aside" if aside else ""))
     overdue = await count_overdue(views, datetime.now(UTC))
     if overdue:
         remedy = "redraft run --resume RUN" if settings.bus == LOCAL else "redraft doctor --rebuild-broker"

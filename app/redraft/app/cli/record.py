@@ -26,7 +26,7 @@ def is_faulty(record: Checked | None) -> bool:
 
 def told_record(record: Checked | None) -> None:
     """Tells each finding and the remedy; of a run that was set aside only how many there are."""
-    from redraft.projections.plain import counted, plain
+    from redraft.projections.plain import counted, plain, quoted
 
     if record is None or not record.findings:
         return
@@ -41,9 +41,8 @@ def told_record(record: Checked | None) -> None:
     if len(record.findings) > MOST:
         say(f"run {record.run}: and {len(record.findings) - MOST:,} findings more")
     if is_faulty(record):
-        say(
-            f"run {record.run}: {found}; set it aside, and the others go on: redraft quarantine {record.run} --reason …"
-        )
+        remedy = f"redraft quarantine {quoted(record.run)} --reason …"
+        say(f"run {record.run}: {found}; set it aside, and the others go on: {remedy}")
 
 
 def document_of(records: Sequence[Checked], *, verify: bool) -> dict[str, object]:

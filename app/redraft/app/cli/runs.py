@@ -10,6 +10,7 @@ from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import out, print_json
 from redraft.app.cli.reading import ask
 from redraft.events.domain_events import Outcome
+from redraft.projections.run_list import RunStatus
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,11 +22,14 @@ EXAMPLE: Final = "Example: redraft list --workflow prose --outcome accepted --li
 _BRIEF: Final = 60
 _ENDING: Final = 8
 _NARROW: Final = 120
+_LONGEST: Final = 64
+"""How many characters of an id are shown."""
 
 
 def list_(
     workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.", show_default=False)] = None,
     outcome: Annotated[Outcome | None, typer.Option(help="Only runs that ended so.", show_default=False)] = None,
+    status: Annotated[RunStatus | None, typer.Option(help="Only runs that are so.", show_default=False)] = None,
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag.", show_default=False)] = None,
     limit: Annotated[int, typer.Option(help="At most so many.")] = 20,
     store: StoreOption = None,
@@ -33,11 +37,15 @@ def list_(
 ) -> None:
     """List the runs, the newest first.
 
-    For each: its id, workflow, outcome, iterations, score (0 to 1), when it began (UTC), and its brief's first line.
+    For each: its id, workflow, outcome (its status if it has none), iterations, score (0 to 1), when it began (UTC),
+    and its brief's first line.
     """
     from redraft.projections.run_list import list_runs
 
-    runs = ask(store, lambda log: list_runs(log.views, limit=limit, workflow=workflow, outcome=outcome, tag=tag))
+    runs = ask(
+        store,
+        lambda log: list_runs(log.views, limit=limit, status=status, workflow=workflow, outcome=outcome, tag=tag),
+    )
     if json:
         print_json(runs)
     elif runs:
@@ -56,7 +64,7 @@ def _table(runs: list[RunLine], *, narrow: bool) -> Table:
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("run", "workflow", "outcome"):
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True, max_width=_LONGEST)
     for name in ("iterations", "score"):
         table.add_column(name, justify="right", no_wrap=True)
     paid = any(run.calls or run.tokens or run.cost for run in runs)

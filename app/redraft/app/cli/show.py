@@ -54,7 +54,7 @@ def show(
     if step:
         _print_given(ask(store, lambda log: _given(log, run, at, step, attempt)), json=json)
         return
-    events = ask(store, lambda log: events_at(log, run, at))
+    events, is_readable = ask(store, lambda log: _read(log, run, at))
     if text:
         print_text(_shown(events).text)
     elif json:
@@ -62,7 +62,15 @@ def show(
     else:
         from redraft.app.cli.tree_view import tree_view
 
-        out().print(tree_view(tree(events), whole=not at))
+        out().print(tree_view(tree(events), whole=is_readable and not at))
+
+
+async def _read(log: House, run: str, at: str) -> tuple[Sequence[Recorded], bool]:
+    """Returns the events of a run that can be read, and whether all of them can be."""
+    from redraft.projections.run_list import find_run
+
+    events = await events_at(log, run, at)
+    return events, (await find_run(log.views, events[0].run)).status != "unreadable"
 
 
 def _shown(events: Sequence[Recorded]) -> Draft:
