@@ -35,6 +35,7 @@ LONGEST_ID: Final = 200
 """Characters of a run's id at most. One that is longer, empty or not printable is no id: a database may choke on it."""
 
 _PLANS: Final = 256
+_OF_A_DRAFT: Final = (Critiqued, Published, ApproveDraft, RejectDraft, EditDraft)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -55,7 +56,7 @@ class Admission:
         require_head(letter.origin)
         message = _known_message(letter.content) or decode_message(letter.name, letter.body)
         _require_id(message.run)
-        if isinstance(message, Critiqued | Published | ApproveDraft | RejectDraft | EditDraft):
+        if isinstance(message, _OF_A_DRAFT):
             _require_version((message.before if isinstance(message, EditDraft) else message.draft).version)
         if isinstance(message, StartRun):
             if message.parent is not None:

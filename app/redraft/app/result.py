@@ -90,6 +90,7 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
     if ended is None or not isinstance(ended.data, RunEnded):
         return None
     happened = [each.data for each in events]
+    answers = [each for each in happened if isinstance(each, _ANSWERS)]
     return Result(
         ended.run,
         ended.data.outcome,
@@ -97,10 +98,10 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
         ended.data.iterations,
         ended.data.score,
         _final(happened, ended.data.draft),
-        tuple(_critique(each) for each in happened if isinstance(each, DraftCritiqued)),
-        tuple(_attempt(each) for each in happened if isinstance(each, DraftRefined)),
-        tuple(_publication(each) for each in happened if isinstance(each, DraftPublished)),
-        sum((each.usage for each in happened if isinstance(each, _ANSWERS) and not each.usage.is_nothing), Usage()),
+        tuple(_critique(each) for each in answers if isinstance(each, DraftCritiqued)),
+        tuple(_attempt(each) for each in answers if isinstance(each, DraftRefined)),
+        tuple(_publication(each) for each in answers if isinstance(each, DraftPublished)),
+        sum((each.usage for each in answers if not each.usage.is_nothing), Usage()),
     )
 
 

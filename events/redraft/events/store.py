@@ -155,7 +155,7 @@ class EventStore:
     async def _collected(self, done: asyncio.Future[list[Result]]) -> Sequence[tuple[Recorded, ...] | Conflict]:
         results: list[tuple[Recorded, ...] | Conflict] = []
         for result in await done:
-            if not isinstance(result, tuple | Conflict):
+            if isinstance(result, StoreError) and not isinstance(result, Conflict):
                 raise result
             results.append(result)
         return results
