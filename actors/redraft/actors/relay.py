@@ -65,6 +65,8 @@ class Relay:
         self.left_out = 0
         self.refused = 0
         self._left_to_others: int | None = None
+        self._read = 0
+        self._has_read = asyncio.Event()
         self._log = log
         self._bus = bus
         self._owns = owns
@@ -99,6 +101,8 @@ class Relay:
                     facts |= await self._publish(events[len(known) :])
                     if passed is not None or self._herald.is_heard:
                         await self._herald.add(Sent(events, facts, batch[-1].position))
+                    self._read = batch[-1].position
+                    self._has_read.set()
         finally:
             self.close()
 
@@ -114,6 +118,9 @@ class Relay:
                 if self.position != told:
                     told = self.position
                     await passed(told)
+                if told >= self._read:
+                    self._has_read.clear()
+                    await self._has_read.wait()
                 await asyncio.sleep(SAVE)
         except asyncio.CancelledError:
             if self.position != told:
