@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-LAYERS = ["redraft.events", "redraft.actors", "redraft.projections", "redraft.app"]
+LAYERS = ["redraft.events", "redraft.actors", "redraft.projections", "redraft.app", "redraft.app.testing"]
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from redraft.app.testing.faults import Faults
-from redraft.app.testing.workload import Script
+from redraft.app.testing.workload import Cast
 from redraft.events.domain_events import (
     DraftPublished,
     RunCancelled,
@@ -29,7 +29,7 @@ PUNCTUAL: Final = timedelta(minutes=30)
 """How late a timer may be, with all that may stand still, and get lost, meanwhile."""
 
 
-def faults_of(events: Sequence[Recorded], world: World, script: Script, faults: Faults) -> list[str]:
+def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Faults) -> list[str]:
     """All that is wrong, in sentences; nothing where all is well."""
     return [
         *_records(events),
@@ -101,7 +101,7 @@ def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
                 pass
 
 
-def _published(events: Sequence[Recorded], script: Script) -> Iterator[str]:
+def _published(events: Sequence[Recorded], script: Cast) -> Iterator[str]:
     """What is recorded as published was published."""
     for event in events:
         data = event.data
@@ -113,7 +113,7 @@ def _published(events: Sequence[Recorded], script: Script) -> Iterator[str]:
             yield f"unpublished: event {event.version} of run {event.run} says what never was"
 
 
-def _repeated(events: Sequence[Recorded], script: Script, faults: Faults) -> Iterator[str]:
+def _repeated(events: Sequence[Recorded], script: Cast, faults: Faults) -> Iterator[str]:
     asked = {
         (each.run, each.data.path, each.data.attempt)
         for each in events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -28,23 +29,46 @@ class Odds(msgspec.Struct, frozen=True):
     """How many processes are killed, on average."""
     pauses: float = 1.0
     """How many stand still for minutes, on average."""
+    killed_at_work: float = 0.05
+    """A worker is killed while an actor of a user's own works, or when it has done its work and has told nobody yet."""
 
 
 CALM: Final = Odds(*[0.0] * len(Odds.__struct_fields__))
 """Nothing goes wrong."""
 
 
+class Note(msgspec.Struct, frozen=True):
+    """What happened at this time, in seconds since the history began; `run` is empty where it is about several."""
+
+    at: float
+    what: str
+    run: str = ""
+
+
 class Faults:
     """Draws what goes wrong, and tells each in the words of the domain. After `most` of them nothing does any more.
 
-    It draws the same whatever `most` is, so that a shorter history begins as the longer one does.
+    Those `without` (their numbers, from 0) are left out. It draws the same whatever these are, so that a shorter
+    history begins as the longer one does. `notes` are what went wrong and what was noted beside it, each with its time
+    by the `clock`.
     """
 
-    def __init__(self, random: Random, odds: Odds, most: int = EVERY) -> None:
+    def __init__(
+        self,
+        random: Random,
+        odds: Odds,
+        most: int = EVERY,
+        without: frozenset[int] = frozenset(),
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         self.odds = odds
         self.told: list[str] = []
+        self.notes: list[Note] = []
         self._random = random
         self._most = most
+        self._without = without
+        self._drawn = 0
+        self._clock = clock
 
     def happens(self, chance: float, what: str) -> bool:
         """Whether it goes wrong this time."""
@@ -52,10 +76,16 @@ class Faults:
 
     def strikes(self, what: str) -> bool:
         """Writes down that something goes wrong, unless enough has."""
-        if len(self.told) >= self._most:
+        number, self._drawn = self._drawn, self._drawn + 1
+        if number >= self._most or number in self._without:
             return False
         self.told.append(what)
+        self.note(what)
         return True
+
+    def note(self, what: str, run: str = "") -> None:
+        """Keeps what happened for those who want to understand a history; `run` is whom it concerns, if it is one."""
+        self.notes.append(Note(self._clock(), what, run))
 
     def number(self, average: float) -> int:
         """A whole number around this average."""

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random as global_random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from random import Random
-from typing import Final
+from typing import Any, Final, TypeAlias
+from weakref import proxy
 
 import msgspec
 
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
-from redraft.app.testing.faults import EVERY, Faults, Odds
+from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, look, read, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
-from redraft.app.testing.workload import Script, random_plan
+from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.committer import Inline
+from redraft.events.content import Brief
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Plan
 from redraft.projections.projector import catch_up
@@ -40,18 +43,35 @@ class History(msgspec.Struct, frozen=True):
     planted: tuple[str, ...]
     wrong: tuple[str, ...]
     seconds: float
+    notes: tuple[Note, ...] = ()
 
     def lines(self) -> list[str]:
         """The events in the domain's words, one a line: the same for the same seed, in every process."""
         return [f"{each.position} {each.run} {each.version} {each.name} {each.hash}" for each in self.events]
 
 
+Kill: TypeAlias = Callable[[Process], None]
+"""Kills a process, which starts again a while later."""
+
+
+def _scripted(random: Random, faults: Faults, kill: Kill) -> Cast:
+    return Script(random, faults)
+
+
 class Setting(msgspec.Struct, frozen=True):
-    """How a history is made. `most` ends what goes wrong after so many faults."""
+    """How a history is made. `most` ends what goes wrong after so many faults; those `without` are left out.
+
+    `plans` and their `briefs` are drawn where there are none; `cast` makes those who work, and `unasked` is whether
+    people steer runs without being asked.
+    """
 
     odds: Odds = Odds()
     most: int = EVERY
     plans: tuple[Plan, ...] = ()
+    without: frozenset[int] = frozenset()
+    briefs: tuple[Brief | str, ...] = ()
+    cast: Callable[[Random, Faults, Kill], Cast] = _scripted
+    unasked: bool = True
 
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
@@ -76,15 +96,22 @@ class _House:
         self._seed = seed
         self._loop = loop
         self._random = Random(f"{seed} work")
-        self._faults = Faults(Random(f"{seed} faults"), setting.odds, setting.most)
+        here = proxy(self)  # what a cast keeps is looked at when all else is gone, and must not hold it
+        self._faults = Faults(
+            Random(f"{seed} faults"), setting.odds, setting.most, setting.without, lambda: here.seconds()
+        )
         self._world = World(
             loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
         )
-        self._script = Script(Random(f"{seed} script"), self._faults)
+        self._unasked = setting.unasked
+        self._outside = copy_context()
+        self._parts: dict[Process, Any] = {}
+        self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
         self._wrong: list[str] = []
         self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
         self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
+        self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
 
     def run(self) -> None:
@@ -96,8 +123,13 @@ class _House:
 
     def told(self) -> History:
         events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
-        self._wrong += faults_of(events, self._world, self._script, self._faults)
-        return History(self._seed, tuple(events), tuple(self._faults.told), tuple(self._wrong), self._loop.time())
+        self._wrong += faults_of(events, self._world, self._cast, self._faults)
+        told, notes, wrong = tuple(self._faults.told), tuple(self._faults.notes), tuple(self._wrong)
+        return History(self._seed, tuple(events), told, wrong, self._loop.time(), notes)
+
+    def seconds(self) -> float:
+        """The true time, in seconds since the history began."""
+        return self._loop.time()
 
     def let_go(self) -> None:
         """Cuts off what goes on."""
@@ -108,12 +140,12 @@ class _House:
         for number in range(self._coordinators):
             self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
         for number in range(self._random.choice((1, 2, 2))):
-            self._start(f"worker {number + 1}", lambda p: work(self._world, p, self._script.actors()), mortal=True)
+            self._start(f"worker {number + 1}", lambda p: work(self._world, p, self._cast.actors()), mortal=True)
         self._start("subscriber", lambda p: subscribe(self._world, p), mortal=True)
-        for number, plan in enumerate(self._plans):
-            after = self._random.uniform(0, 20)
-            self._start(f"client {number + 1}", lambda p, a=(plan, f"k{number}", after): submit(self._world, p, *a))
-        self._start("people", lambda p: decide(self._world, p))
+        for number, (plan, brief) in enumerate(zip(self._plans, self._briefs, strict=True)):
+            wanted = plan, f"k{number}", self._random.uniform(0, 20), brief
+            self._start(f"client {number + 1}", lambda p, a=wanted: submit(self._world, p, *a))
+        self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         while not self._is_over():
             await asyncio.sleep(5)
             if self._loop.time() > LONGEST:
@@ -150,6 +182,7 @@ class _House:
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)
+        self._parts[process] = part
         task = self._loop.spawn(process, part(process))
         task.add_done_callback(lambda done: self._ended(name, done))
         if mortal:
@@ -172,6 +205,7 @@ class _House:
     def _kill(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         if process.is_dead or self._is_looked_at:
             return
+        self._faults.note(f"{process} is killed")
         self._loop.kill(process)
         self._world.views.pop(process, None)
         silence = self._faults.between(0.1, SILENT)
@@ -181,9 +215,14 @@ class _House:
     def _pause(self, process: Process, seconds: float) -> None:
         if process.is_dead or self._is_looked_at:
             return
+        self._faults.note(f"{process} stands still for {seconds:.0f} s")
         self._loop.pause(process, seconds)
         if seconds > SILENT:
             self._loop.call_later(SILENT, self._unheard, process)
+
+    def strike(self, process: Process) -> None:
+        """Kills a process by what happens within it."""
+        self._outside.copy().run(self._kill, process, self._parts[process])
 
     def _unheard(self, process: Process) -> None:
         """Servers let go of what they do not hear from."""

@@ -19,7 +19,8 @@ from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Any, Final, ParamSpec, TypeVar, TypeVarTuple, Unpack
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack
+from warnings import catch_warnings, simplefilter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -174,6 +175,17 @@ class SimLoop(asyncio.BaseEventLoop):
             done.set_exception(error)
         return done
 
+    def add_reader(self, fd: Any, callback: Callable[..., object], *args: object) -> NoReturn:  # noqa: ANN401
+        """There is nothing real to wait for."""
+        sys.audit("redraft.wait_for_file", fd)
+        raise NotImplementedError("a simulated loop waits for no socket or pipe")
+
+    add_writer = add_reader
+
+    async def _make_subprocess_transport(self, *args: object, **options: object) -> NoReturn:
+        sys.audit("subprocess.Popen", *args)
+        raise NotImplementedError("a simulated loop waits for no program")
+
     def dispose(self) -> None:
         """Lets go of all that has not ended, without a word of complaint; nothing of it can do anything any more."""
         for process in self._all:
@@ -289,7 +301,9 @@ def apart() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.collect()
+        with catch_warnings():
+            simplefilter("ignore", RuntimeWarning)  # of functions that were killed before they had begun
+            gc.collect()
         gc.unfreeze()
         if collects:
             gc.enable()

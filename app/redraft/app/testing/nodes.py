@@ -22,7 +22,7 @@ from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.app.testing.storage import SimDatabase, SimLease
 from redraft.app.upkeep import Part, all_kept_up
-from redraft.events.content import MAX_DRAFT_BYTES
+from redraft.events.content import MAX_DRAFT_BYTES, Brief
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -135,37 +135,37 @@ async def subscribe(world: World, process: Process) -> None:
         await asyncio.sleep(1)
 
 
-async def submit(world: World, process: Process, plan: Plan, key: str, after: float) -> None:
+async def submit(world: World, process: Process, plan: Plan, key: str, after: float, brief: Brief | str) -> None:
     """One who wants a run, and asks again until it is there."""
     await asyncio.sleep(after)
     client = world.client(process)
     while True:
         with suppress(BusError, StoreError, NoSuchRun):
-            run = await client.submit(plan, f"brief {key}", key=key, tags=("simulated",))
+            run = await client.submit(plan, brief, key=key, tags=("simulated",))
             await asyncio.sleep(30)
             await client.history(run)
             return
         await asyncio.sleep(30)
 
 
-async def decide(world: World, process: Process) -> None:
-    """People who are asked and say yes or no, sometimes change a draft, and sometimes say something unasked."""
+async def decide(world: World, process: Process, *, unasked: bool) -> None:
+    """People who are asked and say yes or no, sometimes change a draft, and sometimes say something `unasked`."""
     client, random = world.client(process), world.random
     while True:
         await asyncio.sleep(random.uniform(5, 120))
         with suppress(BusError, StoreError, NoSuchRun, InputError):
             runs = sorted({event.run for event in world.seen} - world.ended.keys())
             for run in runs:
-                await _spoken(client, run, await client.history(run), random)
+                await _spoken(client, run, await client.history(run), random, unasked=unasked)
 
 
-async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: Random, *, unasked: bool) -> None:
     if _is_paused(events):
         await client.resume(run)
         return
     asked = _asked(events)
     if asked is not None and random.random() < 0.7:
-        by = random.choice(("ann", "bob", "cy"))
+        by = random.choice(asked.approvers or ("ann", "bob", "cy"))
         match random.random():
             case chance if chance < 0.7:
                 await client.approve(run, asked.draft, by=by)
@@ -173,7 +173,7 @@ async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: 
                 await client.reject(run, asked.draft, "no", by=by)
             case _:
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
-    elif random.random() < 0.1:
+    elif unasked and random.random() < 0.1:
         await _steered(client, run, events, random)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from redraft.actors import Actor, Context, Critique, Receipt, Revision
 from redraft.actors.plan_check import check_plan
@@ -98,6 +98,17 @@ def _condition(random: Random) -> Condition:
 
 def _approve(random: Random, name: str) -> Approve:
     return Approve(name, quorum=random.choice((1, 1, 2)), deadline=random.choice((600.0, 7200.0)))
+
+
+class Cast(Protocol):
+    """Who works in a history: how often each was called for what, and how often it had published by then."""
+
+    calls: Counter[tuple[str, str, int]]
+    published: Counter[tuple[str, str, int]]
+
+    def actors(self) -> list[Actor]:
+        """One for each seat of the plans, for a process that starts."""
+        ...
 
 
 class Script:
