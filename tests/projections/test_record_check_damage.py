@@ -29,7 +29,9 @@ from redraft.events.domain_events import (
     LimitsChanged,
     LoopEnded,
     RunEnded,
+    RunErased,
     RunGuided,
+    RunQuarantined,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -328,3 +330,12 @@ def test_a_run_that_was_set_aside_is_told_so() -> None:
     started = [event for event in recorded(GOOD) if isinstance(event.data, RunStarted)]
     assert started[0].previous == GENESIS
     assert check_events([*recorded(GOOD)[:-1], aside]) == ()
+
+
+def test_a_run_may_be_set_aside_once_it_has_ended_and_nothing_but_its_erasure_follows() -> None:
+    aside, erased = RunQuarantined("ann", "it looks odd"), RunErased("ann")
+    assert codes([*GOOD, aside]) == set()
+    assert codes([*GOOD, aside, erased]) == set()
+    assert codes([*GOOD, aside, aside]) == {"after-end"}
+    assert codes([*GOOD, erased, aside]) == set()
+    assert "after-end" in codes([*GOOD, aside, RunGuided("more", "ann")])

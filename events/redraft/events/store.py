@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
@@ -310,7 +311,7 @@ class EventStore:
     async def _in_reader(self, call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         self._check_open()
         try:
-            return await asyncio.wrap_future(self._reads.submit(call, *args, **kwargs))
+            return await asyncio.get_running_loop().run_in_executor(self._reads, partial(call, *args, **kwargs))
         except PersistenceError as error:
             raise StoreError(f"store {self._where}: {explain(error)}") from error
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 
-from redraft.app.testing.history import Setting, history, shortest
+from redraft.app.testing.batch import outcomes
+from redraft.app.testing.history import Setting, shortest
 
 LAST = 12
 """How many events and faults of a history that goes wrong are shown, the last."""
@@ -18,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.add_argument(
         "--seeds", default="0-200", metavar="FIRST-LAST", help="which (default 0-200), or a single one"
     )
+    options.add_argument("--jobs", type=int, default=0, metavar="N", help="in how many processes (default: all cores)")
     given = options.parse_args(arguments)
     first, _, last = given.seeds.partition("-")
     if not (first.isdigit() and (last or first).isdigit()):
@@ -25,19 +28,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     began, wrong, events = time.monotonic(), 0, 0
     seeds = range(int(first), int(last or first) + 1)
-    for seed in seeds:
-        told = history(seed)
-        events += len(told.events)
-        if told.wrong:
+    for made in outcomes(seeds, given.jobs or os.cpu_count() or 1):
+        events += made.events
+        if made.is_wrong:
             wrong += 1
-            _tell(seed)
+            _tell(made.seed)
     taken = time.monotonic() - began
     print(f"{len(seeds)} histories, {events} events, {wrong} wrong; {len(seeds) / max(taken, 1e-9):.1f} a second")
     return 1 if wrong else 0
 
 
 def _tell(seed: int) -> None:
-    """What is wrong, by the fewest faults that bring it about."""
+    """Prints what is wrong, by the fewest faults that bring it about."""
     most, told = shortest(seed, Setting())
     print(f"seed {seed}: replay it with python -m redraft.app.testing --seeds {seed}")
     print("\n".join(f"  wrong: {each}" for each in told.wrong))

@@ -47,6 +47,7 @@ class Process:
         self.name = name
         self.skew = timedelta()
         self.is_dead = False
+        self.is_able = False
         self.wakes = 0.0
         self.ready: deque[asyncio.Handle] = deque()
         self.tasks: list[asyncio.Task[Any]] = []
@@ -98,7 +99,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.hashes = count()
         self._outside = Process("world")
         self._all = [self._outside]
-        self._processes = [self._outside]
+        self._able: list[Process] = []
         self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
         self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
 
@@ -113,7 +114,6 @@ class SimLoop(asyncio.BaseEventLoop):
         """A new process."""
         process = Process(name)
         self._all.append(process)
-        self._processes.append(process)
         return process
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -124,7 +124,6 @@ class SimLoop(asyncio.BaseEventLoop):
         """Nothing of the process runs any more, not even what it does to clean up."""
         process.is_dead = True
         process.ready.clear()
-        self._processes.remove(process)
 
     def pause(self, process: Process, seconds: float) -> None:
         """Nothing of the process runs for so many seconds, and it does not know."""
@@ -141,7 +140,7 @@ class SimLoop(asyncio.BaseEventLoop):
         handle = asyncio.Handle(callback, args, self, context)
         process = _owner_of(handle._context) or self._outside  # type: ignore[attr-defined]
         if not process.is_dead:
-            process.ready.append(handle)
+            self._line_up(process, handle)
         return handle
 
     def call_soon_threadsafe(
@@ -166,6 +165,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
         """Without an executor it is done at once: there are no threads here."""
+        if isinstance(executor, SimExecutor):
+            return executor.run(func, *args)
         if executor is not None:
             return asyncio.wrap_future(executor.submit(func, *args), loop=self)
         done = self.create_future()
@@ -207,18 +208,32 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         if next(self._numbers) > MOST:
             raise Stuck(f"more than {MOST:,} things have happened, and there is no end of it")
-        able = [each for each in self._processes if each.ready and each.wakes <= self._now]
+        able = [each for each in self._able if each.wakes <= self._now and each.ready]
         if not able:
             self._move_on()
             return
-        process = able[0] if len(able) == 1 else self._random.choice(able)
+        draw = self._random.random
+        process = able[0] if len(able) == 1 else able[int(draw() * len(able))]
         self._now += 1e-6
-        for _ in range(self._random.randrange(BURST) + 1):
-            if not process.ready or process.wakes > self._now:
-                break
-            handle = process.ready.popleft()
+        ready = process.ready
+        for _ in range(int(draw() * BURST) + 1):
+            if process.wakes > self._now:
+                return
+            handle = ready.popleft()
             if not handle.cancelled():
                 handle._run()
+            if not ready:
+                break
+        if not ready:
+            process.is_able = False
+            self._able.remove(process)
+
+    def _line_up(self, process: Process, handle: asyncio.Handle) -> None:
+        """The process is to run this, after what it has before."""
+        if not process.is_able:
+            process.is_able = True
+            self._able.append(process)
+        process.ready.append(handle)
 
     def _move_on(self) -> None:
         """Goes to the next moment at which anything is due."""
@@ -227,10 +242,10 @@ class SimLoop(asyncio.BaseEventLoop):
             if handle.cancelled() or process.is_dead:
                 continue
             self._now = max(self._now, when)
-            process.ready.append(handle)
+            self._line_up(process, handle)
             return
-        if any(each.ready for each in self._processes):
-            self._now = min(each.wakes for each in self._processes if each.ready)
+        if asleep := [each.wakes for each in self._able if each.ready]:
+            self._now = min(asleep)
             return
         raise Stuck("nothing is due, and nobody has anything to do")
 
@@ -247,11 +262,33 @@ class SimExecutor(Executor):
         self._takes = takes
         self._free = 0.0
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        done: Future[T] = Future()
+    def run(self, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        """Does a call for who awaits it. Does nothing if it is cancelled before its turn comes."""
+        done = self._loop.create_future()
+        begins, ends = self._turn()
+
+        def call() -> None:
+            if done.cancelled():
+                return
+            try:
+                result = func(*args)
+            except Exception as error:  # noqa: BLE001 - the caller gets it from the future
+                self._loop.call_at(ends, _give, done, None, error, context=self._process.context)
+            else:
+                self._loop.call_at(ends, _give, done, result, None, context=self._process.context)
+
+        self._loop.call_at(begins, call, context=self._process.context)
+        return done
+
+    def _turn(self) -> tuple[float, float]:
+        """When the next call begins and ends."""
         begins = max(self._loop.time(), self._free) + self._takes()
         self._free = begins + self._takes()
-        ends = self._free
+        return begins, self._free
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+        begins, ends = self._turn()
 
         def call() -> None:
             if not done.set_running_or_notify_cancel():
@@ -268,6 +305,16 @@ class SimExecutor(Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """There is nothing to let go of."""
+
+
+def _give(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+    """Ends a future, unless whoever awaited it has given up."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(result)
+    else:
+        done.set_exception(error)
 
 
 def _owner_of(context: Context) -> Process | None:

@@ -30,6 +30,8 @@ from redraft.projections.record_check.walk import places
 QUARANTINED: Final = "run.quarantined."
 """How the stored name begins of the event that sets a run aside."""
 
+ENDED: Final = "has ended"
+
 _REMEMBERED: Final = 64
 _WORDS: Final = (
     RunGuided | LimitsChanged | RunPaused | RunResumed | RunCancelled | DraftApproved | DraftRejected | DraftEdited
@@ -65,11 +67,13 @@ class _Order:
         data = event.data
         if (before is None) != isinstance(data, RunStarted):
             self._found("beginning", event, "a run begins once, with its start")
-        if self._last and not isinstance(data, RunErased):
+        is_quarantine = event.name.startswith(QUARANTINED)
+        may_follow = isinstance(data, RunErased) or (is_quarantine and self._last == ENDED)
+        if self._last and not may_follow:
             self._found("after-end", event, f"nothing but its erasure may follow once the run {self._last}")
         if isinstance(data, RunEnded):
-            self._last = "has ended"
-        elif event.name.startswith(QUARANTINED):
+            self._last = ENDED
+        elif is_quarantine:
             self._last = "is set aside"
         credited = before is not None and isinstance(before.data, ChoicesCredited)
         if credited and not isinstance(data, RunEnded) and event.version != self._inherited + 1:
