@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
+from redraft.app.testing.faults import CALM, Faults
+from redraft.app.testing.loop import Process, SimLoop
+from redraft.app.testing.storage import SimDatabase
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.recorders import MemoryRecorder, Opened, open_recorder
@@ -50,7 +56,20 @@ def postgres_thread_log(url: str) -> Log:
     return Log(lambda: replace(open_recorder(url), direct=None))
 
 
-LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log}
+class Clock:
+    """What a simulated database wants of its loop, from the one that runs."""
+
+    def call_later(self, seconds: float, call: Callable[[int], None], end: int, context: object) -> None:
+        asyncio.get_running_loop().call_later(seconds, call, end)
+
+
+def simulated_log(folder: Path) -> Log:
+    """The database of simulated histories, where nothing goes wrong."""
+    database = SimDatabase(cast("SimLoop", Clock()), Faults(Random(1), CALM))
+    return Log(lambda: database.opened(Process("a process")), inline=True)
+
+
+LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log, "simulated": simulated_log}
 SERVED = {"postgres": postgres_log, "postgres-thread": postgres_thread_log}
 
 

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from tests.appending import append_to
 
+from redraft.app.testing.storage import SimRecorder
 from redraft.events.domain_events import StepFailed
 from redraft.events.errors import StoreError
 from redraft.events.inspection import Inspection
@@ -96,6 +97,8 @@ class MemoryTampering:
 @pytest.fixture
 def tampering(log: Log, request: pytest.FixtureRequest, tmp_path: Path) -> Tampering:
     recorder = log.opened().recorder
+    if isinstance(recorder, SimRecorder):
+        return MemoryTampering(recorder._database.rows)
     if isinstance(recorder, MemoryRecorder):
         return MemoryTampering(recorder)
     path = tmp_path / "log.db"

@@ -29,14 +29,14 @@ from redraft.app.ids import new_message_id, new_run_id
 from redraft.app.known_arms import KnownArms
 from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration, tell_of_projection, tell_of_trouble
+from redraft.app.open_runs import send_again
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
-from redraft.events.domain_events import Outcome, RunEnded, RunQuarantined, RunStarted
-from redraft.events.envelope import Unreadable
+from redraft.events.domain_events import Outcome
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
@@ -255,8 +255,7 @@ async def rebuild_broker(settings: Settings) -> int:
     For a broker that lost its queues. What was not lost is sent twice, and confirmed before it is worked on.
     """
     async with open_log_of(settings) as store, open_bus(settings) as bus:
-        relay = Relay(store, bus, _everyones)
-        return sum([await relay.resend(run) for run in await _going_on(store)])
+        return await send_again(store, bus)
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
@@ -321,18 +320,6 @@ async def _require_same_log(store: EventStore, after: int) -> None:
             "log, or a part of one; end every coordinator, delete the file .relay.db beside the store, and start them "
             "again: then the log is passed on from its beginning"
         )
-
-
-async def _going_on(store: EventStore) -> list[str]:
-    """The runs that have begun and not ended, the oldest first, without those that cannot be read or are set aside."""
-    runs: dict[str, None] = {}
-    async for batch in store.tail(0, follow=False):
-        for event in batch:
-            if isinstance(event, Unreadable) or isinstance(event.data, RunEnded | RunQuarantined):
-                runs.pop(event.run, None)
-            elif isinstance(event.data, RunStarted):
-                runs[event.run] = None
-    return list(runs)
 
 
 @asynccontextmanager

@@ -91,4 +91,33 @@ DECIDING = [
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
         40,
     ),
+    Fault(
+        "budget passed over",
+        "actors.spending",
+        "_over",
+        "if limit is not None and (gone >= limit or gone + more > limit):",
+        "if limit is not None and gone > 3 * limit:",
+    ),
+    Fault(
+        "approval passed over",
+        "actors.interpreter",
+        "_next_of_body",
+        "if isinstance(node, Approve) and _would_go_on(state, top, now):",
+        "if isinstance(node, Approve):",
+    ),
+    Fault(
+        "one is enough where two are to approve",
+        "actors.approval",
+        "_is_enough",
+        "len(state.approval.by) + 1 >=",
+        "2 >=",
+    ),
+    Fault("answer of another attempt", "actors.decider", "_outcome", "asked.attempt != message.attempt or ", ""),
+    Fault(
+        "stale critiques",
+        "actors.evolve",
+        "_drafted",
+        "replace(top, heard=(), exit=leaving)",
+        "replace(top, exit=leaving)",
+    ),
 ]

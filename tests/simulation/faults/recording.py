@@ -27,4 +27,11 @@ RECORDING = [
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(turn, before)",
         34,
     ),
+    Fault(
+        "append checked by version alone",
+        "events.recorders",
+        "MemoryRecorder._checked",
+        "(version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS)))",
+        "version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]",
+    ),
 ]

@@ -39,6 +39,12 @@ class SimBroker:
         for reader in self._readers.pop(process, []):
             reader.leave()  # type: ignore[attr-defined]  # those of the shipped queues can
 
+    def wipe(self) -> None:
+        """All queues are lost, with what is in them; whoever reads them is cut off."""
+        lost, self.queues = self.queues, LocalBus(largest=2**24)
+        self._readers.clear()
+        self.loop.spawn(self.world, lost.close())
+
     def reads(self, process: Process, reader: Consumer) -> None:
         self._readers.setdefault(process, []).append(reader)
 

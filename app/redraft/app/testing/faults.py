@@ -29,6 +29,12 @@ class Odds(msgspec.Struct, frozen=True):
     """How many processes are killed, on average."""
     pauses: float = 1.0
     """How many stand still for minutes, on average."""
+    broker_wiped: float = 0.08
+    """Once in a history the broker loses its queues and all that is in them; people send again what is open."""
+    clock_differs: float = 0.1
+    """The clock of a process shows minutes more or less than the others'."""
+    clock_jumps: float = 0.05
+    """The clock of a process is set while it works."""
     killed_at_work: float = 0.05
     """A worker is killed while an actor of a user's own works, or when it has done its work and has told nobody yet."""
 
@@ -90,6 +96,10 @@ class Faults:
     def number(self, average: float) -> int:
         """A whole number around this average."""
         return self._random.randint(0, round(2 * average)) if average else 0
+
+    def skew(self) -> float:
+        """Seconds that a clock is set to more or less, up to five minutes."""
+        return self._random.uniform(-300, 300)
 
     def between(self, least: float, most: float) -> float:
         """Seconds, more often few than many."""

@@ -7,6 +7,8 @@ import random as global_random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from datetime import timedelta
+from functools import partial
 from random import Random
 from typing import Any, Final, TypeAlias
 from weakref import proxy
@@ -17,7 +19,7 @@ from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
-from redraft.app.testing.nodes import World, coordinate, decide, look, read, submit, subscribe, work
+from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.committer import Inline
@@ -30,6 +32,11 @@ from redraft.projections.views import open_views
 
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
+
+WIPED: Final = "the broker loses its queues, and all that is in them"
+
+SOON: Final = 120.0
+"""Seconds from the start of a process, or of a history, within which what was drawn for it happens."""
 
 RESTART: Final = (0.5, 30.0)
 """Seconds until what was killed is started again."""
@@ -146,6 +153,8 @@ class _House:
             wanted = plan, f"k{number}", self._random.uniform(0, 20), brief
             self._start(f"client {number + 1}", lambda p, a=wanted: submit(self._world, p, *a))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
+        if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
+            self._loop.call_later(self._faults.between(2, SOON), self._wipe)
         while not self._is_over():
             await asyncio.sleep(5)
             if self._loop.time() > LONGEST:
@@ -198,9 +207,24 @@ class _House:
         """Draws when a process is killed, and when it stands still."""
         faults, odds, loop = self._faults, self._faults.odds, self._loop
         if faults.happens(odds.crashes / 5, f"{process} is going to be killed"):
-            loop.call_later(faults.between(0.5, 400), self._kill, process, part)
+            loop.call_later(faults.between(0.5, SOON), self._kill, process, part)
         if faults.happens(odds.pauses / 5, f"{process} is going to stand still"):
-            loop.call_later(faults.between(1, 400), self._pause, process, faults.between(1, 400))
+            loop.call_later(faults.between(1, SOON), self._pause, process, faults.between(1, 400))
+
+        if faults.happens(odds.clock_differs, f"{process} has a clock that differs"):
+            process.skew = timedelta(seconds=faults.skew())
+        if faults.happens(odds.clock_jumps, f"{process} has a clock that jumps"):
+            loop.call_later(faults.between(1, SOON), self._jump, process, faults.skew())
+
+    def _wipe(self) -> None:
+        if not self._is_looked_at:
+            self._faults.note(WIPED)
+            self._world.broker.wipe()
+            self._loop.call_later(self._faults.between(30, 300), self._start, "operator", partial(rebuild, self._world))
+
+    def _jump(self, process: Process, seconds: float) -> None:
+        self._faults.note(f"the clock of {process} jumps by {seconds:.0f} s")
+        process.skew += timedelta(seconds=seconds)
 
     def _kill(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         if process.is_dead or self._is_looked_at:

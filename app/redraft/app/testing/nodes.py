@@ -17,6 +17,7 @@ from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
 from redraft.app.feed import StoreFeed
+from redraft.app.open_runs import send_again
 from redraft.app.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
@@ -133,6 +134,15 @@ async def subscribe(world: World, process: Process) -> None:
                 async for event in events:
                     world.seen.append(event)
         await asyncio.sleep(1)
+
+
+async def rebuild(world: World, process: Process) -> None:
+    """One who fills a broker again that has lost its queues, as `redraft doctor --rebuild-broker` does."""
+    while True:
+        with suppress(BusError, StoreError):
+            await send_again(world.database.store(process), world.broker.connection(process))
+            return
+        await asyncio.sleep(30)
 
 
 async def submit(world: World, process: Process, plan: Plan, key: str, after: float, brief: Brief | str) -> None:

@@ -23,6 +23,7 @@ from redraft.events.recorders import (
     OperationalError,
     StoredEvent,
 )
+from redraft.events.run_keys import MemoryKeys
 from redraft.events.store import EventStore
 
 SILENT = 20.0
@@ -40,6 +41,7 @@ class SimDatabase:
         self.loop = loop
         self.faults = faults
         self.rows = MemoryRecorder()
+        self._keys = MemoryKeys()
         self.position = 0
         self.holder: SimLease | None = None
         self._listeners: list[tuple[Process, Callable[[int], None]]] = []
@@ -70,7 +72,7 @@ class SimDatabase:
                 self._listeners.remove(mine)
 
         recorder = cast("ApplicationRecorder", SimRecorder(self, process))
-        return Opened(recorder, "simulated", True, lambda: None, listen=listen)
+        return Opened(recorder, "simulated", True, lambda: None, listen=listen, keys=self._keys)
 
     def notify(self) -> None:
         """Tells those who listen that the log has grown, each in its time, unless that gets lost."""

@@ -15,6 +15,7 @@ from redraft.app.testing.faults import Faults
 from redraft.events.conditions import AnyOf, Approved, Compare, Condition, Plateau
 from redraft.events.errors import PlanError
 from redraft.events.plan import Approve, Arm, Budget, Keep, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.usage import Usage
 
 CRITICS: Final = ("facts", "prose", "taste")
 ACTORS: Final[dict[Role, tuple[str, ...]]] = {
@@ -40,7 +41,7 @@ def _plan(random: Random) -> Plan:
     if random.random() < 0.25:
         steps.append(_approve(random, "Editor"))
     steps.append(_last(random))
-    budget = Budget(calls=random.randint(3, 40)) if random.random() < 0.1 else None
+    budget = Budget(calls=random.randint(2, 20)) if random.random() < 0.15 else None
     on_failure = random.choice(("fail", "publish_best"))
     return Plan(f"plan-{random.getrandbits(24):06x}", tuple(steps), on_failure, budget)  # type: ignore[arg-type]
 
@@ -147,6 +148,7 @@ class Script:
             odds, what = self._faults.odds, f"{name} at {context.path} of {context.run}"
             place = (context.run, context.path, context.attempt)
             self.calls[place] += 1
+            context.used(Usage(calls=1, tokens=100))
             await asyncio.sleep(self._faults.between(0.01, 5))
             if self._faults.happens(odds.actor_late, f"{what} takes longer than its time"):
                 await asyncio.sleep(context.timeout + 60)
