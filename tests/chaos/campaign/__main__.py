@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +26,8 @@ from tests.chaos.campaign.parts import PARTS, Outcome, Skipped, play
 from tests.chaos.campaign.record import add, row
 from tests.chaos.campaign.servers import Servers, servers
 from tests.chaos.campaign.verdict import Verdict
+
+from redraft.app.logs import libraries
 
 SQLITE: Final = {"sqlite-kills": sqlite.play_kills, "sqlite-pairs": sqlite.play_pairs, "sqlite-disk": sqlite.play_disk}
 RECOVERY: Final = "recovery"
@@ -112,6 +115,14 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
+async def _stoppable(campaign: Campaign) -> int:
+    """Runs it; SIGTERM ends it as Ctrl-C does, with all that it started."""
+    running = asyncio.current_task()
+    assert running is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await campaign.run()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.campaign", description="Breaks what can be broken.")
     parser.add_argument("--scale", type=float, default=0.01, help="of the numbers of faults (default 0.01; at most 1)")
@@ -124,10 +135,13 @@ def main() -> int:
     if not 0 < given.scale <= 1:
         parser.error(f"--scale {given.scale:g}: give a number above 0 and at most 1")
     try:
-        with tempfile.TemporaryDirectory(prefix="redraft-campaign-") as folder:
+        with tempfile.TemporaryDirectory(prefix="redraft-campaign-") as folder, libraries():
             place = given.folder or Path(folder)
             place.mkdir(parents=True, exist_ok=True)
-            return asyncio.run(Campaign(given, place).run())
+            return asyncio.run(_stoppable(Campaign(given, place)))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        _say("stopped")
+        return 130
     except (pytest.skip.Exception, pytest.fail.Exception) as error:
         _say(f"not tried: {error}")
         return 2

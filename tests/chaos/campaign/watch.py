@@ -84,8 +84,10 @@ class Seen:
 
     def overdue(self, now: datetime) -> list[str]:
         """The paths of what should have happened by now; all of the run if it waits for nothing that would come."""
-        if self.ended or self.paused:
+        if self.ended:
             return []
+        if self.paused:
+            return ["its pause"] if self.last is not None and self.last + 5 * BEYOND < now else []
         if not self.timers:
             return ["the run"] if self.last is not None and self.last + BEYOND < now else []
         return [path for path, due in self.timers.items() if due + BEYOND < now]
