@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +23,10 @@ AWAY: Final = 20.0
 
 FULL: Final = 10.0
 """Seconds for which a disk is full."""
+
+
+DUMPED: Final = 20.0
+"""Seconds within which a broker that cannot go on after its disk was full has ended."""
 
 
 async def kill_worker(scene: Scene) -> None:
@@ -119,14 +124,14 @@ def freeze_way(seconds: float) -> Fault:
 async def fill_broker(scene: Scene) -> None:
     """An operator starts it again, once there is space, where it ended for that."""
     await _held(full(scene.servers.places["broker"]), FULL)
-    if not await _survives(scene.servers.node.runs):
+    if not await _outlives(scene.servers.node.runs):
         scene.notes["broker ended on a full disk"] += 1
         await scene.servers.node.restart()
 
 
 async def fill_store(scene: Scene) -> None:
     await _held(full(scene.servers.places["store"]), FULL)
-    if not await _survives(scene.servers.cluster.runs):
+    if not scene.servers.cluster.runs():
         scene.notes["PostgreSQL ended on a full disk"] += 1
     await asyncio.to_thread(scene.servers.cluster.start)
 
@@ -163,8 +168,11 @@ async def _held(held: AbstractContextManager[None], seconds: float) -> None:
         await asyncio.to_thread(held.__exit__, None, None, None)
 
 
-async def _survives(runs: Callable[[], bool]) -> bool:
-    await asyncio.sleep(1)
+async def _outlives(runs: Callable[[], bool]) -> bool:
+    """Whether a server is there some time after its disk was full: it writes a dump before it ends."""
+    end = time.monotonic() + DUMPED
+    while runs() and time.monotonic() < end:  # noqa: ASYNC110  another process moves on
+        await asyncio.sleep(0.2)
     return runs()
 
 
