@@ -8,17 +8,24 @@ from contextlib import asynccontextmanager, suppress
 
 
 class Wire:
-    """`port` is where to connect. After `lose_answer` the next bytes from the server cut the connection instead."""
+    """`port` is where to connect. After `lose_answer` the next bytes from the server cut the connection instead.
+
+    Or, after `lose_answers`, the connection stays open, and nothing comes through it from the server any more.
+    """
 
     def __init__(self, target: int) -> None:
         self._target = target
         self._losing = False
+        self._keeping = False
         self._open: set[asyncio.Task[None]] = set()
         self.port = 0
         self.lost = 0
 
     def lose_answer(self) -> None:
-        self._losing = True
+        self._losing, self._keeping = True, False
+
+    def lose_answers(self) -> None:
+        self._losing, self._keeping = True, True
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carries one connection both ways, until either side ends it."""
@@ -38,12 +45,17 @@ class Wire:
             await asyncio.wait(self._open)
 
     async def _carry(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, is_answer: bool) -> None:
+        is_mute = False
         with suppress(ConnectionError):
             while data := await source.read(65536):
                 if is_answer and self._losing:
                     self._losing = False
                     self.lost += 1
-                    return
+                    if not self._keeping:
+                        return
+                    is_mute = True
+                if is_mute:
+                    continue
                 target.write(data)
                 await target.drain()
 

@@ -48,18 +48,42 @@ class Cluster:
         if self._server is None or self._server.poll() is not None:
             return
         self._server.send_signal(signal.SIGSTOP)  # it would end the others in order
-        found = subprocess.run(["pgrep", "-P", str(self._server.pid)], capture_output=True, text=True, check=False)
-        for process in found.stdout.split():
+        for process in self._children():
             with suppress(ProcessLookupError):
-                os.kill(int(process), signal.SIGKILL)
+                os.kill(process, signal.SIGKILL)
         self._server.kill()
         self._server.wait(DEADLINE)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The server's sockets stay open, but nothing in it moves."""
+        assert self._server is not None
+        stopped = [self._server.pid, *self._children()]
+        for process in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in stopped:
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGCONT)
+
+    def runs(self) -> bool:
+        """Whether the server has not ended."""
+        return self._server is not None and self._server.poll() is None
 
     def stop(self) -> None:
         """Ends the server in order, and all connections with it."""
         if self._server is not None and self._server.poll() is None:
             self._server.send_signal(signal.SIGINT)
             self._server.wait(DEADLINE)
+
+    def _children(self) -> list[int]:
+        """The processes that serve connections, and those beside them."""
+        assert self._server is not None
+        found = subprocess.run(["pgrep", "-P", str(self._server.pid)], capture_output=True, text=True, check=False)
+        return list(map(int, found.stdout.split()))
 
     def _launch(self) -> None:
         command = [self._programs / "postgres", "-D", self._folder / "data", "-p", str(self.port)]
@@ -82,12 +106,12 @@ class Cluster:
 
 
 @contextmanager
-def postgres_cluster() -> Iterator[Cluster]:
-    """A running cluster; what it kept is gone afterwards."""
+def postgres_cluster(within: Path | None = None) -> Iterator[Cluster]:
+    """A running cluster, its data in a folder of its own within this one; what it kept is gone afterwards."""
     programs = _programs()
     if programs is None:
         missing("PostgreSQL's initdb is not found; install the server (on Debian: apt install postgresql)")
-    folder = Path(tempfile.mkdtemp(prefix="redraft-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="redraft-postgres-", dir=within))
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, "postgres", "postgres")

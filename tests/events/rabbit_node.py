@@ -75,6 +75,10 @@ class RabbitNode:
         finally:
             os.kill(pid, signal.SIGCONT)
 
+    def runs(self) -> bool:
+        """Whether the node has not ended."""
+        return self._node is not None and self._node.poll() is None
+
     def wipe(self) -> None:
         """Takes all data of a stopped node away."""
         shutil.rmtree(self._folder / "data")

@@ -13,9 +13,11 @@ from tests.events.fitting import Fitting
 from tests.events.lossy_wire import lossy_wire
 from tests.events.postgres_cluster import Cluster, postgres_cluster
 
+from redraft.events import postgres_connection
 from redraft.events.envelope import Recorded
-from redraft.events.errors import StoreError
+from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.recorders import open_recorder
+from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore, NewEvent, open_store
 
 Notes = Callable[..., list[NewEvent]]
@@ -180,6 +182,52 @@ async def test_an_answer_that_got_lost_on_the_wire_is_a_success(cluster: Cluster
             assert wire.lost == 2
             assert [await store.read(f"r{n}") for n in range(5)] == list(results)
             assert await store.head() == 10
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says nothing is given up after a second."""
+    monkeypatch.setattr(postgres_connection, "SILENCE", 1.0)
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_an_answer_that_never_comes_on_a_connection_that_stays_is_a_success(
+    cluster: Cluster, notes: Notes
+) -> None:
+    async with deadline(), lossy_wire(cluster.port) as wire:
+        url = cluster.url.replace(str(cluster.port), str(wire.port))
+        async with await asyncio.to_thread(open_store, url) as store:
+            (first,) = await append_to(store, "a", 0, notes("a"))
+            wire.lose_answers()
+            events = await store.append("a", 1, notes("a", 3, after=1), first.hash)
+            assert wire.lost == 1
+            assert [event.position for event in events] == [2, 3, 4]
+            await append_to(store, "a", 4, notes("a", after=4))
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_read_that_is_never_answered_is_told_and_the_next_one_is(cluster: Cluster, notes: Notes) -> None:
+    async with deadline(), lossy_wire(cluster.port) as wire:
+        url = cluster.url.replace(str(cluster.port), str(wire.port))
+        async with await asyncio.to_thread(open_store, url) as store:
+            await append_to(store, "a", 0, notes("a"))
+            assert await store.head() == 1
+            wire.lose_answers()
+            with pytest.raises(StoreError, match="no answer for 1 s; check that the server runs"):
+                await store.head()
+            assert await store.head() == 1
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_lease_whose_server_falls_silent_is_lost(cluster: Cluster) -> None:
+    async with deadline(), lossy_wire(cluster.port) as wire:
+        url = cluster.url.replace(str(cluster.port), str(wire.port))
+        async with open_lease(url) as lease:
+            assert await lease.acquire() == 0
+            wire.lose_answers()
+            with pytest.raises(LeaseLost, match="no answer for 1 s"):
+                await lease.save(1)
+            assert await lease.acquire() in (0, 1)
 
 
 async def test_an_append_that_did_not_come_through_leaves_nothing(cluster: Cluster, notes: Notes) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 import selectors
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, LiteralString, NamedTuple, NoReturn
+from typing import Any, Final, LiteralString, NamedTuple, NoReturn, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow, dict_row
 
@@ -25,6 +27,9 @@ LOCK_SECONDS: Final = 10
 
 STATEMENT_SECONDS: Final = 30
 """How long one statement may take."""
+
+SILENCE: Final = STATEMENT_SECONDS + 10.0
+"""Seconds for which a server may say nothing to what it was asked: longer than it may take itself."""
 
 FORM: Final = "postgresql://user@host:5432/database"
 _DEFAULTS: Final = {
@@ -66,6 +71,52 @@ _CHATTER: Final = re.compile(
 _UNREACHED: Final = "; check that the server runs, that the database is there, and the address, user and password"
 
 
+_T = TypeVar("_T")
+
+
+class Connection(psycopg.Connection[DictRow]):
+    """A connection that is given up when the server says nothing for `silence` seconds to what it was asked.
+
+    What lies between us and a server may lose an answer and keep the connection: TCP would wait for it for ever.
+    """
+
+    silence: float | None = None
+    """None: as long as `SILENCE` says."""
+
+    def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:  # noqa: ANN401 - psycopg's own
+        return super().wait(_heard(self, gen, SILENCE if self.silence is None else self.silence), *args, **kwargs)
+
+
+class AsyncConnection(psycopg.AsyncConnection[DictRow]):
+    """The same for the event loop."""
+
+    async def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:  # noqa: ANN401 - psycopg's own
+        return await super().wait(_heard(self, gen, SILENCE), *args, **kwargs)
+
+
+def _heard(connection: psycopg.BaseConnection[Any], gen: PQGen[_T], silence: float) -> PQGen[_T]:
+    """What psycopg waits for; closes the connection and raises OperationalError when nothing is heard for so long."""
+    try:
+        heard, wanted = time.monotonic(), next(gen)
+        while True:
+            ready = yield wanted
+            now = time.monotonic()
+            if ready:
+                heard = now
+            elif now > heard + silence:
+                gen.close()
+                connection.pgconn.finish()
+                raise unanswered(silence)
+            wanted = gen.send(ready)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+
+
+def unanswered(silence: float) -> psycopg.OperationalError:
+    """The error of a server that says nothing."""
+    return psycopg.OperationalError(f"no answer for {silence:g} s")
+
+
 class Database:
     """A database that can be connected to. `where` names it in messages, without its password."""
 
@@ -76,9 +127,9 @@ class Database:
         self._parameters: dict[str, Any] = {**_DEFAULTS, **given, "client_encoding": "utf8"}
         self._secrets = [given[name] for name in ("password", "sslpassword") if given.get(name)]
 
-    def connect(self) -> psycopg.Connection[DictRow]:
+    def connect(self) -> Connection:
         """A new connection that commits each statement by itself; raises psycopg.Error."""
-        connection = psycopg.Connection[DictRow].connect(**self._parameters, autocommit=True, row_factory=dict_row)
+        connection = Connection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
         try:
             connection.execute(_SETTLE, _limits())
         except BaseException:
@@ -86,11 +137,9 @@ class Database:
             raise
         return connection
 
-    async def connect_async(self) -> psycopg.AsyncConnection[DictRow]:
+    async def connect_async(self) -> AsyncConnection:
         """The same for the event loop."""
-        connection = await psycopg.AsyncConnection[DictRow].connect(
-            **self._parameters, autocommit=True, row_factory=dict_row
-        )
+        connection = await AsyncConnection.connect(**self._parameters, autocommit=True, row_factory=dict_row)
         try:
             await connection.execute(_SETTLE, _limits())
         except BaseException:

@@ -19,8 +19,9 @@ from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import DictRow
 from psycopg.sql import SQL, Identifier
 
+from redraft.events import postgres_connection
 from redraft.events.appends import NewRow
-from redraft.events.postgres_connection import Database, has_something_to_say
+from redraft.events.postgres_connection import Database, has_something_to_say, unanswered
 from redraft.events.recorders import Then
 
 MOST_BYTES: Final = 1024 * 1024
@@ -47,6 +48,7 @@ class PostgresDirectWriter:
         self._prepare = SQL(_PREPARE).format(name=Identifier(_NAME), append=Identifier(schema, _NAME))
         self._connection: psycopg.AsyncConnection[DictRow] | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
         self._socket = 0
         self._process = 0
         self._rows: Sequence[NewRow] = ()
@@ -93,6 +95,8 @@ class PostgresDirectWriter:
 
     def _send(self, server: PGconn) -> None:
         self._answer = psycopg.OperationalError("the server gave no answer")
+        silence = postgres_connection.SILENCE
+        self._giving_up = asyncio.get_running_loop().call_later(silence, self._lose, unanswered(silence))
         try:
             server.send_query_prepared(_NAME.encode(), _arrays(self._rows), (1, 1, 1, 1), result_format=1)
             if server.flush():
@@ -132,6 +136,8 @@ class PostgresDirectWriter:
 
     def _end(self, answer: int | psycopg.Error) -> None:
         then, self._then = self._then, None
+        if self._giving_up is not None:
+            self._giving_up.cancel()
         if then is None:
             return
         if isinstance(answer, int):

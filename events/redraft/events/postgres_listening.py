@@ -27,6 +27,10 @@ _QUIET_SECONDS: Final = 0.02
 """The same while only we append: to hear what we know already wakes us for nothing."""
 
 
+_SILENT_SECONDS: Final = 20.0
+"""After so long without a word the server is asked whether it is there."""
+
+
 async def listen(database: Database, schema: str, is_ours: Callable[[int], bool], moved: Callable[[int], None]) -> None:
     """Calls `moved` with the end of the log when another program has appended; never ends by itself.
 
@@ -52,7 +56,10 @@ async def _listen(
     found = await (await connection.execute("SELECT %s::regclass::oid AS oid", (events.as_string(),))).fetchone()
     await connection.execute(SQL("LISTEN {}").format(Identifier(f"redraft_{found['oid'] if found else 0}")))
     while True:
-        told = [each async for each in connection.notifies(stop_after=1) if not is_ours(each.pid)]
+        heard = [each async for each in connection.notifies(timeout=_SILENT_SECONDS, stop_after=1)]
+        if not heard:
+            await connection.execute("SELECT 1")  # whether the server is there at all
+        told = [each for each in heard if not is_ours(each.pid)]
         if told and told[-1].payload.isdecimal():
             moved(int(told[-1].payload))
         await asyncio.sleep(_PAUSE_SECONDS if told else _QUIET_SECONDS)

@@ -11,6 +11,7 @@ older damage still opens, and is reported.
 
 from __future__ import annotations
 
+import math
 from typing import Final, LiteralString
 
 import psycopg
@@ -20,7 +21,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.codec import GENESIS
 from redraft.events.errors import StoreUnusable
 from redraft.events.inspection import Inspection
-from redraft.events.postgres_connection import Database
+from redraft.events.postgres_connection import Connection, Database
 
 SCHEMA_VERSION: Final = 1
 """The version of the tables that this version of Redraft makes, kept in the table `redraft_schema`."""
@@ -227,8 +228,9 @@ def _has_rules(connection: psycopg.Connection[DictRow], schema: str) -> bool:
     return _one(connection, asked.format(Identifier(schema).as_string(), IDS)) is not None
 
 
-def _lay_down_rules(connection: psycopg.Connection[DictRow], schema: str) -> None:
+def _lay_down_rules(connection: Connection, schema: str) -> None:
     """Makes the server check what is appended, unless this user may not make tables."""
+    connection.silence = math.inf
     try:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))

@@ -1,0 +1,184 @@
+"""What is done to a deployment at work: each function brings about one fault, and returns when its cause is over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final
+
+from tests.chaos.campaign.deployment import Program
+from tests.chaos.campaign.scene import Scene
+from tests.chaos.campaign.servers import full
+
+Fault = Callable[[Scene], Awaitable[None]]
+
+SETTLED: Final = 5.0
+"""Seconds that a quorum queue of a single node takes until it outlives kill -9."""
+
+AWAY: Final = 20.0
+"""Seconds in which an answer to a commit is to come, so that it can be swallowed."""
+
+FULL: Final = 10.0
+"""Seconds for which a disk is full."""
+
+
+DUMPED: Final = 20.0
+"""Seconds within which a broker that cannot go on after its disk was full has ended."""
+
+
+async def kill_worker(scene: Scene) -> None:
+    await _kill(scene.chance.choice(scene.deployment.of("worker")))
+
+
+async def kill_coordinator(scene: Scene) -> None:
+    """The one that relays, in two of three cases."""
+    relaying = await asyncio.to_thread(scene.deployment.relaying)
+    any_of = scene.chance.choice(scene.deployment.of("coordinator"))
+    await _kill(any_of if scene.chance.random() < 0.33 else relaying)
+
+
+async def kill_broker(scene: Scene) -> None:
+    await asyncio.sleep(SETTLED)
+    await asyncio.to_thread(scene.servers.node.kill)
+    await scene.servers.node.restart()
+
+
+async def kill_store(scene: Scene) -> None:
+    await asyncio.to_thread(scene.servers.cluster.kill)
+    await asyncio.to_thread(scene.servers.cluster.start)
+
+
+async def wipe_broker(scene: Scene) -> None:
+    """Its data is gone; an operator sends again what is open, or, in one of three cases, deadlines have to do it."""
+    await asyncio.to_thread(scene.servers.node.kill)
+    await asyncio.to_thread(scene.servers.node.wipe)
+    await scene.servers.node.restart()
+    scene.people.emptied()
+    if scene.chance.random() < 0.67:
+        await asyncio.to_thread(scene.deployment.call, "doctor", "--rebuild-broker")
+        scene.notes["rebuilt by doctor"] += 1
+
+
+async def swallow_commit_and_cut(scene: Scene) -> None:
+    await _swallow(scene, keep=False)
+
+
+async def swallow_commit_and_keep(scene: Scene) -> None:
+    await _swallow(scene, keep=True)
+
+
+async def cut(scene: Scene) -> None:
+    proxy = scene.chance.choice((scene.servers.broker, scene.servers.store))
+    proxy.cut(scene.chance if scene.chance.random() < 0.7 else None)
+
+
+async def half_close(scene: Scene) -> None:
+    scene.chance.choice((scene.servers.broker, scene.servers.store)).half_close(scene.chance)
+
+
+def freeze_worker(seconds: float) -> Fault:
+    async def freeze(scene: Scene) -> None:
+        await _freeze(scene.chance.choice(scene.deployment.of("worker")), seconds)
+
+    return freeze
+
+
+def freeze_coordinator(seconds: float) -> Fault:
+    async def freeze(scene: Scene) -> None:
+        await _freeze(await asyncio.to_thread(scene.deployment.relaying), seconds)
+
+    return freeze
+
+
+def freeze_broker(seconds: float) -> Fault:
+    async def freeze(scene: Scene) -> None:
+        await _held(scene.servers.node.frozen(), seconds)
+
+    return freeze
+
+
+def freeze_store(seconds: float) -> Fault:
+    async def freeze(scene: Scene) -> None:
+        await _held(scene.servers.cluster.frozen(), seconds)
+
+    return freeze
+
+
+def freeze_way(seconds: float) -> Fault:
+    """The network passes nothing on to one of the servers, and says nothing of it."""
+
+    async def freeze(scene: Scene) -> None:
+        proxy = scene.chance.choice((scene.servers.broker, scene.servers.store))
+        proxy.freeze()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            proxy.thaw()
+
+    return freeze
+
+
+async def fill_broker(scene: Scene) -> None:
+    """An operator starts it again, once there is space, where it ended for that."""
+    await _held(full(scene.servers.places["broker"]), FULL)
+    if not await _outlives(scene.servers.node.runs):
+        scene.notes["broker ended on a full disk"] += 1
+        await scene.servers.node.restart()
+
+
+async def fill_store(scene: Scene) -> None:
+    await _held(full(scene.servers.places["store"]), FULL)
+    if not scene.servers.cluster.runs():
+        scene.notes["PostgreSQL ended on a full disk"] += 1
+    await asyncio.to_thread(scene.servers.cluster.start)
+
+
+def jump(clock: Path, seconds: float) -> Fault:
+    """The clock of who reads this file jumps, and 20 seconds later back."""
+
+    async def jumped(scene: Scene) -> None:
+        scene.clocks = max(scene.clocks, abs(seconds))
+        clock.write_text(f"{seconds:+g}s\n")
+        await asyncio.sleep(20)
+        clock.write_text("+0s\n")
+
+    return jumped
+
+
+async def _kill(program: Program) -> None:
+    await asyncio.to_thread(program.replace)
+
+
+async def _freeze(program: Program, seconds: float) -> None:
+    program.freeze()
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        program.thaw()
+
+
+async def _held(held: AbstractContextManager[None], seconds: float) -> None:
+    await asyncio.to_thread(held.__enter__)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        await asyncio.to_thread(held.__exit__, None, None, None)
+
+
+async def _outlives(runs: Callable[[], bool]) -> bool:
+    """Whether a server is there some time after its disk was full: it writes a dump before it ends."""
+    end = time.monotonic() + DUMPED
+    while runs() and time.monotonic() < end:  # noqa: ASYNC110  another process moves on
+        await asyncio.sleep(0.2)
+    return runs()
+
+
+async def _swallow(scene: Scene, *, keep: bool) -> None:
+    try:
+        async with asyncio.timeout(AWAY):
+            await scene.servers.store.swallow(keep=keep)
+    except TimeoutError:
+        scene.notes["no commit to swallow"] += 1

@@ -1,0 +1,158 @@
+"""A TCP proxy before a server, which cuts, half-closes and freezes connections, and swallows answers of commits."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from random import Random
+from typing import Final
+
+from tests.chaos.campaign.postgres_frames import Commits, Frames
+
+_CHUNK: Final = 64 * 1024
+_LINGER: Final = struct.pack("ii", 1, 0)
+"""With this a socket that is closed says so with a reset."""
+
+
+class Link:
+    """One connection through the proxy: the client's side and the server's."""
+
+    def __init__(self, client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+        self.client = client
+        self.server = server
+        self.commits = Commits()
+        self.asked = Frames(begins_untyped=True)
+        self.said = Frames(begins_untyped=False)
+        self.is_dumb = False
+        """Nothing that the server says to what was asked last reaches the client any more."""
+
+    def cut(self) -> None:
+        """Resets both sides."""
+        for writer in (self.client, self.server):
+            with suppress(OSError):
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+            writer.transport.abort()
+
+    def half_close(self, *, to_client: bool) -> None:
+        """Tells one side that the other has nothing more to say; the other way stays open."""
+        with suppress(OSError, RuntimeError):
+            (self.client if to_client else self.server).write_eof()
+
+
+class Proxy:
+    """Listens on `port`, and passes on to another. `swallow` waits for an answer to a commit, which it drops."""
+
+    def __init__(self, target: int, *, speaks_postgres: bool = False) -> None:
+        self.port = 0
+        self._target = target
+        self._speaks_postgres = speaks_postgres
+        self._links: set[Link] = set()
+        self._swallowing: list[tuple[bool, asyncio.Future[None]]] = []
+        self._flows = asyncio.Event()
+        self._flows.set()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Proxy]:
+        """Listens for as long as the block lasts."""
+        listening = await asyncio.start_server(self._served, "127.0.0.1", 0)
+        self.port = listening.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            listening.close()
+            self._flows.set()
+            self.cut()
+
+    def cut(self, chance: Random | None = None) -> int:
+        """Resets every connection, or by `chance` some of them, one at least; returns how many."""
+        chosen = self._chosen(chance)
+        for link in chosen:
+            link.cut()
+        return len(chosen)
+
+    def half_close(self, chance: Random) -> int:
+        """Half-closes some connections, one at least, each on a side that is drawn; returns how many."""
+        chosen = self._chosen(chance)
+        for link in chosen:
+            link.half_close(to_client=chance.random() < 0.5)
+        return len(chosen)
+
+    def freeze(self) -> None:
+        """Passes nothing on, and says nothing of it, until `thaw`."""
+        self._flows.clear()
+
+    def thaw(self) -> None:
+        """Passes on again, what waited first."""
+        self._flows.set()
+
+    async def swallow(self, *, keep: bool) -> None:
+        """Returns when an answer to a commit was dropped; the connection stays open if it is to be kept."""
+        done = asyncio.get_running_loop().create_future()
+        self._swallowing.append((keep, done))
+        try:
+            await done
+        finally:
+            self._swallowing = [each for each in self._swallowing if each[1] is not done]
+
+    def _chosen(self, chance: Random | None) -> list[Link]:
+        links = list(self._links)
+        return links if chance is None or not links else chance.sample(links, chance.randint(1, len(links)))
+
+    async def _served(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        try:
+            from_server, server = await asyncio.open_connection("127.0.0.1", self._target)
+        except OSError:
+            client.transport.abort()
+            return
+        link = Link(client, server)
+        self._links.add(link)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._passed(reader, server, link, self._heard))
+                group.create_task(self._passed(from_server, client, link, self._answered))
+        finally:
+            self._links.discard(link)
+            client.transport.abort()
+            server.transport.abort()
+
+    async def _passed(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        link: Link,
+        seen: Callable[[Link, bytes], bytes],
+    ) -> None:
+        """Passes on what comes until one side has nothing more to say, and tells the other so."""
+        with suppress(OSError, RuntimeError):
+            while data := await reader.read(_CHUNK):
+                await self._flows.wait()
+                writer.write(seen(link, data) if self._speaks_postgres else data)
+                await writer.drain()
+        with suppress(OSError, RuntimeError):
+            writer.write_eof()
+
+    def _heard(self, link: Link, data: bytes) -> bytes:
+        link.is_dumb = False
+        for kind, frame in link.asked.feed(data):
+            link.commits.asked(kind, frame)
+        return data
+
+    def _answered(self, link: Link, data: bytes) -> bytes:
+        """What of it is passed on: all, but for what is swallowed."""
+        passed = b""
+        for kind, frame in link.said.feed(data):
+            if link.commits.is_commit(kind, frame) and self._swallowing and not link.is_dumb:
+                self._swallow(link)
+            if not link.is_dumb:
+                passed += frame
+        return passed
+
+    def _swallow(self, link: Link) -> None:
+        keep, done = self._swallowing.pop(0)
+        link.is_dumb = True
+        if not keep:
+            asyncio.get_running_loop().call_later(0.05, link.cut)
+        done.set_result(None)

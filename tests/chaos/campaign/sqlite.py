@@ -1,0 +1,228 @@
+"""`redraft run` on SQLite: killed at every stage of its life and resumed, two processes on one file, a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from tests.chaos.campaign import workflow
+from tests.chaos.campaign.parts import Outcome, Skipped
+from tests.chaos.campaign.people import Said
+from tests.chaos.campaign.scene import delivered, of_log, runs_of, worked
+from tests.chaos.campaign.servers import full, mount, unmount
+from tests.chaos.campaign.verdict import Evidence, Verdict, judge
+
+from redraft.events.errors import NoSuchRun, StoreError
+from redraft.events.store import open_store
+from redraft.projections.record_check import Row
+
+WORKFLOWS: Final = ("all_of", "two_of")
+ENDS: Final = 120.0
+"""Seconds in which a process that nobody kills has to end."""
+
+LIFE: Final = 4.0
+"""Seconds after the start of its process until which one is killed: about as long as a whole run takes."""
+
+OFTEN: Final = 0.9
+"""The part of all processes that are killed, if they live so long."""
+
+KILLED: Final = -9
+STUCK: Final = 137
+
+AT_A_TIME: Final = 12
+"""Kills for each pair of processes, so that a batch is not over before."""
+
+BRIEFS: Final = 60
+SMALL: Final = 6
+"""MiB of the disk that is to be full."""
+
+
+class House:
+    """A folder with a SQLite file and the workflow; `redraft` processes work in it."""
+
+    def __init__(self, folder: Path, file: Path | None = None) -> None:
+        self.folder = folder
+        self.file = file or folder / "log.db"
+        self.store = f"sqlite:///{self.file}"
+        shutil.copy(workflow.__file__, folder / "workflow.py")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
+        self._environment = kept | {"REDRAFT_STORE": self.store, "PYTHONWARNINGS": "error"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """A `redraft` process; what it says goes into the folder's log."""
+        with (self.folder / "said.log").open("ab") as said:
+            return subprocess.Popen(
+                [sys.executable, "-m", "redraft", *arguments, "--quiet"],
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+            )
+
+    async def last(self, run: str) -> str:
+        """What was recorded last of a run: the name of the event; empty when nothing was."""
+        if not self.file.exists():
+            return ""
+        try:
+            async with await asyncio.to_thread(open_store, self.store) as store:
+                rows = await store.raw(run)
+        except (NoSuchRun, StoreError):
+            return ""
+        return rows[-1][1]
+
+    async def evidence(self, runs: Iterable[str]) -> Evidence:
+        """What is left, of these runs that were to be there."""
+        async with await asyncio.to_thread(open_store, self.store) as store:
+            log = {run: [Row(*raw) for raw in await store.raw(run)] for run in await runs_of(store)}
+            beside = await of_log(store)
+        said, now = Said(), datetime.now(UTC)
+        said.runs = dict.fromkeys(runs, now)
+        return Evidence(log, said, delivered(self.folder), now, worked(self.folder), tuple(beside))
+
+
+def run_of(key: str) -> str:
+    """The id of the run that is begun with a key."""
+    return f"k{sha256(key.encode()).hexdigest()[:25]}"
+
+
+async def play_kills(scale: float, seed: int, folder: Path) -> Outcome:
+    """Each run is killed again and again, at moments spread over its life, and resumed until it ends."""
+    house, chance = House(folder), Random(seed)
+    stages: Counter[str] = Counter()
+    runs: list[str] = []
+    kills, wanted = 0, max(1, math.ceil(300 * scale))
+    while kills < wanted:
+        key = f"k{len(runs)}"
+        runs.append(run_of(key))
+        kills += await _through(house, key, chance, stages, wanted - kills)
+    return Outcome({"redraft run killed": kills}, judge(await house.evidence(runs)), stages)
+
+
+async def _through(house: House, key: str, chance: Random, stages: Counter[str], most: int) -> int:
+    """One run, until it has ended; returns how often it was killed meanwhile. `stages` says where it had come to."""
+    run, killed = run_of(key), 0
+    begins = ("run", f"brief {key}", "--text", "-w", f"workflow.py:{chance.choice(WORKFLOWS)}", "--key", key)
+    resumes = ("run", "--resume", run, "--actors", "workflow.py")
+    while True:
+        order = resumes if await house.last(run) else begins
+        kill_after = chance.uniform(0, LIFE) if killed < most and chance.random() < OFTEN else None
+        code = await _ended(house.start(*order), kill_after)
+        if code != KILLED:
+            if code not in (0, 3):
+                stages[f"ended with {code}"] += 1
+            return killed
+        killed += 1
+        stages[f"at {await house.last(run) or 'nothing'}"] += 1
+
+
+async def _ended(process: subprocess.Popen[bytes], kill_after: float | None) -> int:
+    """The exit code: `KILLED` where it was killed before it ended, `STUCK` where nobody wanted that."""
+    try:
+        return await asyncio.to_thread(process.wait, ENDS if kill_after is None else kill_after)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        await asyncio.to_thread(process.wait)
+        return STUCK if kill_after is None else KILLED
+
+
+async def play_pairs(scale: float, seed: int, folder: Path) -> Outcome:
+    """Two processes work on the same batch in one file; one after the other is killed, and started again."""
+    left, rounds, outcome = max(1, math.ceil(100 * scale)), 0, None
+    while left:
+        kills = min(left, AT_A_TIME)
+        left -= kills
+        place = folder / f"pair-{rounds}"
+        place.mkdir()
+        rounds += 1
+        found = await _pair(House(place), kills, Random(seed * 1000 + rounds))
+        outcome = found if outcome is None else _added(outcome, found)
+    assert outcome is not None
+    return outcome
+
+
+async def _pair(house: House, kills: int, chance: Random) -> Outcome:
+    lines = [json.dumps({"id": f"b{number}", "text": f"brief {number}"}) for number in range(BRIEFS)]
+    (house.folder / "briefs.jsonl").write_text("\n".join(lines))
+    order = ("run", "--batch", "briefs.jsonl", "-w", f"workflow.py:{chance.choice(WORKFLOWS)}", "--concurrency", "4")
+    both = [house.start(*order) for _ in range(2)]
+    killed = 0
+    notes: Counter[str] = Counter()
+    while killed < kills and any(process.poll() is None for process in both):
+        await asyncio.sleep(chance.uniform(0.3, 3.0))
+        victim = chance.randrange(2)
+        if both[victim].poll() is None:
+            both[victim].kill()
+            both[victim].wait()
+            killed += 1
+        both[victim] = house.start(*order)
+    for process in both:
+        code = await _ended(process, None)
+        if code not in (0, 3):
+            notes[f"ended with {code}"] += 1
+    evidence = await house.evidence(())
+    if len(evidence.log) != BRIEFS:
+        notes[f"{len(evidence.log)} runs of {BRIEFS} briefs"] += 1
+    return Outcome({"one of two killed": killed}, judge(evidence), notes)
+
+
+async def play_disk(scale: float, seed: int, folder: Path) -> Outcome:
+    """The disk fills while a batch goes on; with space again the same command goes on. Raises Skipped."""
+    chance, times = Random(seed), max(1, math.ceil(5 * scale))
+    disk = folder / "disk"
+    disk.mkdir()
+    try:
+        mount(disk, SMALL)
+    except OSError as error:
+        raise Skipped(str(error)) from None
+    notes: Counter[str] = Counter()
+    try:
+        house = House(folder, disk / "log.db")
+        order = ("run", "--batch", "briefs.jsonl", "-w", "workflow.py:all_of", "--concurrency", "4")
+        keys = [f"b{number}" for number in range(10 * times)]
+        lines = [json.dumps({"id": key, "text": f"brief {key}"}) for key in keys]
+        (folder / "briefs.jsonl").write_text("\n".join(lines))
+        for _ in range(times):
+            process = house.start(*order)
+            await asyncio.sleep(chance.uniform(2.0, 4.0))
+            await _filled(disk, notes, process)
+            process.kill()
+            process.wait()
+        notes[f"ended with {await _ended(house.start(*order), None)}"] += 1
+        evidence = await house.evidence(())
+        if len(evidence.log) != len(keys):
+            notes[f"{len(evidence.log)} runs of {len(keys)} briefs"] += 1
+        return Outcome({"SQLite's disk full": times}, judge(evidence), notes)
+    finally:
+        unmount(disk)
+
+
+async def _filled(disk: Path, notes: Counter[str], process: subprocess.Popen[bytes]) -> None:
+    with full(disk):
+        await asyncio.sleep(5)
+        code = process.poll()
+        notes["went on waiting" if code is None else f"ended with {code} on the full disk"] += 1
+
+
+def _added(one: Outcome, other: Outcome) -> Outcome:
+    """Both together."""
+    kinds = {*one.verdict.faults, *other.verdict.faults}
+    faults = {kind: (*one.verdict.faults.get(kind, ()), *other.verdict.faults.get(kind, ())) for kind in kinds}
+    counts = dict(Counter(one.verdict.counts) + Counter(other.verdict.counts))
+    return Outcome(
+        dict(Counter(one.faults) + Counter(other.faults)),
+        Verdict(faults, counts),
+        Counter(one.notes) + Counter(other.notes),
+    )
