@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.events.codec import GENESIS, Opener, decode_event
 from redraft.events.envelope import Recorded
-from redraft.events.errors import CodecError, StoreError, UnknownName
+from redraft.events.errors import CodecError, StoreError, UnknownName, UnknownRules
 from redraft.projections.record_check.findings import Finding, found
 
 
@@ -28,7 +28,7 @@ def read(run: str, rows: Iterable[Row], opener: Opener | None = None) -> tuple[l
     for row in rows:
         try:
             events.append(_decoded(run, row, opener))
-        except UnknownName as error:
+        except (UnknownName, UnknownRules) as error:
             findings.append(_finding("later-release", run, row, str(error)))
         except (CodecError, StoreError, TypeError, AttributeError) as error:
             findings.append(_finding("unreadable", run, row, f"it cannot be read: {error}"))
