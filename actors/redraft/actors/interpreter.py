@@ -221,8 +221,7 @@ def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
         return _leave(state, top, loop, now, _UNJUDGED)
     if top.swung and loop.on_oscillation == "stop":
         return _leave(state, top, loop, now, Verdict("oscillating", top.swung))
-    facts = facts_of(state, top, now)
-    if top.due == "nothing" or facts is None:
+    if top.due == "nothing" or (facts := facts_of(state, top, now)) is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _loop_ended(state, top, met) if met else None
@@ -257,8 +256,10 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None
+    said = current.judgement
+    approved = _said_of(state, top, current, said.approved)
     return Facts(
-        replace(current.judgement, approved=_said_of(state, top, current, current.judgement.approved)),
+        said if approved is said.approved else replace(said, approved=approved),
         current.ref.sha256,
         len(finished(state, top)),
         (now - state.started).total_seconds(),

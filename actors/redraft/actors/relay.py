@@ -29,6 +29,8 @@ SLOW: Final = 5.0
 SAVE: Final = 0.25
 """Seconds between two times that the position is told; what was sent since is sent again by the next relay."""
 
+_LAST: Final = (RunEnded, RunErased, RunQuarantined)
+
 KEPT: Final = 1024
 """How many runs' texts are kept in memory; those of others are read again when they are needed."""
 
@@ -154,7 +156,7 @@ class Relay:
                     work = material.command(event.run, event.data, sent, confirmed=confirmed)
                     queue, parcel = self._addressed(event, event.data, work)
                     parcels.setdefault(queue, []).append(parcel)
-                elif isinstance(event.data, RunEnded | RunErased | RunQuarantined):
+                elif isinstance(event.data, _LAST):
                     self._materials.pop(event.run, None)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
                 parcels.setdefault(INBOX, []).extend(self._failed(event, error))

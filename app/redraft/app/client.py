@@ -303,9 +303,9 @@ class Client:
                     continue
                 if waiting := self._waiting.get(event.run):
                     waiting.story.append(event)
-                if isinstance(event.data, RunEnded):
-                    self._let_go(event.run, event.data.outcome)
                 if is_end(event):
+                    if isinstance(event.data, RunEnded):
+                        self._let_go(event.run, event.data.outcome)
                     self._end(event.run)
 
     def _end(self, run: str) -> None:
