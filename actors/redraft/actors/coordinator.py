@@ -17,8 +17,6 @@ from redraft.events.domain_events import Parent
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, Sealed, Tampered
 
-__all__ = ["Coordinator", "Known", "Log", "Report", "Resend", "Spent"]
-
 BATCH: Final = 64
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
 

@@ -16,7 +16,6 @@ from redraft.actors.fans import candidate_of, member_of, stopped_by_gate, weight
 from redraft.actors.judgement import join, judgement_of
 from redraft.actors.oscillation import noted, watched
 from redraft.actors.results import begun_anew, entered, left, outputs, with_result
-from redraft.actors.rules import known
 from redraft.actors.run_state import (
     Candidate,
     Failure,
@@ -63,6 +62,7 @@ from redraft.events.domain_events import (
     VerdictLate,
 )
 from redraft.events.plan import Approve, Parallel, Repeat, Step
+from redraft.events.rules import known
 
 Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed | VerdictLate
 

@@ -15,7 +15,7 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.events.appends import Encoded, Landed, Written, landed
+from redraft.events.appends import Encoded, Landed, landed
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import ApplicationRecorder, DirectWriter, PersistenceError
@@ -156,7 +156,7 @@ class Committer:
             self._idle.set()
 
     def _result(self, entry: Entry, there: list[Landed]) -> Result:
-        if not isinstance(entry.outcome, Written):
+        if not isinstance(entry.outcome, tuple):
             run = entry.encoded.append.run
             return entry.outcome or StoreError(f"store {self._where}: the append of run {run} got lost")
         there.append(landed(entry.encoded, entry.outcome))
