@@ -100,7 +100,7 @@ class Admission:
         self._fit.add(raw)
 
     def _require_bounds(self, message: Message) -> None:
-        """What is said beside a draft; a draft that is too large is its step's failure, and for the decider to say."""
+        """Raises InputError when a message without its draft is too large; the decider refuses a draft that is."""
         said = msgspec.structs.replace(message, text="") if isinstance(message, Generated | Refined) else message
         size = len(_ENCODER.encode(said))
         if size > self._limit:

@@ -75,7 +75,7 @@ class Coordinator:
                 before = group.create_task(self._settled(inbox, by_tag, turn, before))
 
     async def _taken(self, inbox: Consumer) -> Sequence[Delivery]:
-        """What waits in the inbox; nothing once the coordinator is drained."""
+        """Returns the deliveries that wait in the inbox; none once the coordinator is drained."""
         if self._draining:
             return ()
         taking = self._taking = asyncio.timeout(None)

@@ -284,7 +284,7 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
 
 
 def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
-    """What the critics said together; those that have not answered are late."""
+    """Joins what the critics of a panel said; critics that have not answered are late from here on."""
     joined = join([each for _, each in fan.heard], fan.node.combine, weights_of(fan))
     top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
     if state.open:

@@ -40,7 +40,7 @@ def forked(
     others: Usage = NOTHING,
     choose: Choose = first_arm,
 ) -> Decision:
-    """What a fork begins with; `past` are its parent's events, all that it repeats.
+    """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
 
     It follows the rules of its parent. `elapsed` goes on from where it stood: what lies between the parent's last event
     and now is not counted.

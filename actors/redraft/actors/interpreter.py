@@ -59,7 +59,7 @@ _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change"
 def next_event(
     state: RunState, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
 ) -> DomainEvent | None:
-    """What happens next, or None when nothing does until an answer comes.
+    """Returns the event that happens next, or None when nothing does until an answer comes.
 
     `others` is what the other runs of the workflow used that began on the same day, for a plan with a daily budget.
     `choose` says who does a step that chooses.
@@ -252,7 +252,7 @@ def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdi
 
 
 def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
-    """What a condition may ask about the current draft; None until its critics have spoken."""
+    """Returns what a condition may ask about the current draft; None until its critics have spoken."""
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None

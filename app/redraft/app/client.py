@@ -327,7 +327,7 @@ class Client:
         return events
 
     async def about(self, run: str) -> About:
-        """What a run is, for a filter of events; nothing for one that is not known."""
+        """Returns the workflow and tags of a run, for a filter of events; nothing for one that is not known."""
         return await StoreFeed(self._log).about(run)
 
     def subscribe(

@@ -120,7 +120,7 @@ def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
 
 
 def unread(entry: Unreadable) -> SetAside:
-    """What is raised for a run with such a row."""
+    """Returns the error for a run with a row that cannot be read."""
     return SetAside(f"run {entry.run} cannot be read from event {entry.version} on: {entry.why}; see redraft doctor")
 
 

@@ -190,7 +190,7 @@ def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) 
 
 
 def link_of(run: str, version: int, name: str, state: bytes) -> Link:
-    """What ties a stored event to its run; raises Tampered for what is no stored event."""
+    """Returns what ties a stored event to its run and log; raises Tampered for bytes that are no event."""
     try:
         return _LINKS.decode(state)
     except UNREADABLE as error:

@@ -29,7 +29,7 @@ _OF_ROLE = {
 
 
 def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with requests, attempts and answers, wherever in the plan they are."""
+    """Returns what is wrong with requests, attempts and answers, wherever in the plan they are."""
     check = _Answers(events)
     for event in events:
         match event.data:

@@ -57,7 +57,7 @@ def ask(walk: Walk, step: Step, path: str, draft: DraftRef | None = None, beside
 
 
 def _begin_anew(walk: Walk) -> None:
-    """What a generator writes is no version of the drafts that were judged before the loops in progress."""
+    """Forgets drafts judged before the loops in progress: what a generator writes is no version of them."""
     walk.frames[0].judged = ()
     for frame in walk.frames[1:]:
         frame.entry = None

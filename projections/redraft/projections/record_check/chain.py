@@ -36,7 +36,7 @@ def read(run: str, rows: Iterable[Row], opener: Opener | None = None) -> tuple[l
 
 
 def chain_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with versions, with what each event builds on, and with ids, of events in the order of the run."""
+    """Returns what is wrong with versions, ids, and what each event builds on, in the order of the run."""
     findings: list[Finding] = []
     ids: dict[str, int] = {}
     version, before = 0, GENESIS

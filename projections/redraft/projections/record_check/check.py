@@ -31,7 +31,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> Checked:
-    """What is wrong with a run, as its rows are kept. `opener` opens sealed texts; others are not compared."""
+    """Returns what is wrong with a run, by its rows. `opener` opens sealed texts; others are not compared."""
     events, unreadable = read(run, rows, opener)
     ids = tuple((event.id, event.version, event.position) for event in events)
     findings = [*unreadable, *(() if unreadable else check_events(events))]
@@ -42,10 +42,10 @@ def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> C
 
 
 def check_events(events: Sequence[Recorded]) -> tuple[Finding, ...]:
-    """What is wrong with a run, in the order of its events, each fault once."""
+    """Returns what is wrong with a run, in the order of its events, each fault once."""
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
     if _is_readable(events) and not any(each.code in ("gap", "double", "beginning") for each in findings):
-        deviation = against_plan(_before_set_aside(events))
+        deviation = against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
     return tuple(sorted(findings, key=lambda each: each.version))
@@ -55,7 +55,3 @@ def _is_readable(events: Sequence[Recorded]) -> bool:
     """Whether texts, and with them hashes of drafts, can be compared."""
     begun = events[0].data if events else None
     return isinstance(begun, RunStarted) and begun.brief.text != ERASED
-
-
-def _before_set_aside(events: Sequence[Recorded]) -> Sequence[Recorded]:
-    return [event for event in events if not is_set_aside([event])]

@@ -28,7 +28,7 @@ from redraft.projections.record_check.findings import Finding, found
 
 
 def draft_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with drafts, with what names them, and with critiques and advice that are named."""
+    """Returns what is wrong with drafts, with what names them, and with critiques and advice that are named."""
     begun = events[0].data if events else None
     check = _Drafts(begun.rules if isinstance(begun, RunStarted) else 1)
     for event in events:
