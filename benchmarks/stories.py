@@ -28,7 +28,8 @@ from redraft.actors import (
     step,
 )
 from redraft.app import open_house, read_settings
-from redraft.events.appends import GENESIS, Append, NewEvent
+from redraft.events.appends import Append, NewEvent
+from redraft.events.codec import GENESIS
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import Conflict

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from redraft.events.appends import GENESIS, Append, Encoded, NewEvent, encode
+from redraft.events.appends import Append, Encoded, NewEvent, encode
+from redraft.events.codec import GENESIS
 from redraft.events.envelope import Recorded
 from redraft.events.store import EventStore
 

@@ -12,7 +12,6 @@ import pytest
 from tests.appending import append_to
 
 from redraft.actors.command_handler import CommandHandler, Incoming, Settled
-from redraft.actors.rules import RULES
 from redraft.events.commands import (
     Critiqued,
     ExpireStep,
@@ -35,6 +34,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Origin
 from redraft.events.plan import Plan, Repeat, Step
+from redraft.events.rules import RULES
 from redraft.events.store import EventStore, NewEvent, open_store
 from redraft.events.usage import Usage
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors.command_handler import Written
-from redraft.actors.coordinator import BATCH, Coordinator, Known, Log
+from redraft.actors.command_handler import Known, Log, Written
+from redraft.actors.coordinator import BATCH, Coordinator
 from redraft.actors.thompson import Tallies, thompson
 from redraft.events.appends import Append, Encoded, encode
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked

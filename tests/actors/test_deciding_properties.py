@@ -13,7 +13,6 @@ from tests.golden.decide import plans as steered_plans
 
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
-from redraft.actors.rules import RULES
 from redraft.actors.run_state import RunState
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
@@ -43,6 +42,7 @@ from redraft.events.domain_events import (
     StepFailed,
 )
 from redraft.events.plan import Arm, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.rules import RULES
 
 RUN = "r"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,7 +15,6 @@ from tests.streams import recorded
 from redraft.actors.decider import brought, handle
 from redraft.actors.evolve import fold
 from redraft.actors.forking import forked
-from redraft.actors.rules import RULES
 from redraft.actors.run_state import RunState
 from redraft.actors.whatif import decide_again
 from redraft.events.codec import decode_message
@@ -24,6 +23,7 @@ from redraft.events.content import Brief
 from redraft.events.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
 from redraft.events.errors import CodecError, UnknownRules
 from redraft.events.plan import Plan, Step
+from redraft.events.rules import RULES
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 KINDS = {name: kind for kind, name in EVENT_NAMES.items()}

@@ -14,7 +14,7 @@ from tests.app.cli_calls import call, one_line
 
 from redraft.app.compose import open_log
 from redraft.app.settings import read_settings
-from redraft.events.codec import HASHED, _fingerprint
+from redraft.events.codec import GENESIS, HASHED, _fingerprint
 from redraft.events.errors import SetAside
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -73,11 +73,15 @@ def last_of(run: str) -> tuple[int, str]:
 def later(run: str, name: str, data: dict[str, object]) -> int:
     """Appends an event as a later release would; gives its version."""
     version, previous = last_of(run)
-    facts = {"id": f"{run}-later", "time": "2030-01-01T00:00:00Z", "previous": previous, "actor": "x", "data": data}
-    plain = json.dumps(facts).encode()
-    own = _fingerprint(run, version + 1, name, plain)
-    put(run, version + 1, name, b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
+    put_event(run, version + 1, previous, name, data)
     return version + 1
+
+
+def put_event(run: str, version: int, previous: str, name: str, data: dict[str, object]) -> None:
+    facts = {"id": f"{run}-{version}", "time": "2030-01-01T00:00:00Z", "previous": previous, "actor": "x", "data": data}
+    plain = json.dumps(facts).encode()
+    own = _fingerprint(run, version, name, plain)
+    put(run, version, name, b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
 
 
 STRANGERS = [
@@ -144,12 +148,18 @@ def test_a_run_of_later_rules_is_left_alone() -> None:
     good = ran("one")
     plan = {"name": "flow", "steps": []}
     data = {"plan": plan, "brief": {"text": "x"}, "at": "2030-01-01T00:00:00Z", "rules": 99}
-    facts = {"id": "a", "time": "2030-01-01T00:00:00Z", "previous": "0" * 64, "actor": "x", "data": data}
-    plain = json.dumps(facts).encode()
-    own = _fingerprint("newer", 1, "run.started.v1", plain)
-    put("newer", 1, "run.started.v1", b'%b%b",%b' % (HASHED, own.encode(), plain[1:]))
+    put_event("newer", 1, GENESIS, "run.started.v1", data)
     assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "newer": "unreadable"}
     assert "follows rules 99 of a later release" in call("doctor").out
+
+
+def test_events_of_a_workflow_pass_over_a_run_whose_start_cannot_be_read() -> None:
+    good = ran("one")
+    put("newer", 1, "run.started.v1", b"{}")
+    put_event("newer", 2, GENESIS, "run.guided.v1", {"advice": "la", "by": "x"})
+    lines = said("events", "--workflow", "flow").splitlines()
+    assert lines
+    assert all(good in line for line in lines)
 
 
 def test_a_run_is_set_aside_and_all_else_goes_on() -> None:

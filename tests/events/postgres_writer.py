@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import psycopg
 
-from redraft.events.appends import GENESIS, Append, encode
+from redraft.events.appends import Append, encode
+from redraft.events.codec import GENESIS
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.errors import Conflict

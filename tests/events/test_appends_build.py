@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import pytest
 from tests.events.conftest import Log
 
-from redraft.events.appends import GENESIS, Append, Encoded
+from redraft.events.appends import Append, Encoded
+from redraft.events.codec import GENESIS
 from redraft.events.committer import GROUP_EVENTS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Conflict

@@ -313,6 +313,12 @@ def test_an_event_of_a_later_release_and_one_that_nobody_can_read() -> None:
     assert found([*kept[:4], replace(kept[4], state=b'{"hash":"'), *kept[5:]]) == [("unreadable", 5)]
 
 
+def test_a_run_under_rules_of_a_later_release() -> None:
+    kept = rows()
+    later = kept[0].state.replace(b'"data":{', b'"data":{"rules":3,')
+    assert found([replace(kept[0], state=later), *kept[1:]]) == [("later-release", 1)]
+
+
 def test_an_id_that_two_events_have() -> None:
     events = [*recorded(GOOD)]
     events[4] = replace(events[4], id=events[2].id)

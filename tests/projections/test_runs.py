@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.projections.logs import busy_log, contest_told, view_of
 from tests.streams import START, Told, article_told, book_told, recorded
 
-from redraft.events.content import Brief, Critique, new_draft
+from redraft.events.content import Brief, Critique, DraftRef, new_draft
 from redraft.events.domain_events import (
     DraftCritiqued,
     DraftGenerated,
@@ -113,6 +113,11 @@ async def test_the_best_stays_when_a_later_draft_is_worse() -> None:
     assert (line.score, line.best) == (0.3, 0.8)
     line = await line_of(told)
     assert (line.score, line.best, line.draft) == (0.8, 0.8, drafts[0].ref)
+
+
+async def test_a_loop_that_no_draft_leaves_takes_none_from_the_run() -> None:
+    told: list[Told] = [*contest_told()[:1], ("coordinator", LoopEnded("Loop", "failed", "no", 1, DraftRef(0, "")))]
+    assert (await line_of(told)).draft is None
 
 
 async def test_a_run_that_ends_without_a_draft() -> None:

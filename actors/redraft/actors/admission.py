@@ -35,7 +35,7 @@ LONGEST_ID: Final = 200
 """Characters of a run's id at most. One that is longer, empty or not printable is no id: a database may choke on it."""
 
 _PLANS: Final = 256
-_OF_A_DRAFT: Final = (Critiqued, Published, ApproveDraft, RejectDraft, EditDraft)
+_OF_DRAFTS: Final = (Critiqued, Published, ApproveDraft, RejectDraft)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -56,15 +56,17 @@ class Admission:
         require_head(letter.origin)
         message = _known_message(letter.content) or decode_message(letter.name, letter.body)
         _require_id(message.run)
-        if isinstance(message, _OF_A_DRAFT):
-            _require_version((message.before if isinstance(message, EditDraft) else message.draft).version)
-        if isinstance(message, StartRun):
+        if isinstance(message, _OF_DRAFTS):
+            _require_version(message.draft.version)
+        elif isinstance(message, EditDraft):
+            _require_version(message.before.version)
+        elif isinstance(message, StartRun):
             if message.parent is not None:
                 _require_id(message.parent.run)
                 _require_version(message.parent.version)
             checked(message.brief.text, "brief", self._limit)
             self._require_plan(message.plan)
-        elif len(letter.body) > self._limit:
+        if len(letter.body) > self._limit and not isinstance(message, StartRun):
             self._require_bounds(message)
         return _counted(message) if isinstance(message, OutcomeMessage) else message
 
@@ -98,7 +100,7 @@ class Admission:
         self._fit.add(raw)
 
     def _require_bounds(self, message: Message) -> None:
-        """What is said beside a draft; a draft that is too large is its step's failure, and for the decider to say."""
+        """Raises InputError when a message without its draft is too large; the decider refuses a draft that is."""
         said = msgspec.structs.replace(message, text="") if isinstance(message, Generated | Refined) else message
         size = len(_ENCODER.encode(said))
         if size > self._limit:

@@ -13,7 +13,7 @@ from redraft.events.content import DraftRef
 
 
 def judgement_of_draft(state: RunState, ref: DraftRef) -> Judgement | None:
-    """What was said of a draft that is still at hand."""
+    """Returns the judgement of a draft that is kept in the state; None for any other."""
     kept = (each for frame in state.frames for each in (frame.best, frame.last, *frame.judged, frame.entry))
     return next((each.judgement for each in (state.current, *kept) if each and each.ref == ref), None)
 

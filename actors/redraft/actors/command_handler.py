@@ -24,18 +24,16 @@ from redraft.actors.origins import new_events
 from redraft.actors.run_state import RunState
 from redraft.actors.spending import NOTHING
 from redraft.actors.thompson import Tallies, Undecided, thompson
+from redraft.actors.trouble import is_for_another, told
 from redraft.events.appends import Append, Encoded
 from redraft.events.codec import hash_of
 from redraft.events.commands import (
     ConfirmStep,
-    Critiqued,
     ExpireStep,
     Failed,
-    Generated,
     Message,
-    Published,
+    OutcomeMessage,
     QuarantineRun,
-    Refined,
     RetryStep,
     StartRun,
 )
@@ -47,12 +45,9 @@ from redraft.events.errors import (
     CodecError,
     Conflict,
     NoSuchRun,
-    RedraftError,
     Sealed,
     StoreError,
     Tampered,
-    UnknownName,
-    UnknownRules,
 )
 from redraft.events.plan import Plan
 from redraft.events.usage import Usage
@@ -215,12 +210,12 @@ class CommandHandler:
     ) -> list[Incoming]:
         """Adds to `settled` what counts; gives the messages that are to be decided on again."""
         outcomes = iter(results)
-        told = [(each, next(outcomes) if each.append is not None else ()) for each in turn.decided]
-        for each, result in told:
+        paired = [(each, next(outcomes) if each.append is not None else ()) for each in turn.decided]
+        for each, result in paired:
             if isinstance(result, Conflict):
                 self._aggregates.drop(each.incoming.message.run, each.aggregate)
         again: list[Incoming] = []
-        for each, result in told:
+        for each, result in paired:
             if result and not isinstance(result, Conflict):
                 settled.append(Settled(each.incoming, result))
             elif each.aggregate.void:
@@ -312,7 +307,7 @@ class CommandHandler:
         message = each.message
         if isinstance(message, StartRun):
             return _nothing(each, why)
-        if isinstance(message, Generated | Refined | Critiqued | Published | Failed):
+        if isinstance(message, OutcomeMessage):
             failed = Failed(message.run, message.path, message.attempt, "invalid", why, retryable=False)
             if message != failed:
                 return await self._judged(replace(each, message=failed), now)
@@ -324,12 +319,11 @@ class CommandHandler:
         A run of a later release, and one that is sealed with a key that is not here, may be handled elsewhere: nothing
         is recorded of it, and the message is refused. What time brings is not kept: it comes again.
         """
-        message = each.message
-        why = str(error) if isinstance(error, RedraftError) else f"{type(error).__name__}: {error}"
-        if not isinstance(error, UnknownName | UnknownRules | Sealed):
+        why = told(error)
+        if not is_for_another(error):
             return await self._stopped(each, f"its events cannot be followed: {why}", now)
-        self._report_once(message.run, why)
-        return _nothing(each, "" if isinstance(message, RetryStep | ExpireStep | ConfirmStep) else why)
+        self._report_once(each.message.run, why)
+        return _nothing(each, "" if isinstance(each.message, RetryStep | ExpireStep | ConfirmStep) else why)
 
     async def _stopped(self, each: Incoming, why: str, now: datetime) -> Decided:
         self._report_once(each.message.run, why)

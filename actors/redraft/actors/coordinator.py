@@ -17,8 +17,6 @@ from redraft.events.domain_events import Parent
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, Sealed, Tampered
 
-__all__ = ["Coordinator", "Known", "Log", "Report", "Resend", "Spent"]
-
 BATCH: Final = 64
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
 
@@ -77,7 +75,7 @@ class Coordinator:
                 before = group.create_task(self._settled(inbox, by_tag, turn, before))
 
     async def _taken(self, inbox: Consumer) -> Sequence[Delivery]:
-        """What waits in the inbox; nothing once the coordinator is drained."""
+        """Returns the deliveries that wait in the inbox; none once the coordinator is drained."""
         if self._draining:
             return ()
         taking = self._taking = asyncio.timeout(None)

@@ -14,7 +14,6 @@ import msgspec
 from redraft.actors.arms import Choose, first_arm
 from redraft.actors.evolve import evolve
 from redraft.actors.interpreter import GRACE, closed_panel, next_event
-from redraft.actors.rules import RULES
 from redraft.actors.run_state import Fan, OpenStep, RunState
 from redraft.actors.spending import NOTHING, afforded, time_is_up
 from redraft.actors.steering import steered
@@ -63,6 +62,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.errors import ContentError
 from redraft.events.plan import Retry
+from redraft.events.rules import RULES
 from redraft.events.usage import Usage
 
 

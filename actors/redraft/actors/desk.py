@@ -161,7 +161,7 @@ class Desk:
         await abandoned(calls)
 
     def letter(self, finished: Finished) -> Letter | None:
-        """What is to be told of it, if anything."""
+        """Returns the letter that reports a finished request; None where nothing is to be reported."""
         message = _message(finished, self._limit)
         if message is None:
             return None
@@ -180,7 +180,7 @@ class Desk:
         return Letter(name, body, origin, message.run, message)
 
     def told(self, finished: Sequence[Finished]) -> None:
-        """What came of these is safe on the bus: nobody is at work on them any more."""
+        """Takes note that the outcomes of these are on the bus: nobody is at work on them any more."""
         for each in finished:
             if isinstance(each.came_of_it, Call):
                 self._end(each.work)

@@ -16,7 +16,6 @@ from redraft.actors.fans import candidate_of, member_of, stopped_by_gate, weight
 from redraft.actors.judgement import join, judgement_of
 from redraft.actors.oscillation import noted, watched
 from redraft.actors.results import begun_anew, entered, left, outputs, with_result
-from redraft.actors.rules import known
 from redraft.actors.run_state import (
     Candidate,
     Failure,
@@ -63,6 +62,7 @@ from redraft.events.domain_events import (
     VerdictLate,
 )
 from redraft.events.plan import Approve, Parallel, Repeat, Step
+from redraft.events.rules import known
 
 Answer: TypeAlias = DraftGenerated | DraftRefined | DraftCritiqued | DraftPublished | StepFailed | VerdictLate
 
@@ -284,7 +284,7 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
 
 
 def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
-    """What the critics said together; those that have not answered are late."""
+    """Joins what the critics of a panel said; critics that have not answered are late from here on."""
     joined = join([each for _, each in fan.heard], fan.node.combine, weights_of(fan))
     top = replace(top, fan=None, heard=(*top.heard, joined), index=after_critics(top.body, top.index, joined))
     if state.open:

@@ -18,7 +18,6 @@ from redraft.actors.evolve import evolve, fold
 from redraft.actors.interpreter import GRACE, next_event
 from redraft.actors.limits import loops_of
 from redraft.actors.plan_paths import mapped
-from redraft.actors.rules import RULES
 from redraft.actors.run_state import OpenStep, RunState
 from redraft.actors.spending import NOTHING, ends_at
 from redraft.events.commands import StartRun
@@ -26,6 +25,7 @@ from redraft.events.conditions import Approved
 from redraft.events.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Node, Plan, Repeat, Retry, Step
+from redraft.events.rules import RULES
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 
@@ -40,7 +40,7 @@ def forked(
     others: Usage = NOTHING,
     choose: Choose = first_arm,
 ) -> Decision:
-    """What a fork begins with; `past` are its parent's events, all that it repeats.
+    """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
 
     It follows the rules of its parent. `elapsed` goes on from where it stood: what lies between the parent's last event
     and now is not counted.

@@ -59,7 +59,7 @@ _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change"
 def next_event(
     state: RunState, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
 ) -> DomainEvent | None:
-    """What happens next, or None when nothing does until an answer comes.
+    """Returns the event that happens next, or None when nothing does until an answer comes.
 
     `others` is what the other runs of the workflow used that began on the same day, for a plan with a daily budget.
     `choose` says who does a step that chooses.
@@ -221,8 +221,7 @@ def _loop_decision(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
         return _leave(state, top, loop, now, _UNJUDGED)
     if top.swung and loop.on_oscillation == "stop":
         return _leave(state, top, loop, now, Verdict("oscillating", top.swung))
-    facts = facts_of(state, top, now)
-    if top.due == "nothing" or facts is None:
+    if top.due == "nothing" or (facts := facts_of(state, top, now)) is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _loop_ended(state, top, met) if met else None
@@ -253,12 +252,14 @@ def _closed(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdi
 
 
 def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
-    """What a condition may ask about the current draft; None until its critics have spoken."""
+    """Returns what a condition may ask about the current draft; None until its critics have spoken."""
     current = state.current
     if current is None or current.judgement is None or state.started is None:
         return None
+    said = current.judgement
+    approved = _said_of(state, top, current, said.approved)
     return Facts(
-        replace(current.judgement, approved=_said_of(state, top, current, current.judgement.approved)),
+        said if approved is said.approved else replace(said, approved=approved),
         current.ref.sha256,
         len(finished(state, top)),
         (now - state.started).total_seconds(),

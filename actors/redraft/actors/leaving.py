@@ -67,7 +67,7 @@ def _failed_outside(draft: Candidate | None, top: Frame, place: int) -> bool:
 
 def finished(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
     """The finished drafts of these loops that nothing bars."""
-    return tuple(ref for frame in frames for ref in frame.outputs if not barred(state, Candidate(ref)))
+    return tuple([ref for frame in frames for ref in frame.outputs if not barred(state, Candidate(ref))])
 
 
 def salvaged(state: RunState) -> Candidate | None:

@@ -67,7 +67,7 @@ class Call:
         self._timer = loop.call_later(asked.timeout, self._expire)
 
     def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
-        """What came of it, once it is over; `limit` is the largest draft, in bytes, that is accepted."""
+        """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
         outcome = self._outcome(limit)
         used = self._context.total if self._late else self._context.usage
         if used.fault:

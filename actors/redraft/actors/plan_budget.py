@@ -26,8 +26,8 @@ RESERVES: Final = ("reserve_tokens", "reserve_calls", "reserve_cost", "max_token
 def check_reserves(path: str, options: Mapping[str, object]) -> None:
     """Raises PlanError when one of these options is a number that cannot be counted with."""
     for name in RESERVES:
-        value = options.get(name, 0)
-        if isinstance(value, int | float) and not (is_number(value) and 0 <= value <= MAX_COUNT):
+        value = options.get(name)
+        if isinstance(value, (int, float)) and not (is_number(value) and 0 <= value <= MAX_COUNT):
             raise PlanError(path, f"with.{name} is {shown(value)}; write a number, 0 to {MAX_COUNT:,}")
 
 

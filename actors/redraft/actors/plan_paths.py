@@ -106,6 +106,8 @@ def is_name(name: object) -> bool:
 def check_actor(path: str, role: Role, actor: object) -> None:
     """Raises PlanError unless this can be the name of an actor, whose queue has a name that a broker takes."""
     check_name(path, actor, "actor")
+    if str(actor).isascii():
+        return  # at most `MAX_NAME` letters, each of which is spelled as it is
     size = len(spelled(work_queue(role, str(actor))))
     if size > LONGEST_NAME:
         fault = f"actor {shown(actor)} makes a queue's name of {size} bytes, in which each letter that is not ASCII"

@@ -16,7 +16,7 @@ def entered(state: RunState, loop: Frame) -> Frame:
 
 
 def begun_anew(state: RunState) -> RunState:
-    """What a generator writes is no version of the drafts that were judged before the loops in progress."""
+    """Forgets drafts judged before the loops in progress: what a generator writes is no version of them."""
     outermost, *loops = state.frames
     return replace(state, frames=(replace(outermost, judged=()), *(replace(each, entry=None) for each in loops)))
 
@@ -44,7 +44,7 @@ def outputs(state: RunState, leaving: Frame, outer: Frame, event: LoopEnded) -> 
 
 
 def with_result(outer: Frame, chosen: Candidate | None) -> Frame:
-    """What a loop has left is all that a plan has of its drafts, and what the loop around may end with."""
+    """Returns the frame around a loop that has ended, with the draft that left it as all that is kept of the loop."""
     if outer.node is None:
         return replace(outer, judged=(chosen,) if chosen and chosen.judgement else ())
     return replace(outer, inner=chosen or outer.inner)

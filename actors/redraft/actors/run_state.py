@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redraft.actors.judgement import Judgement
 from redraft.events.content import Brief, DraftRef
 from redraft.events.domain_events import ApprovalRequested, Outcome, StepRequested
-from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Approve, Node, Parallel, Plan, Repeat, Role, Step
 from redraft.events.usage import Usage
 
 Status: TypeAlias = Literal["new", "running", "ended", "quarantined"]
@@ -212,26 +212,25 @@ def standing_at(frame: Frame, path: str) -> Frame:
     return frame
 
 
-def is_critic(node: Node) -> bool:
-    """Whether a node judges the current draft itself."""
+def role_of(node: Node) -> Role | None:
+    """The role of a step, or of those of a parallel; None for a loop and an approval."""
     match node:
         case Step(role=role):
-            return role == "critic"
+            return role
         case Parallel(steps=steps):
-            return steps[0].role == "critic"
+            return steps[0].role
         case Repeat() | Approve():
-            return False
+            return None
+
+
+def is_critic(node: Node) -> bool:
+    """Whether a node judges the current draft itself."""
+    return role_of(node) == "critic"
 
 
 def is_publisher(node: Node) -> bool:
     """Whether a node publishes the current draft itself."""
-    match node:
-        case Step(role=role):
-            return role == "publisher"
-        case Parallel(steps=steps):
-            return steps[0].role == "publisher"
-        case Repeat() | Approve():
-            return False
+    return role_of(node) == "publisher"
 
 
 def failed_a_gate(draft: Candidate | None) -> bool:

@@ -21,7 +21,7 @@ QUANTITIES: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "
 
 
 def reserve_for(state: RunState, asked: StepRequested) -> Usage:
-    """What is set aside for one attempt of a step: the most that one attempt of its actor used in this run so far.
+    """Returns the usage set aside for one attempt of a step: the most that one of its actor used in this run so far.
 
     That is multiplied where the step's option `reserve_calls` says that it makes more calls, as a critic that samples
     does. Before the first attempt it is what the options `reserve_tokens`, `reserve_cost` and `reserve_calls` say;
@@ -36,7 +36,7 @@ def reserve_for(state: RunState, asked: StepRequested) -> Usage:
 
 
 def _said(state: RunState, asked: StepRequested) -> Usage:
-    """What the options of the step say that is asked for."""
+    """Returns the usage that the options of a step ask for."""
     key = step_key(asked.path)
     step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
     if step is None:

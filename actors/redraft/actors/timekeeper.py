@@ -154,7 +154,7 @@ class Timekeeper:
             return
 
     def _letter(self, step: DueStep) -> Letter | None:
-        """What is said of a step; nothing where it cannot be."""
+        """Returns the letter that says a step is due; None, and tells why, where it cannot be encoded."""
         message = (RetryStep if step.retry else ExpireStep)(step.run, step.path, step.attempt)
         try:
             name, body = encode_message(message)

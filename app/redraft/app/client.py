@@ -39,7 +39,7 @@ from redraft.events.content import Brief, DraftRef, checked
 from redraft.events.domain_events import Outcome, RunEnded, RunStarted
 from redraft.events.envelope import Origin, Recorded, Unreadable
 from redraft.events.errors import InputError, NoSuchRun
-from redraft.events.filters import About, EventFilter, about, event_filter
+from redraft.events.filters import About, EventFilter, event_filter
 from redraft.events.plan import Plan
 from redraft.events.store import EventStore
 from redraft.events.tags import checked_tags
@@ -327,9 +327,8 @@ class Client:
         return events
 
     async def about(self, run: str) -> About:
-        """What a run is, for a filter of events; nothing for one that is not known."""
-        first = await self._log.read(run, upto=1)
-        return (first and about(first[0])) or About()
+        """Returns the workflow and tags of a run, for a filter of events; nothing for one that is not known."""
+        return await StoreFeed(self._log).about(run)
 
     def subscribe(
         self,

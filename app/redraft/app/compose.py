@@ -154,7 +154,7 @@ async def open_house(
 
 @asynccontextmanager
 async def open_handler(settings: Settings, house: House) -> AsyncIterator[CommandHandler]:
-    """What decides and records as a coordinator does, where nothing runs: for a message that no bus would carry."""
+    """Yields a handler that decides and records as a coordinator does, for a process in which none runs."""
     arms = KnownArms(house.models)
     spent = partial(spent_on, house.views)
     async with together([arms.run()]):

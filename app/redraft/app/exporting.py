@@ -87,7 +87,7 @@ async def _key(rows: Copying, first: Kept) -> list[Item]:
 
 
 def _bytes(row: Kept) -> bytes:
-    """What a row holds. Raises Tampered for one that holds no bytes, as a stranger may have put it there."""
+    """Returns the bytes of a row. Raises Tampered for one that holds no bytes, as a stranger may have put it there."""
     if isinstance(row.state, bytes):
         return row.state
     raise Tampered(

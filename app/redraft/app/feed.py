@@ -73,7 +73,7 @@ class StoreFeed:
                 yield Batch(await _passed(sieve, events), events[-1].position, _unread(wanted, events))
 
     async def _of_run(self, after: int, run: str, sieve: Sieve) -> AsyncGenerator[Batch, None]:
-        """What is recorded of one run. Nothing of it is left out up to the position of the last batch."""
+        """Yields the events of one run. Nothing of it is left out up to the position of the last batch."""
         head = max(after, await self._store.head())
         version = 0
         while events := await self._store.entries(run, upto=version + BATCH, after=version):
@@ -85,7 +85,7 @@ class StoreFeed:
         yield Batch((), head)
 
     async def about(self, run: str) -> About:
-        """What a run is; nothing for one that is not known."""
+        """Returns the workflow and tags of a run; nothing for one that is not known, or whose start cannot be read."""
         first = [event for event in await self._store.entries(run, upto=1) if isinstance(event, Recorded)]
         return (first and about(first[0])) or About()
 

@@ -11,14 +11,14 @@ from redraft.events.copying import Copying, Kept
 from redraft.events.errors import NoSuchRun
 from redraft.events.store import EventStore
 from redraft.events.verification import Report
-from redraft.projections.record_check import Checked, Finding, Ids, Row, check_rows
+from redraft.projections.record_check import Checked, Ids, Row, check_rows
 
 HASHED: Final = frozenset({"gap", "previous", "unreadable"})
 """Codes of findings that verifying the hashes tells as well."""
 
 
 async def check_run(store: EventStore, run: str) -> Checked:
-    """What is wrong with the record of a run. Raises NoSuchRun, StoreError."""
+    """Returns what is wrong with the record of a run. Raises NoSuchRun, StoreError."""
     rows = [Row(version, name, state, position) for version, name, state, position in await store.raw(run)]
     if not rows:
         raise NoSuchRun(run)
@@ -26,7 +26,7 @@ async def check_run(store: EventStore, run: str) -> Checked:
 
 
 async def check_log(store: EventStore) -> AsyncIterator[Checked]:
-    """What is wrong with each run of a log; one run at a time is in memory. Raises StoreError."""
+    """Yields what is wrong with each run of a log; one run at a time is in memory. Raises StoreError."""
     copying = store.copying()
     with Ids() as ids:
         async for run, rows in _runs(copying, await store.head()):
@@ -40,14 +40,12 @@ async def faulty(store: EventStore, report: Report) -> list[Checked]:
     known = {(fault.run, fault.position) for fault in report.faults}
     found: list[Checked] = []
     async for checked in check_log(store):
-        new = tuple(each for each in checked.findings if not (each.code in HASHED and _place(each) in known))
+        new = tuple(
+            each for each in checked.findings if not (each.code in HASHED and (each.run, each.position) in known)
+        )
         if new or (checked.findings and checked.set_aside):
             found.append(replace(checked, findings=new or checked.findings, ids=()))
     return found
-
-
-def _place(finding: Finding) -> tuple[str, int]:
-    return finding.run, finding.position
 
 
 async def _runs(copying: Copying, head: int) -> AsyncIterator[tuple[str, list[Row]]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from redraft.app.until import is_end
 from redraft.events.content import Critique, DraftRef
 from redraft.events.domain_events import (
     DomainEvent,
@@ -83,10 +84,9 @@ _ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StepFa
 
 def result_of(events: Sequence[Recorded]) -> Result | None:
     """The result of a run from all its events; None while it has not ended. Raises SetAside for one that is."""
-    for each in events:
-        if isinstance(each.data, RunQuarantined):
-            raise SetAside(f"run {each.run} was set aside by {each.data.by or 'a person'}: {each.data.reason}")
-    ended = next((each for each in reversed(events) if isinstance(each.data, RunEnded)), None)
+    ended = next((each for each in reversed(events) if is_end(each)), None)
+    if ended is not None:
+        refuse_set_aside(ended)
     if ended is None or not isinstance(ended.data, RunEnded):
         return None
     happened = [each.data for each in events]
@@ -105,6 +105,12 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
     )
 
 
+def refuse_set_aside(event: Recorded) -> None:
+    """Raises SetAside at the event by which a person set the run aside."""
+    if isinstance(event.data, RunQuarantined):
+        raise SetAside(f"run {event.run} was set aside by {event.data.by or 'a person'}: {event.data.reason}")
+
+
 def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
     """The events of a run. Raises SetAside where one cannot be read, unless a person has set the run aside since."""
     events = tuple(each for each in entries if isinstance(each, Recorded))
@@ -115,7 +121,7 @@ def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
 
 
 def unread(entry: Unreadable) -> SetAside:
-    """What is raised for a run with such a row."""
+    """Returns the error for a run with a row that cannot be read."""
     return SetAside(f"run {entry.run} cannot be read from event {entry.version} on: {entry.why}; see redraft doctor")
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from redraft.app.delivery import Delivery, Handler, Retry
 from redraft.app.feed import Feed
-from redraft.app.result import unread
+from redraft.app.result import refuse_set_aside, unread
 from redraft.app.standing import stand
 from redraft.app.until import is_end, read_until
 from redraft.events.domain_events import RunQuarantined
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, NeverHappened, SetAside
+from redraft.events.errors import InputError, NeverHappened
 from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.subscription_book import checked_name
 from redraft.events.subscriptions import Subscriptions
@@ -79,8 +79,7 @@ class Subscriber:
             async for event in events:
                 if aim.met(event):
                     return event
-                if isinstance(event.data, RunQuarantined):
-                    raise SetAside(f"run {run} was set aside by {event.data.by or 'a person'}: {event.data.reason}")
+                refuse_set_aside(event)
                 if is_end(event):
                     raise NeverHappened(f"run {run} has ended, and {until!r} never came; `redraft show {run}` says how")
         raise AssertionError("a subscription that follows does not end")

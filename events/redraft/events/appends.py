@@ -12,8 +12,6 @@ from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, StoreError
 
-__all__ = ["GENESIS", "Append", "Encoded", "Landed", "NewEvent", "NewRow", "Outcome", "Written", "encode", "landed"]
-
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False):
     """An event that is to be recorded: where it comes from, when it happened (UTC), and what happened."""
@@ -58,12 +56,6 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
         return self.hashes[-1]
 
 
-class Written(msgspec.Struct, frozen=True, gc=False):
-    """The positions in the log of the events of an append that is recorded."""
-
-    positions: tuple[int, ...]
-
-
 class Landed(msgspec.Struct, frozen=True, gc=False):
     """The events (at least one) of a recorded append, as they are read from the log, and their size in bytes."""
 
@@ -71,7 +63,8 @@ class Landed(msgspec.Struct, frozen=True, gc=False):
     size: int
 
 
-Outcome: TypeAlias = Written | Conflict | StoreError
+Outcome: TypeAlias = tuple[int, ...] | Conflict | StoreError
+"""What became of an append: the positions of its events in the log, or why it is not recorded."""
 
 
 def encode(append: Append, seal: Seal | None = None) -> Encoded:
@@ -96,12 +89,12 @@ def _encode_one(run: str, version: int, previous: str, event: NewEvent, seal: Se
         ) from error
 
 
-def landed(encoded: Encoded, written: Written) -> Landed:
+def landed(encoded: Encoded, positions: tuple[int, ...]) -> Landed:
     """The events of an append as they are read from the log."""
     append, before = encoded.append, encoded.append.previous
     events: list[Recorded] = []
     size = 0
-    for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, written.positions, strict=True):
+    for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, positions, strict=True):
         origin, size = event.origin, size + len(row.state)
         events.append(
             Recorded(

@@ -132,15 +132,14 @@ def encode_event(
     )
     fingerprint = _fingerprint(run, version, name, plain)
     stored = Stored(name, b'%b%b",%b' % (HASHED, fingerprint.encode(), plain[1:]), fingerprint)
-    may_hold_no_number = b"null" in plain
-    if type(event) in UNBOUNDED and b'"reserved"' not in plain and seal is None and not may_hold_no_number:
+    if seal is None and type(event) in UNBOUNDED and b'"reserved"' not in plain and b"null" not in plain:
         return stored
     decoder = _EVENT_DECODERS.get(name) if seal is None else None
     if decoder is not None:  # as decode_event does it, without all that is known already
         read = decoder.decode(stored.state).data
     else:
         read = decode_event(run, version, name, stored.state, 0, lambda _: seal).data
-    if may_hold_no_number and read != event:
+    if read != event and b"null" in plain:
         raise CodecError("it holds a number that JSON does not have")
     return stored
 
@@ -191,7 +190,7 @@ def verify_hash(run: str, version: int, name: str, state: bytes, previous: str) 
 
 
 def link_of(run: str, version: int, name: str, state: bytes) -> Link:
-    """What ties a stored event to its run; raises Tampered for what is no stored event."""
+    """Returns what ties a stored event to its run and log; raises Tampered for bytes that are no event."""
     try:
         return _LINKS.decode(state)
     except UNREADABLE as error:

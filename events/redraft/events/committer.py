@@ -15,7 +15,7 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.events.appends import Encoded, Landed, Written, landed
+from redraft.events.appends import Encoded, Landed, landed
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import ApplicationRecorder, DirectWriter, PersistenceError
@@ -61,7 +61,7 @@ class Committer:
         tell: Tell,
         direct: DirectWriter | None = None,
     ) -> None:
-        """What `direct` cannot do, the executor does. `where` names the store in errors."""
+        """The executor does what `direct` cannot. `where` names the store in errors."""
         self._recorder = recorder
         self._where = where
         self._executor = executor
@@ -148,7 +148,7 @@ class Committer:
                 batch.done.set_result(results)
             else:
                 batch.done.set_exception(fault)
-        there.sort(key=_position)
+        there.sort(key=lambda each: each.events[0].position)
         self._tell(there)
         if self._waiting:
             loop.call_soon(self._start, loop)
@@ -156,12 +156,8 @@ class Committer:
             self._idle.set()
 
     def _result(self, entry: Entry, there: list[Landed]) -> Result:
-        if not isinstance(entry.outcome, Written):
+        if not isinstance(entry.outcome, tuple):
             run = entry.encoded.append.run
             return entry.outcome or StoreError(f"store {self._where}: the append of run {run} got lost")
         there.append(landed(entry.encoded, entry.outcome))
         return there[-1].events
-
-
-def _position(landed: Landed) -> int:
-    return landed.events[0].position

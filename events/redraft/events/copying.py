@@ -83,7 +83,7 @@ class Copying:
 
     @property
     def opener(self) -> Opener:
-        """What opens the sealed texts of a run, if its key is here."""
+        """Returns the function that opens the sealed texts of a run, if its key is here."""
         return self._keyring.opener
 
     async def version(self, run: str) -> int:

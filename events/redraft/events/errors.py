@@ -31,34 +31,6 @@ Each carries the exit code that the command line ends with (`exit_code`).
 
 from __future__ import annotations
 
-__all__ = [
-    "ActorError",
-    "BusError",
-    "BusUnusable",
-    "CodecError",
-    "ConditionError",
-    "Conflict",
-    "ContentError",
-    "Damaged",
-    "DeliveryError",
-    "InputError",
-    "LeaseLost",
-    "NeverHappened",
-    "NoSuchRun",
-    "PermanentError",
-    "PlanError",
-    "RedraftError",
-    "Sealed",
-    "SetAside",
-    "StepError",
-    "StoreError",
-    "StoreUnusable",
-    "Tampered",
-    "TooLarge",
-    "UnknownName",
-    "UnknownRules",
-]
-
 
 class RedraftError(Exception):
     """Whatever Redraft raises on purpose. `exit_code` is what the command line ends with."""

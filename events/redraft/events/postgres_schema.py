@@ -219,7 +219,7 @@ def _lay_out(connection: psycopg.Connection[DictRow], schema: str, where: str) -
             f"store {where} is the database of another program (schema {schema} holds {stranger[0]}); "
             f"name another, or give Redraft a schema: {_OWN_SCHEMA}"
         )
-    connection.execute(_tables(schema))
+    connection.execute(_statements(_TABLES, schema))
 
 
 def _has_rules(connection: psycopg.Connection[DictRow], schema: str) -> bool:
@@ -238,10 +238,6 @@ def _lay_down_rules(connection: Connection, schema: str) -> None:
                 connection.execute(_statements(_RULES, schema))
     except psycopg.errors.InsufficientPrivilege:
         return
-
-
-def _tables(schema: str) -> Composed:
-    return _statements(_TABLES, schema)
 
 
 def _statements(text: LiteralString, schema: str) -> Composed:

@@ -135,7 +135,7 @@ def _table(name: str, statement: str) -> dict[str, _Made]:
 
 
 def _triggers(statements: Mapping[str, str]) -> dict[str, _Made]:
-    """What the schema says of triggers; the table follows the word ON in their statements."""
+    """Returns the rows of the schema for these triggers; their table follows the word ON in their statements."""
     return {name: ("trigger", sql.partition(" ON ")[2].split()[0], sql) for name, sql in statements.items()}
 
 

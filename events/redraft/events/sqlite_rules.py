@@ -73,7 +73,7 @@ def lay_down(connection: sqlite3.Connection, table: str) -> None:
 
 
 def ids_fault(connection: sqlite3.Connection, table: str) -> str:
-    """What is wrong with the table of ids: it holds those of all events, and no other. Empty if nothing is."""
+    """Returns what is wrong with the table of ids: it holds those of all events, and no other. Empty if nothing is."""
     if not _are_there(connection):
         return ""
     ids = _ids_in(table)

@@ -78,7 +78,7 @@ class EventStore:
 
         `threads` makes what reads and what writes where these may wait.
         """
-        made = threads or _thread
+        made = threads or thread
         self._recorder = opened.recorder
         self._where = opened.where
         self._release = opened.release
@@ -329,7 +329,8 @@ class EventStore:
         self._release()
 
 
-def _thread(name: str) -> Executor:
+def thread(name: str) -> Executor:
+    """Makes a thread of this name that does one call after the other."""
     return ThreadPoolExecutor(1, thread_name_prefix=name)
 
 

@@ -25,7 +25,7 @@ def place_of(row: StoredEvent) -> tuple[str, int, int]:
 
 
 def unreadable(row: StoredEvent, error: CodecError | Tampered) -> Unreadable:
-    """What is known of a row that was read with this error."""
+    """Returns what is known of a row that could not be read, for this error."""
     return Unreadable(
         _text(row.originator_id),
         _number(row.originator_version) or 0,

@@ -47,7 +47,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def fault(self) -> str:
-        """What one outcome cannot have used; empty when all of it can be."""
+        """Returns which number is none that one outcome can have used; empty when all are plausible."""
         if (
             0 <= self.tokens <= PLAUSIBLE
             and 0 <= self.cost <= PLAUSIBLE

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import cast
 
 import msgspec
 
-from redraft.events.appends import Append, Encoded, NewRow, Outcome, Written
+from redraft.events.appends import Append, Encoded, NewRow, Outcome
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import (
     ApplicationRecorder,
@@ -43,9 +44,8 @@ def commit(
         if failed is not None:
             raise failed
         went_together(entries, _insert(recorder, rows_of(entries)))
-    except IntegrityError:
-        if len(entries) == 1:  # there is no neighbour that it could have been refused for
-            entries[0].outcome = _refused(recorder, where, entries[0].encoded)
+    except IntegrityError as error:
+        fault = error if len(entries) == 1 else None  # there is no neighbour that it could have been refused for
     except DataError:
         pass
     except PersistenceError as error:
@@ -64,39 +64,31 @@ def went_together(entries: Iterable[Entry], positions: Iterable[int]) -> None:
     """Gives appends that were written in one transaction their outcome: the positions of their rows, in order."""
     rest = iter(positions)
     for entry in entries:
-        entry.outcome = Written(tuple(islice(rest, len(entry.encoded.rows))))
+        entry.outcome = tuple(islice(rest, len(entry.encoded.rows)))
 
 
 def _by_itself(recorder: ApplicationRecorder, where: str, encoded: Encoded, fault: PersistenceError | None) -> Outcome:
-    """Records one append; after a `fault`, only looks whether it is recorded."""
+    """Records one append; after a `fault`, only looks whether it is recorded.
+
+    One that the database refuses is recorded already, or a conflict.
+    """
+    lost = None if isinstance(fault, IntegrityError) else fault
     try:
         if fault is None:
-            return _recorded(recorder, encoded)
-        return _found(recorder, encoded) or StoreError(f"store {where}: {explain(fault)}")
+            with suppress(IntegrityError):
+                return tuple(_insert(recorder, encoded.rows))
+        found = _found(recorder, encoded)
+        if found is None and lost is not None:
+            return StoreError(f"store {where}: {explain(lost)}")
+        return found or _conflict(encoded.append)
     except PersistenceError as error:
-        return StoreError(f"store {where}: {explain(fault or error)}")
+        return StoreError(f"store {where}: {explain(lost or error)}")
     except StoreError as error:
         return error
 
 
-def _refused(recorder: ApplicationRecorder, where: str, encoded: Encoded) -> Outcome:
-    """What an append that the database refuses is: one that is recorded already, or a conflict."""
-    try:
-        return _found(recorder, encoded) or _conflict(encoded.append)
-    except PersistenceError as error:
-        return StoreError(f"store {where}: {explain(error)}")
-
-
-def _recorded(recorder: ApplicationRecorder, encoded: Encoded) -> Outcome:
-    """Records one append, unless it is there already, or the database refuses it."""
-    try:
-        return Written(tuple(_insert(recorder, encoded.rows)))
-    except IntegrityError:
-        return _found(recorder, encoded) or _conflict(encoded.append)
-
-
-def _found(recorder: ApplicationRecorder, encoded: Encoded) -> Written | Conflict | None:
-    """Written if these very events are recorded, Conflict if others are in their place, None if there are none."""
+def _found(recorder: ApplicationRecorder, encoded: Encoded) -> tuple[int, ...] | Conflict | None:
+    """Returns the positions of these very events, Conflict if others are in their place, None if there are none."""
     append = encoded.append
     version = append.expected_version
     stored = recorder.select_events(append.run, gt=version, lte=version + len(encoded.rows))
@@ -105,7 +97,7 @@ def _found(recorder: ApplicationRecorder, encoded: Encoded) -> Written | Conflic
     # The state holds the event's id and its hash: equal states are the same events, recorded by us.
     if [(row.topic, row.state) for row in stored] != [(row.topic, row.state) for row in encoded.rows]:
         return _conflict(append)
-    return Written(tuple(row.id if isinstance(row, Notification) else 0 for row in stored))
+    return tuple(row.id if isinstance(row, Notification) else 0 for row in stored)
 
 
 def _insert(recorder: ApplicationRecorder, rows: Sequence[NewRow]) -> Sequence[int]:

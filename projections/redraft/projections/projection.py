@@ -163,7 +163,7 @@ class Projection(msgspec.Struct, frozen=True):
 
 
 def unchanged(entry: Unreadable) -> Iterable[Change]:
-    """What is `aside` of a projection whose rows stay as they are when a run is set aside."""
+    """Returns no changes: the `aside` of a projection whose rows stay as they are when a run is set aside."""
     return ()
 
 

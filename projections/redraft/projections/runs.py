@@ -86,7 +86,7 @@ that only the runs that are listed need to be looked up."""
 
 
 def project_run(recorded: Recorded) -> Sequence[Change]:
-    """What an event changes of its run's row."""
+    """Returns what an event changes in its run's row."""
     event, now = recorded.data, seconds(recorded.time)
     values: Row = {"updated": now, "position": recorded.position, "version": recorded.version}
     match event:
@@ -105,8 +105,6 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             return (_answered(recorded, event.usage, values, "failures"),)
         case IterationStarted():
             return (Set("runs", (recorded.run,), values, {"iterations": int("/" not in event.path)}),)
-        case LoopClosing():
-            return (Set("runs", (recorded.run,), values),)
         case LoopEnded():
             return (_scored(recorded.run, event.draft, event.score, values),)
         case RunEnded():
@@ -119,7 +117,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             gone: Row = {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
             return (Set("runs", (recorded.run,), values | gone),)
         case RunStarted():
-            return (Put("runs", _begun(recorded, event, values)),)
+            return (Put("runs", _row(recorded.run, recorded.position, event, values)),)
         case RunPaused():
             return (Set("runs", (recorded.run,), values | {"status": "paused"}),)
         case RunResumed():
@@ -127,10 +125,12 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case DraftEdited():
             values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
             return (Set("runs", (recorded.run,), values),)
-        case RunGuided() | LimitsChanged() | RunCancelled():
-            return (Set("runs", (recorded.run,), values),)
         case (
-            PanelClosed()
+            RunGuided()
+            | LimitsChanged()
+            | RunCancelled()
+            | LoopClosing()
+            | PanelClosed()
             | ChoicesCredited()
             | BudgetReached()
             | ApprovalRequested()
@@ -194,7 +194,7 @@ def _nothing_known(run: str, began: int, values: Row) -> Row:
 
 
 def _scored(run: str, draft: DraftRef | None, score: float | None, values: Row) -> Set:
-    if draft is not None:
+    if draft is not None and draft.version:
         values |= {"draft": draft.version, "sha256": draft.sha256}
     if score is None:
         return Set("runs", (run,), values)
@@ -205,10 +205,6 @@ def _is_alone(path: str) -> bool:
     """Whether a critic's score is the draft's: not so for critics side by side, whose path names their Parallel."""
     inside = path.rpartition("/")[0]
     return not inside or inside.endswith("]")
-
-
-def _begun(recorded: Recorded, event: RunStarted, values: Row) -> Row:
-    return _row(recorded.run, recorded.position, event, values)
 
 
 def _row(run: str, began: int, event: RunStarted, values: Row) -> Row:

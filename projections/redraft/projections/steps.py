@@ -70,7 +70,7 @@ UNANSWERED: Final = ("open", "waiting")
 
 
 def project_step(recorded: Recorded) -> Sequence[Change]:
-    """What an event changes of its run's steps."""
+    """Returns what an event changes in its run's steps."""
     event, run = recorded.data, recorded.run
     match event:
         case StepRequested():

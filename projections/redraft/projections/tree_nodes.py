@@ -126,7 +126,7 @@ class TreeNode(msgspec.Struct, frozen=True):
 
 
 def project_node(recorded: Recorded) -> Sequence[Change]:
-    """What an event changes of its run's tree."""
+    """Returns what an event changes in its run's tree."""
     event, run = recorded.data, recorded.run
     match event:
         case RunStarted():
@@ -307,7 +307,7 @@ def _all_left(recorded: Recorded) -> Iterator[Change]:
 
 
 def _published(recorded: Recorded, path: str, whether: int) -> Change:
-    """What the last word in a parallel was, if the step of this path lies in one."""
+    """Returns the change that notes whether the last word in a parallel, if the step lies in one, was a publication."""
     key = (recorded.run, path.rpartition("/")[0])
     return Set("tree_nodes", key, {"published": whether}, where={"kind": ("parallel",)})
 

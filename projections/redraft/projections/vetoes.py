@@ -29,7 +29,7 @@ class Vetoes:
                 pass
 
     def overruled_by(self, event: DomainEvent) -> str:
-        """Whose veto people overrule with this event, in a few words; empty when it overrules none."""
+        """Returns whose veto people overrule with this event, in a few words; empty when it overrules none."""
         if not isinstance(event, DraftApproved) or not event.granted:
             return ""
         critics = self._said.get(event.draft.sha256, {})

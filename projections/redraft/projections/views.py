@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Self, TypeVar
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from redraft.events.envelope import Entry
 from redraft.events.errors import InputError, StoreError
 from redraft.events.recorders import psycopg_needed
-from redraft.events.store import Threads
+from redraft.events.store import Threads, thread
 from redraft.projections.place import Cells, Mark, Parameters, Place, Session, Where
 from redraft.projections.positions import Aside, Positions, beside
 from redraft.projections.progress import Progress
@@ -45,7 +45,7 @@ async def open_views(
     a later version, StoreError when it cannot be opened, InputError when a table has the name of another projection's.
     """
     check_names(projections)
-    views = Views(_place(where), projections, told, threads or _thread)
+    views = Views(_place(where), projections, told, threads or thread)
     try:
         await views.open()
     except BaseException:
@@ -323,10 +323,6 @@ class Views:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-
-
-def _thread(name: str) -> Executor:
-    return ThreadPoolExecutor(1, name)
 
 
 def _place(where: Where) -> Place:

@@ -94,7 +94,7 @@ class ActorLine(msgspec.Struct, frozen=True):
 
 
 def project_work(recorded: Recorded) -> Sequence[Change]:
-    """What an event says of a try."""
+    """Returns what an event changes in the tries of its run."""
     event, run = recorded.data, recorded.run
     match event:
         case StepRequested():
@@ -121,7 +121,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
 
 
 def leave_work(entry: Unreadable) -> Sequence[Change]:
-    """What was asked of actors for a run that cannot be read is not waited for here."""
+    """Returns the change that drops what actors were asked for a run that cannot be read."""
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 

@@ -272,7 +272,7 @@ class Writer:
         marks[track] = Mark(mark.version, news[-1].position, mark.build)
 
     def _apart(self, cursor: Cursor, projection: Projection, track: str, entry: Entry) -> Iterable[Change]:
-        """What an entry changes that sets its run aside, or is of a run that is."""
+        """Returns what an entry changes that sets its run aside, or is of a run that is set aside."""
         aside, run = self._aside[track], entry.run
         if not isinstance(entry, Unreadable):
             if isinstance(entry.data, RunQuarantined):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption
-from redraft.app.cli.steer import ByOption, ReasonOption, name_of, say_to
+from redraft.app.cli.steer import ByOption, ReasonOption, say_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +42,9 @@ def approve(
     """Approve the draft that a run waits with. It counts for that draft alone, by its hash."""
     from redraft.events.commands import ApproveDraft
 
-    who = name_of(by)
-    say_to(run, lambda past: ApproveDraft(past[0].run, _meant(past, draft), reason, who), store, bus, json=json)
+    say_to(
+        run, lambda past, who: ApproveDraft(past[0].run, _meant(past, draft), reason, who), by, store, bus, json=json
+    )
 
 
 def reject(
@@ -58,8 +59,9 @@ def reject(
     """Reject the draft that a run waits with. In a loop it is refined once more, else the run ends as rejected."""
     from redraft.events.commands import RejectDraft
 
-    who = name_of(by)
-    say_to(run, lambda past: RejectDraft(past[0].run, _meant(past, draft), feedback, who), store, bus, json=json)
+    say_to(
+        run, lambda past, who: RejectDraft(past[0].run, _meant(past, draft), feedback, who), by, store, bus, json=json
+    )
 
 
 def edit(
@@ -84,14 +86,13 @@ def edit(
     from redraft.app.settings import read_settings
     from redraft.events.commands import EditDraft
 
-    who = name_of(by)
     text = read_brief(file, sys.stdin.buffer, limit=read_settings(store=store, bus=bus).draft_limit).text
 
-    def word(past: Sequence[Recorded]) -> EditDraft:
+    def word(past: Sequence[Recorded], who: str) -> EditDraft:
         newest = max(drafts_of(past), default=0)
         return EditDraft(past[0].run, _named(past, draft or newest), text, reason, who)
 
-    say_to(run, word, store, bus, json=json)
+    say_to(run, word, by, store, bus, json=json)
 
 
 def _meant(past: Sequence[Recorded], number: int | None) -> DraftRef:

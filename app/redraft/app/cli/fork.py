@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption, TagOption
+from redraft.app.cli.options import BusOption, JsonOption, QuietOption, RunArgument, StoreOption, TagOption
 
 if TYPE_CHECKING:
     from redraft.app.cli.fork_order import Forked
@@ -49,7 +49,7 @@ def fork(
     store: StoreOption = None,
     bus: BusOption = None,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: QuietOption = False,
 ) -> int:
     """Start a new run that begins with another's history up to an event, and names it as its parent.
 
@@ -68,19 +68,11 @@ def fork(
 
 
 def _submitted(given: Forked, settings: Settings, *, wait: bool, json: bool, quiet: bool) -> int:
-    """The fork, for a deployment to work on."""
-    import sys
-
-    from redraft.app.cli.ending import tell_end
+    """Submits the fork for a deployment to work on; returns the exit code."""
     from redraft.app.cli.fork_order import start_of
-    from redraft.app.cli.output import print_json, print_line
-    from redraft.app.cli.waiting import waited
+    from redraft.app.cli.waiting import submitted
     from redraft.app.client import Client
-    from redraft.app.deployment import open_client
-    from redraft.app.logs import libraries
-    from redraft.app.loop import run as run_loop
     from redraft.app.models import Models
-    from redraft.app.progress import Screen
     from redraft.events.errors import InputError
 
     elsewhere = {"--out": given.out, "--workflow": given.workflow, "--actors": given.actors}
@@ -102,17 +94,4 @@ def _submitted(given: Forked, settings: Settings, *, wait: bool, json: bool, qui
             by="redraft fork",
         )
 
-    async def begun() -> str:
-        async with open_client(settings) as client:
-            return await begin(client)
-
-    with libraries():
-        if wait:
-            end = run_loop(waited(settings, begin, Screen(sys.stderr, quiet=quiet)))
-            return end if isinstance(end, int) else tell_end(end, text=True, json=json, quiet=quiet)
-        run = run_loop(begun())
-    if json:
-        print_json({"run": run, "parent": parent})
-    else:
-        print_line(run)
-    return 0
+    return submitted(settings, begin, {"parent": parent}, wait=wait, reads=True, json=json, quiet=quiet)

@@ -61,7 +61,7 @@ def fork_order(given: Forked, outlets: Outlets, settings: Settings) -> Order:
 
 
 def start_of(given: Forked, settings: Settings, models: Models, own: frozenset[Seat] = frozenset()) -> StartRun:
-    """What begins the fork, with its plan as it is kept; its run is not yet named. Nothing is recorded."""
+    """Returns the message that begins the fork, with its plan as it is kept and no run id yet. Nothing is recorded."""
     tags = checked_tags(given.tags) if given.tags else None
     brief = _brief(given, settings)
     refuse_missing(settings.store)

@@ -51,6 +51,24 @@ AtOption: TypeAlias = Annotated[
 ]
 
 
+TextOption: TypeAlias = Annotated[
+    bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")
+]
+UntilOption: TypeAlias = Annotated[
+    str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")
+]
+PassesOption: TypeAlias = Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")]
+ModelOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="For steps that ask a model and name none: openai:…, anthropic:…, google:…, ollama:… (REDRAFT_MODEL).",
+        show_default=False,
+    ),
+]
+QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+
+
 def named(key: str | None) -> str:
     """The `--key` that was given, empty for none.
 

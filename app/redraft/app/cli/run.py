@@ -6,7 +6,18 @@ from typing import Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BudgetOption, JsonOption, StoreOption, TagOption, named
+from redraft.app.cli.options import (
+    BudgetOption,
+    JsonOption,
+    ModelOption,
+    PassesOption,
+    QuietOption,
+    StoreOption,
+    TagOption,
+    TextOption,
+    UntilOption,
+    named,
+)
 
 EXAMPLE: Final = """\b
 Examples:
@@ -39,10 +50,10 @@ def run(
         ),
     ] = "",
     actors: Annotated[str, typer.Option(metavar="FILE.py", help="A Python file with the plan's own functions.")] = "",
-    text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
+    text: TextOption = False,
     out: Annotated[str, typer.Option(metavar="PATH", help="Publish to this file instead of standard output.")] = "",
-    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
-    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    until: UntilOption = "",
+    max_iterations: PassesOption = None,
     tests: Annotated[
         list[str] | None, typer.Option(metavar="PATH", help="Tests that judge the code too; may be repeated.")
     ] = None,
@@ -51,14 +62,7 @@ def run(
     ] = None,
     tag: TagOption = None,
     resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="For steps that ask a model and name none: openai:…, anthropic:…, google:…, ollama:… (REDRAFT_MODEL).",
-            show_default=False,
-        ),
-    ] = "",
+    model: ModelOption = "",
     watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False,
     batch: Annotated[
         str, typer.Option(metavar="FILE.jsonl", help="Many briefs, one on each line: a text in quotes, or an object.")
@@ -67,7 +71,7 @@ def run(
     budget: BudgetOption = "",
     store: StoreOption = None,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: QuietOption = False,
 ) -> int:
     """Refine a text: generate, critique, refine until good, publish. Everything is recorded and can be resumed.
 

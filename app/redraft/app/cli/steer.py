@@ -9,11 +9,13 @@ import typer
 from redraft.app.cli.options import BusOption, JsonOption, RunArgument, StoreOption
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from redraft.app.settings import Settings
-    from redraft.app.steering import Word
+    from redraft.events.commands import SteeringMessage
     from redraft.events.envelope import Recorded
+
+    Word: TypeAlias = Callable[[Sequence[Recorded], str], SteeringMessage]
 
 ByOption: TypeAlias = Annotated[
     str, typer.Option(metavar="NAME", help="Who says so (default: your user name).", show_default=False)
@@ -43,8 +45,7 @@ def guide(
     """
     from redraft.events.commands import GuideRun
 
-    who = name_of(by)
-    say_to(run, lambda past: GuideRun(past[0].run, advice, reason, who), store, bus, json=json)
+    say_to(run, lambda past, who: GuideRun(past[0].run, advice, reason, who), by, store, bus, json=json)
 
 
 def limits(
@@ -69,9 +70,13 @@ def limits(
         condition = parse_condition(until) if until else None
     except ConditionError as error:
         raise ConditionError(f"--until: {error}") from None
-    who = name_of(by)
     say_to(
-        run, lambda past: ChangeLimits(past[0].run, loop, condition, max_iterations, reason, who), store, bus, json=json
+        run,
+        lambda past, who: ChangeLimits(past[0].run, loop, condition, max_iterations, reason, who),
+        by,
+        store,
+        bus,
+        json=json,
     )
 
 
@@ -86,8 +91,7 @@ def pause(
     """Pause a run: what is under way is still recorded, and nothing more is asked for until it is resumed."""
     from redraft.events.commands import PauseRun
 
-    who = name_of(by)
-    say_to(run, lambda past: PauseRun(past[0].run, reason, who), store, bus, json=json)
+    say_to(run, lambda past, who: PauseRun(past[0].run, reason, who), by, store, bus, json=json)
 
 
 def resume(
@@ -101,8 +105,7 @@ def resume(
     """Go on with a run that is paused. (One whose process was interrupted goes on with `redraft run --resume`.)"""
     from redraft.events.commands import ResumeRun
 
-    who = name_of(by)
-    say_to(run, lambda past: ResumeRun(past[0].run, reason, who), store, bus, json=json)
+    say_to(run, lambda past, who: ResumeRun(past[0].run, reason, who), by, store, bus, json=json)
 
 
 def cancel(
@@ -116,8 +119,7 @@ def cancel(
     """End a run as cancelled, with the best draft that was judged. A call under way is stopped, wherever it runs."""
     from redraft.events.commands import CancelRun
 
-    who = name_of(by)
-    say_to(run, lambda past: CancelRun(past[0].run, reason, who), store, bus, json=json)
+    say_to(run, lambda past, who: CancelRun(past[0].run, reason, who), by, store, bus, json=json)
 
 
 def quarantine(
@@ -135,8 +137,7 @@ def quarantine(
     """
     from redraft.app.quarantine import quarantine as set_aside
 
-    who = name_of(by)
-    _say(lambda settings: set_aside(settings, run, reason, who), store, bus, json=json)
+    _say(lambda settings: set_aside(settings, run, reason, name_of(by)), store, bus, json=json)
 
 
 def name_of(by: str) -> str:
@@ -151,11 +152,11 @@ def name_of(by: str) -> str:
         return "somebody"
 
 
-def say_to(text: str, word: Word, store: str | None, bus: str | None, *, json: bool) -> None:
-    """Says it to the run that is meant, and prints what was recorded."""
+def say_to(text: str, word: Word, by: str, store: str | None, bus: str | None, *, json: bool) -> None:
+    """Says it to the run that is meant, and prints what was recorded. `word` takes its events, and who says it."""
     from redraft.app.steering import steer
 
-    _say(lambda settings: steer(settings, text, word), store, bus, json=json)
+    _say(lambda settings: steer(settings, text, lambda past: word(past, name_of(by))), store, bus, json=json)
 
 
 def _say(

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BudgetOption, BusOption, JsonOption, StoreOption, TagOption, named
+from redraft.app.cli.options import (
+    BudgetOption,
+    BusOption,
+    JsonOption,
+    ModelOption,
+    PassesOption,
+    QuietOption,
+    StoreOption,
+    TagOption,
+    TextOption,
+    UntilOption,
+    named,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from redraft.app.client import Client
     from redraft.app.settings import Settings
     from redraft.app.sources import Source
@@ -34,26 +44,19 @@ def submit(
     ] = None,
     tag: TagOption = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, and tell it as `run` does.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="SOURCE is the text itself, whatever it looks like.")] = False,
-    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
-    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    text: TextOption = False,
+    until: UntilOption = "",
+    max_iterations: PassesOption = None,
     tests: Annotated[
         list[str] | None,
         typer.Option(metavar="PATH", help="Tests that judge the code too, on this machine; may be repeated."),
     ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="For steps that ask a model and name none: openai:…, anthropic:…, google:…, ollama:… (REDRAFT_MODEL).",
-            show_default=False,
-        ),
-    ] = "",
+    model: ModelOption = "",
     budget: BudgetOption = "",
     store: StoreOption = None,
     bus: BusOption = None,
     json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")] = False,
+    quiet: QuietOption = False,
 ) -> int:
     """Send a run to a deployment and print its id. Its actors are not needed here, and without --wait no store.
 
@@ -65,14 +68,9 @@ def submit(
     from redraft.actors.pinning import pinned
     from redraft.app.briefs import check_tested, read_brief
     from redraft.app.budgets import with_budget
-    from redraft.app.cli.ending import tell_end
-    from redraft.app.cli.output import print_json, print_line
-    from redraft.app.cli.waiting import waited
+    from redraft.app.cli.waiting import submitted
     from redraft.app.deployment import require_broker, require_store
-    from redraft.app.logs import libraries
-    from redraft.app.loop import run
     from redraft.app.outlets import Outlets, refuse_folder
-    from redraft.app.progress import Screen
     from redraft.app.settings import read_settings
     from redraft.app.sources import override, read_source
     from redraft.app.staff import staff
@@ -92,20 +90,11 @@ def submit(
     plan = _prepared(plan, brief, settings, found, model)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
-    with libraries():
-        if wait:
 
-            async def begin(client: Client) -> str:
-                return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
+    async def begin(client: Client) -> str:
+        return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
 
-            end = run(waited(settings, begin, Screen(sys.stderr, quiet=quiet)))
-            return end if isinstance(end, int) else tell_end(end, text=True, json=json, quiet=quiet)
-        submitted = run(_submitted(settings, plan, brief, key, tags))
-    if json:
-        print_json({"run": submitted})
-    else:
-        print_line(submitted)
-    return 0
+    return submitted(settings, begin, {}, wait=wait, reads=False, json=json, quiet=quiet)
 
 
 def _prepared(plan: Plan, brief: Brief, settings: Settings, found: Source, model: str) -> Plan:
@@ -124,10 +113,3 @@ def _prepared(plan: Plan, brief: Brief, settings: Settings, found: Source, model
     if note := money_note(plan, models, own):
         say(note)
     return plan
-
-
-async def _submitted(settings: Settings, plan: Plan, brief: Brief, key: str, tags: Sequence[str]) -> str:
-    from redraft.app.deployment import open_client
-
-    async with open_client(settings, reads=False) as client:
-        return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 from redraft.events.domain_events import (
     BudgetReached,
@@ -18,6 +19,7 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.projections.record_check.findings import Finding, found
 
+Answer: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate
 _OF_ROLE = {
     "generator": DraftGenerated,
     "critic": DraftCritiqued | VerdictLate,
@@ -27,7 +29,7 @@ _OF_ROLE = {
 
 
 def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with requests, attempts and answers, wherever in the plan they are."""
+    """Returns what is wrong with requests, attempts and answers, wherever in the plan they are."""
     check = _Answers(events)
     for event in events:
         match event.data:
@@ -42,12 +44,21 @@ def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
     return check.findings
 
 
+def misfits(data: Answer, asked: StepRequested) -> Iterator[tuple[str, str]]:
+    """How an answer does not fit its request: the code of each fault, and what is told of it."""
+    if not isinstance(data, StepFailed | _OF_ROLE[asked.role]):
+        yield "role", f"{data.path} was asked of a {asked.role}"
+    about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
+    if not isinstance(data, StepFailed | DraftGenerated) and about != asked.draft:
+        yield "draft", f"{data.path} was asked about another draft"
+
+
 class _Answers:
     def __init__(self, events: Sequence[Recorded]) -> None:
         begun = events[0].data if events else None
         parent = begun.parent if isinstance(begun, RunStarted) else None
         self.findings: list[Finding] = []
-        self._rules: int = getattr(begun, "rules", 1)
+        self._rules = begun.rules if isinstance(begun, RunStarted) else 1
         self._inherited = parent.version if parent else 0
         self._requests: dict[tuple[str, int], tuple[int, StepRequested]] = {}
         self._answers: dict[tuple[str, int], tuple[int, bool]] = {}
@@ -70,11 +81,7 @@ class _Answers:
         self._requests = {place: each for place, each in self._requests.items() if each[1].role != "publisher"}
         self._answers = {place: each for place, each in self._answers.items() if place in self._requests}
 
-    def answered(
-        self,
-        event: Recorded,
-        data: DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate,
-    ) -> None:
+    def answered(self, event: Recorded, data: Answer) -> None:
         place = data.path, data.attempt
         known = self._requests.get(place)
         if known is None:
@@ -83,11 +90,8 @@ class _Answers:
         if place in self._answers and not waited:
             counted = self._answers[place][0]
             self._found("answer-twice", event, f"attempt {data.attempt} of {data.path} was answered in event {counted}")
-        if not isinstance(data, StepFailed | _OF_ROLE[known[1].role]):
-            self._found("role", event, f"{data.path} was asked of a {known[1].role}")
-        about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
-        if isinstance(data, DraftRefined | DraftCritiqued | DraftPublished | VerdictLate) and about != known[1].draft:
-            self._found("draft", event, f"{data.path} was asked about another draft")
+        for code, told in misfits(data, known[1]):
+            self._found(code, event, told)
         again = isinstance(data, StepFailed) and data.retry_at is not None
         self._answers[place] = event.version, again
         return None

@@ -19,6 +19,7 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Step
 from redraft.events.usage import Usage
+from redraft.projections.record_check.answers import misfits
 from redraft.projections.record_check.barred import fallback, finished, salvaged
 from redraft.projections.record_check.findings import Deviates
 from redraft.projections.record_check.ratings import Rated
@@ -56,7 +57,7 @@ def ask(walk: Walk, step: Step, path: str, draft: DraftRef | None = None, beside
 
 
 def _begin_anew(walk: Walk) -> None:
-    """What a generator writes is no version of the drafts that were judged before the loops in progress."""
+    """Forgets drafts judged before the loops in progress: what a generator writes is no version of them."""
     walk.frames[0].judged = ()
     for frame in walk.frames[1:]:
         frame.entry = None
@@ -100,7 +101,8 @@ def _answered(walk: Walk, event: Recorded, data: Answer) -> tuple[Recorded, Aske
         raise Deviates("unasked", event, f"nothing waits for an answer of {data.path}")
     if asked.again or asked.request.attempt != data.attempt:
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not waited for")
-    _check_role(event, data, asked)
+    for code, told in misfits(data, asked.request):
+        raise Deviates(code, event, told)
     walk.take()
     walk.spend(data.usage)
     if isinstance(data, StepFailed) and data.retry_at is not None:
@@ -110,21 +112,6 @@ def _answered(walk: Walk, event: Recorded, data: Answer) -> tuple[Recorded, Aske
         return None
     del walk.open[data.path]
     return event, asked, data
-
-
-def _check_role(event: Recorded, data: Answer, asked: Asked) -> None:
-    kinds = {
-        "generator": DraftGenerated,
-        "refiner": DraftRefined,
-        "critic": DraftCritiqued,
-        "publisher": DraftPublished,
-    }
-    role = asked.step.role
-    if not isinstance(data, StepFailed | kinds[role]):
-        raise Deviates("role", event, f"{data.path} was asked of a {role}")
-    about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
-    if isinstance(data, DraftRefined | DraftCritiqued | DraftPublished) and about != asked.request.draft:
-        raise Deviates("draft", event, f"{data.path} was asked about another draft")
 
 
 def _try_again(walk: Walk, event: Recorded, data: StepRequested) -> None:

@@ -90,7 +90,7 @@ def is_withheld(walk: Walk, frame: Frame) -> bool:
 
 
 def salvaged(walk: Walk) -> Rated | None:
-    """What may be published of a run that cannot go on."""
+    """Returns the draft that may be published of a run that cannot go on; None where none may."""
     depth = len(walk.frames) - 1
     coming = [node for n, each in enumerate(walk.frames) for node in each.body[each.index + (n < depth) :]]
     if walk.rules < 2 or any(map(_asks, coming)):
@@ -100,7 +100,7 @@ def salvaged(walk: Walk) -> Rated | None:
 
 
 def of_failed(walk: Walk, frame: Frame) -> Rated | None:
-    """What leaves this loop when the run cannot go on: its own best, or what a loop inside it ended with last."""
+    """Returns the draft that leaves a loop when the run cannot go on: its best, or that of a loop inside it."""
     own = best_of(walk, (each for each in frame.judged if _is_fit(walk, each)))
     return own or (frame.inner if frame.inner and _is_fit(walk, frame.inner) else None)
 

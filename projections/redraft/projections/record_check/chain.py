@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.events.codec import GENESIS, Opener, decode_event
 from redraft.events.envelope import Recorded
-from redraft.events.errors import CodecError, StoreError, UnknownName
+from redraft.events.errors import CodecError, StoreError, UnknownName, UnknownRules
 from redraft.projections.record_check.findings import Finding, found
 
 
@@ -28,7 +28,7 @@ def read(run: str, rows: Iterable[Row], opener: Opener | None = None) -> tuple[l
     for row in rows:
         try:
             events.append(_decoded(run, row, opener))
-        except UnknownName as error:
+        except (UnknownName, UnknownRules) as error:
             findings.append(_finding("later-release", run, row, str(error)))
         except (CodecError, StoreError, TypeError, AttributeError) as error:
             findings.append(_finding("unreadable", run, row, f"it cannot be read: {error}"))
@@ -36,7 +36,7 @@ def read(run: str, rows: Iterable[Row], opener: Opener | None = None) -> tuple[l
 
 
 def chain_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with versions, with what each event builds on, and with ids, of events in the order of the run."""
+    """Returns what is wrong with versions, ids, and what each event builds on, in the order of the run."""
     findings: list[Finding] = []
     ids: dict[str, int] = {}
     version, before = 0, GENESIS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
 import msgspec
 
@@ -14,12 +13,9 @@ from redraft.events.texts import ERASED
 from redraft.projections.record_check.answers import answer_faults
 from redraft.projections.record_check.chain import Row, chain_faults, read
 from redraft.projections.record_check.drafts import draft_faults
-from redraft.projections.record_check.findings import Finding, found
+from redraft.projections.record_check.findings import Finding
 from redraft.projections.record_check.order import is_set_aside, order_faults
 from redraft.projections.record_check.plans import against_plan
-
-RULES: Final = 2
-"""The latest rules that a run may have begun under; later ones belong to a later release."""
 
 
 class Checked(msgspec.Struct, frozen=True):
@@ -35,7 +31,7 @@ class Checked(msgspec.Struct, frozen=True):
 
 
 def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> Checked:
-    """What is wrong with a run, as its rows are kept. `opener` opens sealed texts; others are not compared."""
+    """Returns what is wrong with a run, by its rows. `opener` opens sealed texts; others are not compared."""
     events, unreadable = read(run, rows, opener)
     ids = tuple((event.id, event.version, event.position) for event in events)
     findings = [*unreadable, *(() if unreadable else check_events(events))]
@@ -46,15 +42,10 @@ def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> C
 
 
 def check_events(events: Sequence[Recorded]) -> tuple[Finding, ...]:
-    """What is wrong with a run, in the order of its events, each fault once."""
-    begun = events[0].data if events else None
-    rules = getattr(begun, "rules", 1)
-    if isinstance(begun, RunStarted) and rules > RULES:
-        later = found("later-release", events[0], f"it began under rules {rules} of a later release; upgrade this one")
-        return (*chain_faults(events), later)
+    """Returns what is wrong with a run, in the order of its events, each fault once."""
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
     if _is_readable(events) and not any(each.code in ("gap", "double", "beginning") for each in findings):
-        deviation = against_plan(_before_set_aside(events))
+        deviation = against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
     return tuple(sorted(findings, key=lambda each: each.version))
@@ -64,7 +55,3 @@ def _is_readable(events: Sequence[Recorded]) -> bool:
     """Whether texts, and with them hashes of drafts, can be compared."""
     begun = events[0].data if events else None
     return isinstance(begun, RunStarted) and begun.brief.text != ERASED
-
-
-def _before_set_aside(events: Sequence[Recorded]) -> Sequence[Recorded]:
-    return [event for event in events if not is_set_aside([event])]

@@ -18,6 +18,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     RunEnded,
     RunGuided,
+    RunStarted,
     StepRequested,
     VerdictLate,
 )
@@ -27,9 +28,9 @@ from redraft.projections.record_check.findings import Finding, found
 
 
 def draft_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with drafts, with what names them, and with critiques and advice that are named."""
+    """Returns what is wrong with drafts, with what names them, and with critiques and advice that are named."""
     begun = events[0].data if events else None
-    check = _Drafts(getattr(begun, "rules", 1))
+    check = _Drafts(begun.rules if isinstance(begun, RunStarted) else 1)
     for event in events:
         check.take(event, event.data)
     return check.findings

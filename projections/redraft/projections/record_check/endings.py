@@ -6,7 +6,7 @@ from redraft.events.domain_events import ChoicesCredited, Outcome, RunEnded
 from redraft.events.plan import Approve, Repeat
 from redraft.projections.record_check.barred import is_withheld, salvaged
 from redraft.projections.record_check.findings import Deviates
-from redraft.projections.record_check.ratings import Rated, asks_people, failed_gate
+from redraft.projections.record_check.ratings import Rated, asks_people, failed_gate, publishes
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
 
 
@@ -29,14 +29,8 @@ def refused(walk: Walk, frame: Frame) -> bool:
         return is_withheld(walk, frame)
     if frame.loop is not None or not failed_gate(walk.current):
         return False
-    before = [node for node in frame.body[: frame.index] if not isinstance(node, Approve)]
-    judges = [node for node in before if isinstance(node, Repeat) or not _is_publisher(node)]
+    judges = [node for node in frame.body[: frame.index] if not (isinstance(node, Approve) or publishes(node))]
     return not (judges and isinstance(judges[-1], Repeat))
-
-
-def _is_publisher(node: object) -> bool:
-    steps = getattr(node, "steps", (node,))
-    return getattr(steps[0], "role", "") == "publisher"
 
 
 def expect_end(walk: Walk, outcome: Outcome, draft: Rated | None) -> None:

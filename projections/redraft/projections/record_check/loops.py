@@ -220,7 +220,7 @@ def _left(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chosen: Rate
 
 
 def _as_recorded(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEnded, Rated | None] | None:
-    """What a fork repeats was decided by its parent's plan: it is taken as it stands."""
+    """Takes the end of a loop that a fork repeats as it stands: its parent's plan decided it. None for other events."""
     data = event.data
     if isinstance(data, LoopClosing) and data.path == frame.path:
         return _closing(walk, frame, data.outcome)

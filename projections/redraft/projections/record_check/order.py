@@ -39,7 +39,7 @@ _WORDS: Final = (
 
 
 def order_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """What is wrong with the order of a run's events, whatever was answered."""
+    """Returns what is wrong with the order of a run's events, whatever was answered."""
     check = _Order(events[0].data) if events else None
     for before, event in zip((None, *events), events, strict=False):
         if check:

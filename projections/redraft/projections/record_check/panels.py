@@ -58,7 +58,7 @@ class Turns:
 
 
 def panel(walk: Walk, frame: Frame, node: Parallel) -> Rating:
-    """What critics side by side said together; those that have not answered are late."""
+    """Goes through a panel of critics; returns their joined rating. Those that have not answered are late."""
     turns = Turns(walk, frame, node)
     heard: list[tuple[int, Rating]] = []
     gates = sum(step.gate for step in node.steps)

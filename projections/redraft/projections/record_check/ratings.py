@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from redraft.events.content import Critique, DraftRef
-from redraft.events.plan import Approve, Combine, Node, Parallel, Repeat, Step
+from redraft.events.plan import Approve, Combine, Node, Parallel, Repeat, Role, Step
 
 
 class Rating(msgspec.Struct, frozen=True):
@@ -79,15 +79,20 @@ def failed_gate(draft: Rated | None) -> bool:
     return draft is not None and draft.rating is not None and draft.rating.gate == "failed"
 
 
-def is_critic(node: Node) -> bool:
-    """Whether a node judges the current draft."""
+def role_of(node: Node) -> Role | None:
+    """The role of a step, or of those side by side; None for a loop and for people."""
     match node:
         case Step(role=role):
-            return role == "critic"
+            return role
         case Parallel(steps=steps):
-            return steps[0].role == "critic"
+            return steps[0].role
         case Repeat() | Approve():
-            return False
+            return None
+
+
+def is_critic(node: Node) -> bool:
+    """Whether a node judges the current draft."""
+    return role_of(node) == "critic"
 
 
 def critics_of(loop: Repeat) -> tuple[Node, ...]:
@@ -102,13 +107,7 @@ def asks_people(loop: Repeat | None) -> bool:
 
 def publishes(node: Node) -> bool:
     """Whether a node gives the draft to publishers."""
-    match node:
-        case Step(role=role):
-            return role == "publisher"
-        case Parallel(steps=steps):
-            return steps[0].role == "publisher"
-        case Repeat() | Approve():
-            return False
+    return role_of(node) == "publisher"
 
 
 def wanted(node: Parallel) -> int:

@@ -15,12 +15,8 @@ from redraft.projections.record_check.findings import Deviates
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
 
 
-def check_reached(
-    plan: Plan, used: Usage, started: datetime, event: Recorded, said: BudgetReached, *, told_before: bool
-) -> None:
+def check_reached(plan: Plan, used: Usage, started: datetime, event: Recorded, said: BudgetReached) -> None:
     """Raises Deviates unless the budget is reached as it is said to be. What other runs used of a day is not known."""
-    if told_before:
-        return
     budget = plan.daily if said.daily else plan.budget
     limit = getattr(budget, said.quantity) if budget else None
     if limit is None or limit != said.limit:

@@ -128,7 +128,7 @@ class Walk:
         self.next = 1
         self.plan: Plan = begun.plan
         self.started: datetime = begun.at
-        self.rules: int = getattr(begun, "rules", 1)
+        self.rules = begun.rules
         self.inherited = begun.parent.version if begun.parent else 0
         self.limits: dict[str, tuple[Condition | None, int | None]] = {}
         self.frames: list[Frame] = [Frame(begun.plan.steps)]
@@ -206,7 +206,8 @@ class Walk:
                 self.next += 1
                 self._edited(event, draft.ref)
             case BudgetReached():
-                check_reached(self.plan, self.usage, self.started, event, data, told_before=self.repeats(event))
+                if not self.repeats(event):
+                    check_reached(self.plan, self.usage, self.started, event, data)
                 self.next += 1
                 self.open = {}
                 raise Broken("over_budget")
