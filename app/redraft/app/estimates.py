@@ -12,6 +12,7 @@ from redraft.app.models import Models, Seat, asking_in, is_installed
 from redraft.app.prices import stated_price
 from redraft.events.content import Brief
 from redraft.events.plan import Option, Plan, Step
+from redraft.events.usage import Usage
 
 OUTPUT: Final = 2048
 """Tokens that a model is thought to write where its step has no `max_tokens`: about 1,500 words of English."""
@@ -24,6 +25,8 @@ ANSWER: Final = 256
 
 CHARACTERS: Final = 4
 """Characters of a token, by the rule of thumb for English."""
+
+CURRENCY: Final = "USD"
 
 _QUESTIONS: Final = 6
 
@@ -46,17 +49,40 @@ def with_estimates(plan: Plan, brief: Brief, models: Models, own: frozenset[Seat
     return msgspec.structs.replace(plan, steps=mapped(plan.steps, with_arms(estimated)))
 
 
-def _estimate(step: Step, brief: Brief, models: Models) -> dict[str, Option]:
+def expected_usage(step: Step, brief: Brief, models: Models) -> Usage:
+    """What an attempt of a step that asks a model is thought to use; unpriced where nobody knows its model's price."""
     calls, given, taken = _expected(step, len(brief.text) // CHARACTERS + 1)
-    said: dict[str, Option] = {"reserve_tokens": given + taken, "reserve_calls": calls}
-    name = str(step.options.get("model", "")) or models.default
-    if name and is_installed():
-        from redraft.app.builtin.llm_model import cost_of
+    cost = _cost(step, given, taken, models)
+    return Usage(
+        given + taken,
+        cost or 0.0,
+        calls,
+        calls if cost is None else 0,
+        given,
+        taken,
+        currency="" if cost is None else CURRENCY,
+    )
 
-        cost = cost_of(given, taken, name, models.url, stated_price(step.options, name, models.prices))
-        if cost:
-            said["reserve_cost"] = round(cost, 6)
+
+def _estimate(step: Step, brief: Brief, models: Models) -> dict[str, Option]:
+    used = expected_usage(step, brief, models)
+    said: dict[str, Option] = {"reserve_tokens": used.tokens, "reserve_calls": used.calls}
+    if used.cost:
+        said["reserve_cost"] = round(used.cost, 6)
     return said
+
+
+def _cost(step: Step, given: int, taken: int, models: Models) -> float | None:
+    """What so many tokens cost in USD, by what the plan, the settings or the list of prices say; None: nobody knows."""
+    name = str(step.options.get("model", "")) or models.default
+    stated = stated_price(step.options, name, models.prices)
+    if stated is not None:
+        return stated.of(given, taken)
+    if not name or not is_installed():
+        return None
+    from redraft.app.builtin.llm_model import cost_of
+
+    return cost_of(given, taken, name, models.url, stated)
 
 
 def _expected(step: Step, brief: int) -> tuple[int, int, int]:

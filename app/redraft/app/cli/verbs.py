@@ -26,6 +26,7 @@ from redraft.app.cli import (
     run,
     runs,
     show,
+    simulate,
     stats,
     steer,
     submit,
@@ -63,6 +64,7 @@ APP.add_typer(stats.APP, name="stats")
 APP.add_typer(projections.APP, name="projections")
 APP.command("doctor", epilog=doctor.EXAMPLE)(doctor.doctor)
 APP.command("whatif", epilog=whatif.EXAMPLE)(whatif.whatif)
+APP.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 APP.command("fork", epilog=fork.EXAMPLE)(fork.fork)
 APP.command("plan", epilog=plan.EXAMPLE)(plan.plan)
 APP.command("submit", epilog=submit.EXAMPLE)(submit.submit)
