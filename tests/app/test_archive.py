@@ -171,6 +171,23 @@ def test_encrypted_runs_come_with_their_keys_and_erased_ones_stay_erased(
     assert call("audit", "--all", "--verify", "--store", target).code == 0
 
 
+def test_runs_that_the_key_of_a_store_cannot_open_are_not_put_into_it(small: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
+    for name in ("key", "other"):
+        assert call("key", "encryption", name).code == 0
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", "key")
+    sealed = run("Only Ada knows")
+    export("--run", sealed)
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", "other")
+    monkeypatch.setenv("REDRAFT_STORE", "sqlite:///target.db")
+    mine = run("Mine")
+    said = call("import", "archive")
+    assert said.code == 2
+    assert f"the key of run {sealed} cannot be opened with this encryption key" in one_line(said)
+    assert f"redraft export --without {sealed}" in one_line(said)
+    assert mine in call("list").out
+
+
 def test_an_import_that_was_interrupted_is_gone_on_with(source: str, target: str, monkeypatch: pytest.MonkeyPatch):
     export()
     put = Copying.put

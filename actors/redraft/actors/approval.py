@@ -16,6 +16,7 @@ from redraft.actors.run_state import (
     is_critic,
     prefix,
     standing_at,
+    with_top,
 )
 from redraft.events.commands import ApproveDraft, EditDraft, RejectDraft
 from redraft.events.content import DraftRef, new_draft
@@ -91,7 +92,7 @@ def requested(state: RunState, event: ApprovalRequested) -> RunState:
     top = standing_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Approve)  # noqa: S101 - only such a node's event asks people
-    return _with_top(replace(state, approval=Approval(node, event)), replace(top, due="nothing"))
+    return with_top(replace(state, approval=Approval(node, event)), replace(top, due="nothing"))
 
 
 def approve(state: RunState, event: DraftApproved) -> RunState:
@@ -158,7 +159,7 @@ def _granted(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:
     top = state.frames[-1]
     top = replace(top, index=top.index + 1, due="approved" if top.node else "nothing")
     rejected = tuple(each for each in state.rejected if not by_people or each != draft.sha256)
-    return _with_top(replace(state, approval=None, approved=draft, rejected=rejected), top)
+    return with_top(replace(state, approval=None, approved=draft, rejected=rejected), top)
 
 
 def _refused(state: RunState, draft: DraftRef, why: str) -> RunState:
@@ -183,7 +184,3 @@ def _refused(state: RunState, draft: DraftRef, why: str) -> RunState:
 
 def _unless(best: Candidate | None, draft: DraftRef) -> Candidate | None:
     return None if best and best.ref.sha256 == draft.sha256 else best
-
-
-def _with_top(state: RunState, top: Frame) -> RunState:
-    return replace(state, frames=(*state.frames[:-1], top))

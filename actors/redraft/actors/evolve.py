@@ -28,6 +28,7 @@ from redraft.actors.run_state import (
     is_critic,
     standing_at,
     wanted,
+    with_top,
 )
 from redraft.actors.spending import largest, told
 from redraft.actors.steering import steer
@@ -113,7 +114,7 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return replace(state, late={path: each for path, each in state.late.items() if path != event.path})
         case BudgetReached():
             failure = Failure(told(event), outcome="over_budget")
-            return _with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], fan=None))
+            return with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], fan=None))
         case ChoicesCredited():
             return replace(state, picks=())
         case RunEnded():
@@ -165,7 +166,7 @@ def _iteration_started(state: RunState, event: IterationStarted) -> RunState:
     state = replace(state, iterations=state.iterations + outermost)
     top = state.frames[-1]
     if event.iteration > 1:
-        return _with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
+        return with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
     top = standing_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
@@ -182,7 +183,7 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
     if known is not None:
         state = replace(state, open={**state.open, event.path: OpenStep(known.step, event)})
         anew = top.fan is not None and top.fan.until is not None and event.attempt == known.attempt
-        return _with_top(state, replace(top, fan=replace(top.fan, until=event.due))) if top.fan and anew else state
+        return with_top(state, replace(top, fan=replace(top.fan, until=event.due))) if top.fan and anew else state
     if not top.fan:
         top = standing_at(top, event.path)
     node = top.fan.node if top.fan else top.body[top.index]
@@ -200,7 +201,7 @@ def _requested(state: RunState, event: StepRequested) -> RunState:
         case _:
             assert_never(node)
     asked = OpenStep(step if event.choice is None else resolved(step, event.choice, event.actor), event)
-    state = _with_top(replace(state, open={**state.open, event.path: asked}), top)
+    state = with_top(replace(state, open={**state.open, event.path: asked}), top)
     return begun_anew(state) if step.role == "generator" and state.rules >= 2 else state
 
 
@@ -222,7 +223,7 @@ def _drafted(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     state = replace(state, current=Candidate(ref, judgement))
     if watched(top):
         top = noted(top, event.draft, event.before.version if isinstance(event, DraftRefined) else 0)
-    return _answered(_with_top(state, replace(top, heard=(), exit=leaving)), event.path)
+    return _answered(with_top(state, replace(top, heard=(), exit=leaving)), event.path)
 
 
 def _heeded(state: RunState, path: str) -> RunState:
@@ -246,7 +247,7 @@ def _critiqued(state: RunState, event: DraftCritiqued) -> RunState:
         return _fan_answered(_closed(state, event.path), replace(top, fan=fan))
     heard = (*top.heard, judgement)
     top = replace(top, heard=heard, index=after_critics(top.body, top.index, join(heard)))
-    return _settled(_with_top(_closed(state, event.path), top))
+    return _settled(with_top(_closed(state, event.path), top))
 
 
 def _settled(state: RunState) -> RunState:
@@ -259,7 +260,7 @@ def _settled(state: RunState) -> RunState:
     if top.review is not None:
         outer = remember(state, state.frames[-2], judged)
         return replace(state, frames=(*state.frames[:-2], outer))
-    return _with_top(state, replace(remember(state, top, judged), heard=(), due="judged"))
+    return with_top(state, replace(remember(state, top, judged), heard=(), due="judged"))
 
 
 def _fan_answered(state: RunState, top: Frame) -> RunState:
@@ -271,16 +272,16 @@ def _fan_answered(state: RunState, top: Frame) -> RunState:
     enough = len(fan.node.steps) - fan.failed if fan.node.deadline else wanted(fan.node)
     if fan.judging:
         if len(fan.heard) < len(fan.candidates):
-            return _with_top(state, top)
+            return with_top(state, top)
         return _fan_judged(state, top, fan)
     if role == "critic" and (len(fan.heard) >= enough or stopped_by_gate(fan)):
         return _panel_over(state, top, fan)
     if role in ("generator", "refiner") and len(fan.candidates) >= enough:
         fan = replace(fan, judging=True, requested=0)
-        return _with_top(_all_closed(state), replace(top, fan=fan))
+        return with_top(_all_closed(state), replace(top, fan=fan))
     if role == "publisher" and len(fan.answered) >= enough:
-        return _with_top(_all_closed(state), replace(top, fan=None, index=top.index + 1))
-    return _with_top(state, top)
+        return with_top(_all_closed(state), replace(top, fan=None, index=top.index + 1))
+    return with_top(state, top)
 
 
 def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
@@ -290,7 +291,7 @@ def _panel_over(state: RunState, top: Frame, fan: Fan) -> RunState:
     if state.open:
         late = {**state.late, **state.open}
         state = replace(state, open={}, late=dict(list(late.items())[-LATE:]))
-    return _settled(_with_top(state, top))
+    return _settled(with_top(state, top))
 
 
 def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
@@ -303,7 +304,7 @@ def _fan_judged(state: RunState, top: Frame, fan: Fan) -> RunState:
         top = noted(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
     state = replace(state, current=chosen, best=better(state, state.best, chosen))
     top = replace(remember(state, top, chosen), fan=None, heard=(), index=top.index + 1, due="judged")
-    return _with_top(_all_closed(state), top)
+    return with_top(_all_closed(state), top)
 
 
 def _answered(state: RunState, path: str) -> RunState:
@@ -312,7 +313,7 @@ def _answered(state: RunState, path: str) -> RunState:
     if top.fan:
         fan = replace(top.fan, answered=(*top.fan.answered, len(top.fan.answered) + 1))
         return _fan_answered(state, replace(top, fan=fan))
-    return _with_top(state, replace(top, index=top.index + 1))
+    return with_top(state, replace(top, index=top.index + 1))
 
 
 def _failed(state: RunState, event: StepFailed) -> RunState:
@@ -329,18 +330,18 @@ def _failed(state: RunState, event: StepFailed) -> RunState:
     fan = state.frames[-1].fan
     if fan and not fan.judging and len(fan.node.steps) - fan.failed - 1 >= wanted(fan.node):
         top = replace(state.frames[-1], fan=replace(fan, failed=fan.failed + 1))
-        return _fan_answered(state, top) if fan.node.deadline else _with_top(state, top)
+        return _fan_answered(state, top) if fan.node.deadline else with_top(state, top)
     reason = f"{event.path} failed for good: {event.message}"
     failure = Failure(reason, publishing=known.step.role == "publisher")
     state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
-    return _with_top(state, replace(state.frames[-1], fan=None))
+    return with_top(state, replace(state.frames[-1], fan=None))
 
 
 def _closing(state: RunState, event: LoopClosing) -> RunState:
     top = state.frames[-1]
     body = closing_body(top.node) if top.node else ()
     closing = (event.outcome, event.reason)
-    return _with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=False))
+    return with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=False))
 
 
 def _loop_ended(state: RunState, event: LoopEnded) -> RunState:
@@ -378,7 +379,3 @@ def _closed(state: RunState, path: str) -> RunState:
 
 def _all_closed(state: RunState) -> RunState:
     return replace(state, open={}) if state.open else state
-
-
-def _with_top(state: RunState, top: Frame) -> RunState:
-    return replace(state, frames=(*state.frames[:-1], top))

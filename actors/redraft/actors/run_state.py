@@ -201,6 +201,11 @@ def prefix(frame: Frame) -> str:
     return f"{frame.path}[closing]/" if frame.closing else f"{frame.path}[{frame.iteration}]/"
 
 
+def with_top(state: RunState, top: Frame) -> RunState:
+    """Returns the state with another innermost frame."""
+    return replace(state, frames=(*state.frames[:-1], top))
+
+
 def standing_at(frame: Frame, path: str) -> Frame:
     """The frame at the node of this path: what lies before it and was not asked for is passed over."""
     if frame.review is not None:

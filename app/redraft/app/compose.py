@@ -82,7 +82,7 @@ async def open_log(settings: Settings) -> AsyncIterator[House]:
             await catch_up(views, store)
             return await views.wait_for(position)
 
-        client = _client(settings, store, _Nobody(), _looking_only, _forget, caught_up)
+        client = _client(settings, store, _Nobody(), _looking_only, keep_nothing, caught_up)
         yield House(client, store, bus, views, models, lambda: None)
 
 
@@ -165,8 +165,8 @@ async def _nothing_open(run: str, path: str, sent: int) -> None:
     """No worker asks here whether a request is still open."""
 
 
-def _forget(run: str, outcome: Outcome) -> None:
-    """There is nothing to let go of."""
+def keep_nothing(run: str, outcome: Outcome) -> None:
+    """Does nothing: in a process in which no run is worked on, there is nothing to let go of when one ends."""
 
 
 class _Nobody:

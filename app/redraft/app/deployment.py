@@ -21,7 +21,7 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
-from redraft.app.compose import PROJECTIONS, open_log
+from redraft.app.compose import PROJECTIONS, keep_nothing, open_log
 from redraft.app.encryption import store_of
 from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
@@ -36,7 +36,6 @@ from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
-from redraft.events.domain_events import Outcome
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
@@ -123,12 +122,12 @@ async def open_client(settings: Settings, *, reads: bool = True) -> AsyncIterato
     async with open_bus(settings) as bus:
         if not reads:
             by_broker = Subscriber(BrokerFeed(bus))
-            yield Client(None, bus, _nothing, _forget, *ids, settings.draft_limit, by_broker)
+            yield Client(None, bus, _nothing, keep_nothing, *ids, settings.draft_limit, by_broker)
             return
         async with open_log_of(settings) as store:
             names, caught_up = partial(open_subscriptions, settings.store), partial(_caught_up, settings)
             by_store = Subscriber(StoreFeed(store), names, caught_up)
-            client = Client(store, bus, _nothing, _forget, *ids, settings.draft_limit, by_store)
+            client = Client(store, bus, _nothing, keep_nothing, *ids, settings.draft_limit, by_store)
             async with together([client.notice(await store.head())]):
                 yield client
 
@@ -344,10 +343,6 @@ async def _nothing(run: str, known: bool) -> None:
 
 def _report(log: FilteringBoundLogger, run: str, why: str) -> None:
     log.error("run set aside", run=run, why=why)
-
-
-def _forget(run: str, outcome: Outcome) -> None:
-    """There is nothing to let go of."""
 
 
 def _everyones(run: str) -> bool:

@@ -19,7 +19,7 @@ from redraft.app.archive import Item, RunKey, read_archive
 from redraft.events.codec import GENESIS, decode_event, link_of
 from redraft.events.copying import AT_ONCE, Copying, Kept
 from redraft.events.domain_events import EVENT_NAMES, RunErased
-from redraft.events.errors import CodecError, InputError
+from redraft.events.errors import CodecError, InputError, Sealed
 from redraft.events.store import EventStore, open_store
 from redraft.projections.record_check import Checked, Ids
 
@@ -96,6 +96,8 @@ async def _checked(rows: Copying, path: Path) -> dict[str, _Run]:
                 if isinstance(item, Kept):
                     _follow(path, runs[item.run], item)
                     _once(path, ids, item)
+                else:
+                    _open(path, rows, item)
             await _compare(rows, path, runs, [item for item in batch if isinstance(item, Kept)])
     for name, run in runs.items():
         if not run.version:
@@ -133,6 +135,14 @@ def _once(path: Path, ids: Ids, event: Kept) -> None:
             f"archive {path}: {found[0].told}, and a store takes each id once: the log it was made of was damaged, see "
             f"redraft audit --all --verify there; leave the run out: redraft export --without {event.run}"
         )
+
+
+def _open(path: Path, rows: Copying, key: RunKey) -> None:
+    """Raises InputError for a key that the store's encryption key cannot open: then nobody could read the log."""
+    try:
+        rows.check_key(key.run, key.wrapped)
+    except Sealed as error:
+        raise InputError(f"archive {path}: {error}; or leave the run out: redraft export --without {key.run}") from None
 
 
 async def _compare(rows: Copying, path: Path, runs: dict[str, _Run], events: Sequence[Kept]) -> None:

@@ -109,6 +109,10 @@ class Copying:
         """The wrapped key of a run; None when it is kept in the clear, or was erased."""
         return await self._read(lambda: self._keyring.keys.get(run))
 
+    def check_key(self, run: str, wrapped: bytes) -> None:
+        """Raises Sealed when the store's encryption key is given, and cannot open the wrapped key of a run."""
+        self._keyring.check(run, wrapped)
+
     async def put_key(self, run: str, wrapped: bytes) -> None:
         """Keeps the wrapped key of a run, unless it has one."""
         await asyncio.wrap_future(self._writes.submit(self._keyring.keys.put, run, wrapped))

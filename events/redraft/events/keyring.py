@@ -42,6 +42,13 @@ class Keyring:
         """Whether there is a master key."""
         return self._encryption is not None
 
+    def check(self, run: str, kept: bytes) -> None:
+        """Raises Sealed when the wrapped key of a run cannot be opened with the master key; without one, nothing."""
+        if self._encryption is not None:
+            from redraft.events.sealing import unwrapped  # only those who use it wait for its import
+
+            unwrapped(self._encryption.master, run, kept)
+
     def held(self, run: str) -> tuple[bool, Cipher | None]:
         """Whether it is known in memory how a run is kept, and its cipher if it is sealed. Never waits."""
         with self._lock:
