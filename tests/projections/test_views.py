@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.forked import Forked, fork
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 
 from redraft.events.envelope import Recorded
@@ -27,6 +29,12 @@ PROJECTOR = Path(__file__).with_name("projector_process.py")
 """A program that catches up with a store: STORE VIEWS [POSITION at which it kills itself]."""
 
 LOG = busy_log(12)
+
+
+def projecting(folder: Path, place: Where, *position: str, stdout: int = DEVNULL) -> Forked:
+    """That program, with the store in this folder."""
+    command = (str(PROJECTOR), str(folder / "log.db"), str(place), *position)
+    return fork(*command, folder=folder, environment=os.environ, stdout=stdout)
 
 
 @given(st.data())
@@ -109,10 +117,8 @@ async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, pla
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
-    processes = [await asyncio.create_subprocess_exec(*command) for _ in range(3)]
-    async with asyncio.timeout(60):
-        assert [await process.wait() for process in processes] == [0, 0, 0]
+    processes = [projecting(tmp_path, place) for _ in range(3)]
+    assert [await asyncio.to_thread(process.wait, 60) for process in processes] == [0, 0, 0]
     async with await open_views(place, PROJECTIONS) as views:
         assert views.position == len(log)
         assert await contents(views) == await made_afresh(log)
@@ -123,10 +129,8 @@ async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path,
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
         for position in range(25, len(log), len(log) // 4):
-            command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
-            async with asyncio.timeout(60):
-                killed = await asyncio.create_subprocess_exec(*command, str(position))
-                assert await killed.wait() == -9
+            killed = projecting(tmp_path, place, str(position))
+            assert await asyncio.to_thread(killed.wait, 60) == -9
             async with await open_views(place, PROJECTIONS) as views:
                 assert views.position == (position - 1) // 20 * 20
         async with await open_views(place, PROJECTIONS) as views:
@@ -138,17 +142,14 @@ async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: P
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
     reached = 0
     for lines in (1, 9, 17, 25, 33, 999):
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        assert process.stdout
-        async with asyncio.timeout(60):
-            for _ in range(lines):
-                await process.stdout.readline()
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+        with projecting(tmp_path, place, stdout=PIPE) as process:
+            assert process.stdout
+            async with asyncio.timeout(60):
+                for _ in range(lines):
+                    await asyncio.to_thread(process.stdout.readline)
+            process.kill()
         async with await open_views(place, PROJECTIONS) as views:
             assert views.position >= reached
             reached = views.position
