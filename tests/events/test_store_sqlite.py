@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.appending import append_to, chained
 from tests.events.fitting import Fitting
@@ -583,7 +583,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(groups=ROWS)
 def test_our_recorder_gives_what_the_library_gives(groups: list[list[tuple[str, int, str, bytes]]]) -> None:
     with tempfile.TemporaryDirectory() as name:

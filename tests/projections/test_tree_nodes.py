@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.actors.test_deciding_properties import Run
@@ -57,7 +57,6 @@ def placed(*runs: Iterable[Recorded]) -> list[Recorded]:
 
 
 @given(st.integers(0, 200))
-@settings(max_examples=25, deadline=None)
 async def test_the_nodes_of_runs_at_any_version_are_what_their_events_fold_to(seed: int) -> None:
     log = busy_log(6, seed)
     async with await view_of(log) as views:

@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.forked import Forked, fork
@@ -38,7 +38,6 @@ def projecting(folder: Path, place: Where, *position: str, stdout: int = DEVNULL
 
 
 @given(st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> None:
     log = busy_log(data.draw(st.integers(1, 9)), data.draw(st.integers(0, 99)))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(log)), max_size=12)) | {len(log)})
@@ -51,7 +50,6 @@ async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> Non
 
 
 @given(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans())
-@settings(max_examples=40, deadline=None)
 async def test_what_comes_twice_counts_once(first: int, again: int, anew: bool) -> None:
     async with await open_views(None, PROJECTIONS) as views:
         if first:
