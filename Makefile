@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test simulate faults chaos lint types contracts check benchmark clean
+.PHONY: setup demo test test-all simulate faults chaos lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -18,8 +18,20 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
+unexport PYTHONDONTWRITEBYTECODE
+# else each of the many processes of the tests would compile all that it imports
+
+# The tests wait for servers as well, so one process more than cores. Their folders lie in memory where it has room,
+# that they need not wait for a disk.
+PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+FOLDERS := $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=/dev/shm" }')
+PYTEST := $(FOLDERS) $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile
+
 test: $(READY)
-	$(BIN)/pytest
+	$(PYTEST) -m 'not chaos and not check'
+
+test-all: $(READY)
+	REDRAFT_HYPOTHESIS=thorough $(PYTEST)
 
 SEEDS ?= 0-2000
 simulate: $(READY)
@@ -41,7 +53,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-check: lint types contracts test
+check: lint types contracts test-all
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/loop.py

@@ -1,15 +1,24 @@
-"""Fixtures for all tests: databases of a PostgreSQL server. See `services` for how it is found."""
+"""What all tests share: databases of a PostgreSQL server (see `services`), and how many examples hypothesis tries.
+
+REDRAFT_HYPOTHESIS=thorough, as in `make check`, tries many more of them than the default, `quick`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg.sql import SQL, Identifier
 from tests.services import postgres_database
+
+for name, examples in (("quick", 25), ("thorough", 300)):  # a busy machine is no fault
+    settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("REDRAFT_HYPOTHESIS", "quick"))
 
 
 @pytest.fixture(scope="session")

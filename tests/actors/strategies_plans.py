@@ -32,7 +32,7 @@ from redraft.events.plan import (
     Step,
 )
 
-steady = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+steady = settings(suppress_health_check=[HealthCheck.too_slow])
 """For tests with these strategies: a busy machine is no fault."""
 
 TRICKY_NAMES = (

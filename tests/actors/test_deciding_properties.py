@@ -199,9 +199,7 @@ def driven_on(run: Run, data: st.DataObject, *, failures: bool = True) -> Run:
     return run
 
 
-examples = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+examples = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 
 @examples

@@ -71,10 +71,13 @@ T = TypeVar("T")
 Log = dict[str, list[Recorded]]
 
 EXAMPLES: Final = {"sqlite": 200, "postgresql": 40}
+"""How many examples are tried."""
+
 ASKED: Final = {
     kind: os.environ[name] for kind in EXAMPLES if (name := f"REDRAFT_{kind.upper()}_EXAMPLES") in os.environ
 }
 """How many examples somebody asked for: however long they take."""
+
 STEPS: Final = 50
 MOST: Final = 4
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -419,7 +422,5 @@ def test_what_many_coordinators_record_is_one_history(world: World, request: pyt
     machine = type("Coordinators", (Machine,), {"world": world})
     run_state_machine_as_test(
         machine,
-        settings=settings(
-            max_examples=examples, stateful_step_count=STEPS, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=examples, stateful_step_count=STEPS, suppress_health_check=list(HealthCheck)),
     )

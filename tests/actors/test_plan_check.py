@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.actors.strategies_plans import plans, steady
 
@@ -265,7 +265,7 @@ JUNK: list[object] = [
 ]
 
 
-@settings(steady, max_examples=200)
+@steady
 @given(plans(depth=1), st.data())
 def test_a_plan_with_one_wrong_value_is_fit_or_refused_in_one_line(fit: Plan, data: st.DataObject) -> None:
     places = [place for place in _places(fit, lambda changed: changed) if place[0].__struct_fields__]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.actors.strategies_plans import plans, steady
 
@@ -282,7 +282,7 @@ _LINES = ARTICLE.splitlines()
 _PIECES = ("repeat:", "- ", "  ", "{", "}", "[", "]", ": ", ", ", "#", "'", "&a", "*a", "!!int", "no", "5", "\t", "|")
 
 
-@settings(steady, max_examples=300)
+@steady
 @given(
     st.integers(0, len(_LINES) - 1),
     st.integers(0, 60),

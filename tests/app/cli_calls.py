@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+from tests.forked import Forked, fork
+
 from redraft.app.cli import main
 
 
@@ -36,17 +38,10 @@ def call(*arguments: str, stdin: bytes = b"") -> Said:
     return Said(code, out, err)
 
 
-def start(*arguments: str, folder: Path, **settings: str) -> subprocess.Popen[str]:
+def start(*arguments: str, folder: Path, **settings: str) -> Forked:
     """The command line as a process of its own, with pipes, working in `folder`; `settings` are its environment."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "redraft", *arguments],
-        cwd=folder,
-        env=environment(folder, settings),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return fork("redraft", *arguments, folder=folder, environment=environment(folder, settings), **pipes)
 
 
 def spawn(*arguments: str, folder: Path, stdin: str = "", **settings: str) -> Said:
@@ -60,6 +55,20 @@ def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with a store in `folder`, and no colours."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
     return kept | {"REDRAFT_STORE": f"sqlite:///{folder / 'store.db'}", "PYTHONWARNINGS": "error"} | dict(settings)
+
+
+def begin(*arguments: str, folder: Path, **settings: str) -> Said:
+    """The same in a Python that has imported nothing yet, as users start it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "redraft", *arguments],
+        cwd=folder,
+        env=environment(folder, settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def one_line(said: Said) -> str:

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +15,7 @@ from typing import Any
 
 from tests.app.cli_calls import Said
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
+from tests.forked import Forked, fork
 
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunEnded
@@ -77,7 +77,7 @@ class Deployment:
         self.prefix = prefix
         self.store = store
         self.queues = queues
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: list[Forked] = []
         (folder / "loop.py").write_text(ACTORS)
 
     def environment(self) -> dict[str, str]:
@@ -85,32 +85,21 @@ class Deployment:
         settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL, "REDRAFT_PREFIX": self.prefix}
         return kept | settings | {"REDRAFT_QUEUES": self.queues, "PYTHONWARNINGS": "error"}
 
-    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *arguments: str) -> Forked:
         """A process that serves; its log is `NAME.log`."""
         with self.log(name).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "redraft", *arguments],
-                cwd=self.folder,
-                env=self.environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+            process = self._fork(*arguments, stderr=log.fileno())
         self.processes.append(process)
         return process
 
     def call(self, *arguments: str) -> Said:
         """A command, waited for."""
-        done = subprocess.run(
-            [sys.executable, "-m", "redraft", *arguments],
-            cwd=self.folder,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        with self._fork(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            out, err = process.communicate(timeout=DEADLINE)
+            return Said(process.wait(), out, err)
+
+    def _fork(self, *arguments: str, **files: int) -> Forked:
+        return fork("redraft", *arguments, folder=self.folder, environment=self.environment(), **files)
 
     def json(self, *arguments: str) -> Any:
         said = self.call(*arguments, "--json")

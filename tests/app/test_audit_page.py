@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.streams import START, Told, article, article_told, book, recorded
 
@@ -178,7 +178,6 @@ def test_a_page_of_a_run_that_goes_on_says_how_far_it_is():
     assert "to be tried again" in told
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.text(), st.text(min_size=1))
 @example(HOSTILE[0], HOSTILE[4])
 def test_any_words_are_shown_and_none_works(name, words):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.app.builtin.prose_reading import judge, read
@@ -29,7 +29,6 @@ def hidden(prose: Prose) -> list[str]:
     return [prose.text[slice(*found.span())] for found in re.finditer(f"[{MASK}{MARKUP}]+", prose.masked)]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 def test_offsets_and_line_breaks_hold(text: str) -> None:
     prose = read(text).prose
@@ -41,7 +40,6 @@ def test_offsets_and_line_breaks_hold(text: str) -> None:
     assert [own for own in text if own in "\r\n"] == [seen for seen in prose.masked if seen in "\r\n"]
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 def test_what_is_masked_stays_and_a_second_refinement_changes_nothing(text: str) -> None:
     first = read(text)
@@ -53,7 +51,6 @@ def test_what_is_masked_stays_and_a_second_refinement_changes_nothing(text: str)
         at = first.rewritten.index(part, at) + len(part)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 def test_any_text_has_a_score_and_the_same_one_each_time(text: str) -> None:
     first, second = (critique(reading.prose, judge(reading)) for reading in (read(text), read(text)))
@@ -61,7 +58,6 @@ def test_any_text_has_a_score_and_the_same_one_each_time(text: str) -> None:
     assert 0.0 <= first.score <= 1.0
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS)
 def test_refining_never_lowers_the_score_and_leaves_no_error(text: str) -> None:
     reading = read(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from model_server import Json, ModelServer, read_script
-from tests.app.cli_calls import Said, call, one_line, spawn
+from tests.app.cli_calls import Said, begin, call, one_line, spawn
 
 KEY = "sk-scripted-0123456789abcdef"
 ROOT = Path(__file__).parents[2]
@@ -114,10 +114,10 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path):
         "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Away())\n"
     )
-    said = spawn(*ARTICLE, "--model", "openai:gpt-5", folder=tmp_path, PYTHONPATH=str(tmp_path))
+    said = begin(*ARTICLE, "--model", "openai:gpt-5", folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert said.code == 2
     assert "pip install 'redraft[llm]'" in one_line(said)
-    other = spawn("run", "The sea is calm.", folder=tmp_path, PYTHONPATH=str(tmp_path))
+    other = begin("run", "The sea is calm.", folder=tmp_path, PYTHONPATH=str(tmp_path))
     assert other.code == 0, other.err
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 from tests.app.cli_calls import Said, call, environment, one_line, spawn
 from tests.app.receiver import Answer, receiving
 from tests.app.subscribing import DEADLINE, write_run
+from tests.forked import Forked, fork
 
 from redraft.events.filters import EventFilter
 from redraft.events.store import open_store
@@ -56,24 +55,23 @@ async def written(url: str, run: str, events: int) -> None:
         await write_run(store, run, events)
 
 
-@asynccontextmanager
-async def process(folder: Path, *arguments: str, **settings: str) -> AsyncIterator[Process]:
+@contextmanager
+def process(folder: Path, *arguments: str, **settings: str) -> Iterator[Forked]:
     """The command line as a process that serves; its log is beside it."""
     with (folder / "process.log").open("ab") as log:
-        made = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "redraft", *arguments),
-            cwd=folder,
-            env=environment(folder, settings),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=log,
+        made = fork(
+            "redraft", *arguments, folder=folder, environment=environment(folder, settings), stderr=log.fileno()
         )
     try:
         yield made
     finally:
-        if made.returncode is None:
-            made.kill()
-        await made.communicate()
+        made.kill()
+        made.wait()
+
+
+async def ended(process: Forked) -> int:
+    """The exit code, waited for."""
+    return await asyncio.to_thread(process.wait, DEADLINE)
 
 
 async def until(what: str, condition: Callable[[], bool], folder: Path) -> None:
@@ -108,10 +106,10 @@ async def listed(url: str, name: str) -> dict[str, Any]:
 async def test_a_process_serves_a_name_until_it_is_told_to_end_and_the_next_goes_on(url: str, folder: Path) -> None:
     await written(url, "a", 5)
     serve = ("subscribe", "handlers.py:note", "--name", "notes", "--type", "iteration.started", "--store", url)
-    async with process(folder, *serve) as serving:
+    with process(folder, *serve) as serving:
         await until("three are noted", lambda: noted(folder) == [2, 4], folder)
         serving.send_signal(signal.SIGTERM)
-        assert await serving.wait() == 0
+        assert await ended(serving) == 0
     log = [json.loads(line) for line in (folder / "process.log").read_text().splitlines()]
     assert [line["event"] for line in log] == ["serving", "delivering", "draining", "ended"]
     found = await listed(url, "notes")
@@ -119,22 +117,22 @@ async def test_a_process_serves_a_name_until_it_is_told_to_end_and_the_next_goes
     assert (found["wants"], found["target"]) == ({"types": ["iteration.started.v1"]}, "handlers.py:note")
     await written(url, "b", 5)
     assert (await listed(url, "notes"))["lag"] == 5
-    async with process(folder, *serve):
+    with process(folder, *serve):
         await until("the rest is noted", lambda: noted(folder) == [2, 4, 7, 9], folder)
 
 
 async def test_one_that_stands_by_takes_over_when_the_other_is_killed(url: str, folder: Path) -> None:
     await written(url, "a", 3)
     serve = ("subscribe", "handlers.py:note", "--name", "notes", "--store", url)
-    async with process(folder, *serve) as first:
+    with process(folder, *serve) as first:
         await until("the first serves", lambda: noted(folder) == [1, 2, 3], folder)
-        async with process(folder, *serve) as second:
+        with process(folder, *serve) as second:
             first.kill()
-            await first.wait()
+            await ended(first)
             await written(url, "b", 3)
             await until("the second serves", lambda: {4, 5, 6} <= set(noted(folder)), folder)
             second.send_signal(signal.SIGTERM)
-            assert await second.wait() == 0
+            assert await ended(second) == 0
     assert sorted(set(noted(folder))) == [1, 2, 3, 4, 5, 6]
 
 
@@ -142,7 +140,7 @@ async def test_what_is_parked_is_listed_and_tried_again(url: str, folder: Path) 
     await written(url, "a", 5)
     (folder / "broken").touch()
     serve = ("subscribe", "handlers.py:note", "--name", "notes", "--attempts", "1", "--store", url)
-    async with process(folder, *serve):
+    with process(folder, *serve):
         await until("the others go on", lambda: noted(folder) == [1, 2, 4, 5], folder)
         (parked,) = await told("subscriptions", "parked", "notes", "--store", url)
         assert (parked["position"], parked["attempts"]) == (3, 1)
@@ -158,14 +156,12 @@ async def test_events_are_sent_to_a_url(url: str, folder: Path) -> None:
     async with receiving() as receiver:
         receiver.answers = [Answer(), Answer(503, (("Retry-After", "1"),)), Answer(), Answer(500)]
         serve = ["webhook", receiver.url(), "--name", "ours", "--from", "beginning", "--allow-private", "--store", url]
-        async with process(
-            folder, *serve, "--secret-env", "HOOK", "--store", url, HOOK="a-secret-of-16-bytes"
-        ) as serving:
+        with process(folder, *serve, "--secret-env", "HOOK", "--store", url, HOOK="a-secret-of-16-bytes") as serving:
             await receiver.until(lambda: receiver.ids == ["a/1", "a/2", "a/2"])
             await written(url, "b", 2)
             await receiver.until(lambda: receiver.ids[3:] == ["b/1", "b/1", "b/2"])
             serving.send_signal(signal.SIGTERM)
-            assert await serving.wait() == 0
+            assert await ended(serving) == 0
         assert all("webhook-signature" in each.headers for each in receiver.got)
         found = await listed(url, "ours")
         assert (found["position"], found["target"]) == (4, f"webhook http://127.0.0.1:{receiver.port}")
@@ -179,7 +175,7 @@ async def test_a_webhook_begins_with_what_is_new_and_goes_to_public_addresses_on
     await written(url, "a", 2)
     async with receiving() as receiver:
         serve = ("webhook", receiver.url("localhost"), "--name", "ours", "--attempts", "1", "--store", url)
-        async with process(folder, *serve):
+        with process(folder, *serve):
             log = folder / "process.log"
             await until("it serves", lambda: "serving" in log.read_text(), folder)
             await written(url, "b", 1)

@@ -143,6 +143,7 @@ def checked(checker: Path, document: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.check
 def test_asyncapis_own_parser_takes_it(checker: Path) -> None:
     for form in ("--json", "--yaml"):
         said = checked(checker, call("contract", form).out)
@@ -150,6 +151,7 @@ def test_asyncapis_own_parser_takes_it(checker: Path) -> None:
         assert said.stdout.startswith(f"AsyncAPI 3.0.0, {len(DOCUMENT['channels'])} channels")
 
 
+@pytest.mark.check
 def test_asyncapis_own_parser_refuses_what_is_wrong(checker: Path) -> None:
     wrong = copy.deepcopy(DOCUMENT)
     wrong["channels"]["events"]["messages"]["run.ended.v1"] = {"$ref": "#/components/messages/run.over.v1"}

@@ -98,6 +98,7 @@ def test_compose_keeps_what_has_to_outlive_a_container() -> None:
     assert all("healthcheck" in COMPOSE["services"][name] for name in ("rabbitmq", "postgres"))
 
 
+@pytest.mark.check
 def test_the_dockerfile_passes_a_linter(tmp_path: Path) -> None:
     checker = installed(CHECKERS, tmp_path)
     command = ["npx", "--no", "dockerfile-utils", "lint", ROOT / "Dockerfile"]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.forked import fork
 
 from redraft.app import open_log, read_settings
 from redraft.events.domain_events import DraftCritiqued, DraftRefined, RunStarted, StepRequested
@@ -20,10 +21,12 @@ APPENDS = 10
 
 
 def start(folder: Path, when: str = "never", number: int = 0) -> int:
-    command = [sys.executable, str(SCRIPT), str(folder), when, str(number)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode
+    command = (str(SCRIPT), str(folder), when, str(number))
+    with fork(*command, folder=folder, environment=os.environ, stderr=subprocess.PIPE) as process:
+        _, said = process.communicate(timeout=60)
+        code = process.wait()
+    assert code in (0, -signal.SIGKILL), said
+    return code
 
 
 async def story(folder: Path) -> list[tuple[str, object]]:

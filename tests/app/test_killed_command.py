@@ -1,4 +1,4 @@
-"""`redraft run`, killed with -9 at fifty random moments, then resumed: the same history as a run that nobody killed."""
+"""`redraft run`, killed with -9 at random moments, then resumed: the same history as a run that nobody killed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import json
 import os
 import random
 import signal
-import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+from tests.forked import Forked, fork
 
 from redraft.app import open_log, read_settings
 from redraft.events.domain_events import DraftCritiqued, DraftRefined, RunStarted, StepRequested
 
-KILLS = 50
 LONGEST = 0.7
 """Seconds from the first sign of life after which a run is killed at the latest: about as long as it takes."""
 
@@ -26,34 +28,27 @@ class Command:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
+        self.folder = folder
         self.store = f"sqlite:///{folder / 'log.db'}"
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "redraft",
-            *arguments,
-            env={**os.environ, "REDRAFT_STORE": self.store},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+    def start(self, *arguments: str) -> Forked:
+        environment = {**os.environ, "REDRAFT_STORE": self.store}
+        return fork("redraft", *arguments, folder=self.folder, environment=environment, stdout=PIPE, stderr=PIPE)
 
-    async def __call__(self, *arguments: str) -> tuple[int | None, str, str]:
-        process = await self.start(*arguments)
-        out, err = await asyncio.wait_for(process.communicate(), 60)
-        return process.returncode, out.decode(), err.decode()
+    async def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        with self.start(*arguments) as process:
+            out, err = await asyncio.to_thread(process.communicate, timeout=60)
+            return process.wait(), out, err
 
     async def killed_after(self, delay: float) -> bool:
         """Starts a run and kills it this long after it first said something; False if it had ended by then."""
-        process = await self.start("run", "--workflow", WORKFLOW, "--text", "one two three")
-        assert process.stderr
-        await asyncio.wait_for(process.stderr.readline(), 60)
-        await asyncio.sleep(delay)  # the random moment itself, not a wait for something
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-        await process.communicate()
-        return process.returncode == -signal.SIGKILL
+        with self.start("run", "--workflow", WORKFLOW, "--text", "one two three") as process:
+            assert process.stderr
+            await asyncio.wait_for(asyncio.to_thread(process.stderr.readline), 60)
+            await asyncio.sleep(delay)  # the random moment itself, not a wait for something
+            process.kill()
+            await asyncio.to_thread(process.communicate, timeout=60)
+            return process.wait() == -signal.SIGKILL
 
     async def story(self) -> list[tuple[str, object]]:
         """What happened, without times; every hash verified."""
@@ -73,7 +68,8 @@ def _timeless(event):
             return event
 
 
-async def test_a_run_that_is_killed_at_a_random_moment_is_resumed_to_the_same_history(tmp_path: Path):
+@pytest.mark.parametrize("least", [5, pytest.param(50, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
+async def test_a_run_that_is_killed_at_a_random_moment_is_resumed_to_the_same_history(tmp_path: Path, least: int):
     seed = int.from_bytes(os.urandom(4))
     moments = random.Random(seed)
     calm = Command(tmp_path / "calm")
@@ -82,8 +78,8 @@ async def test_a_run_that_is_killed_at_a_random_moment_is_resumed_to_the_same_hi
     assert json.loads(out)["outcome"] == "exhausted"
     expected = await calm.story()
     kills = 0
-    for trial in range(KILLS * 4):
-        if kills >= KILLS:
+    for trial in range(least * 4):
+        if kills >= least:
             break
         pair = [Command(tmp_path / f"{trial}-{each}") for each in range(4)]
         killed = await asyncio.gather(*(each.killed_after(moments.uniform(0, LONGEST)) for each in pair))
@@ -95,7 +91,7 @@ async def test_a_run_that_is_killed_at_a_random_moment_is_resumed_to_the_same_hi
             assert told == expected, f"seed {seed}, trial {trial}"
             worked = Counter(event.path for _, event in told if isinstance(event, DraftCritiqued | DraftRefined))
             assert set(worked.values()) == {1}
-    assert kills >= KILLS
+    assert kills >= least
 
 
 async def _resumed(command: Command) -> tuple[Command, int | None, str, str]:

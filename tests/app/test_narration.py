@@ -1,17 +1,19 @@
-"""What a deployment logs of its projections."""
+"""What a deployment logs of its runs and of its projections."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from tests.projections.logs import ListLog, busy_log
+from tests.streams import article
 
 from redraft.app.logs import new_log
-from redraft.app.narration import tell_of_projection
+from redraft.app.narration import Narration, tell_of_projection
 from redraft.events.envelope import Recorded
+from redraft.events.filters import About
 from redraft.projections import Projection, Set, Table, catch_up, open_views
 
 LOG = busy_log(4)
@@ -26,6 +28,23 @@ def broken(event: Recorded) -> Sequence[Set]:
     if event.position == 9:
         raise LookupError("no use")
     return counted(event)
+
+
+async def test_a_run_is_logged_when_it_begins_and_when_it_ends_and_every_event_is_announced():
+    announced: list[Recorded] = []
+
+    class Announcing:
+        async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+            announced.extend(events)
+
+    stream = io.StringIO()
+    await Narration(Announcing(), new_log(stream, "json", "coordinator")).announce(article(), {})
+    assert tuple(announced) == article()
+    begun, ended = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert (begun["event"], begun["run"], begun["workflow"]) == ("run started", "01JQ-article", "article")
+    assert (ended["event"], ended["run"], ended["outcome"]) == ("run ended", "01JQ-article", "accepted")
+    assert (ended["iterations"], ended["score"]) == (3, 0.931)
+    assert "tides" not in stream.getvalue(), "names and numbers, no text"
 
 
 async def test_a_projection_that_stops_goes_on_or_is_switched_is_logged(postgres_url: str):

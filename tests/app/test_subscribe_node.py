@@ -25,6 +25,8 @@ from redraft.events.filters import About
 from redraft.events.rabbit_bus import RabbitBus
 from redraft.events.rabbit_topology import Names
 
+pytestmark = pytest.mark.check
+
 DEADLINE = 60.0
 
 

@@ -35,14 +35,23 @@ async def test_a_model_with_a_limit_is_asked_no_more_often_at_once_and_others_ar
     assert most == {"a": 2, "b": 9}
 
 
-async def test_a_turn_is_kept_for_its_time() -> None:
-    local = Local()
+async def test_a_turn_is_kept_for_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    local, passed = Local(), 0.0
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    for _ in range(3):
-        async with local.take("x", 2, keep=0.2):
+    monkeypatch.setattr(loop, "time", lambda clock=loop.time: clock() + passed)
+
+    async def taken() -> None:
+        async with local.take("x", 2, keep=3600):
             pass
-    assert loop.time() - began >= 0.2
+
+    await asyncio.gather(taken(), taken())
+    third = asyncio.create_task(taken())
+    for passed in (0.0, 3000.0):  # noqa: B007  the clock goes by it
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not third.done()
+    passed = 3601.0
+    await third
 
 
 def test_limits_come_from_the_settings_and_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,18 +124,30 @@ def test_the_signature_is_that_of_the_standard() -> None:
         (Answer(500), "127.0.0.1 answered 500"),
         (Answer(404), "127.0.0.1 answered 404"),
         (Answer(how="cut"), "cannot be reached: "),
-        (Answer(how="never"), "did not answer within 0.3 s"),
-        (Answer(200, how="drops"), "did not answer within 0.3 s"),
     ],
 )
 async def test_a_receiver_that_fails(answer: Answer, says: str) -> None:
-    async with hooked(timeout=0.3) as (receiver, sends):
+    async with hooked() as (receiver, sends):
         receiver.answers = [answer]
         said = await fault(sends)
         assert says in str(said)
         assert "s3cret" not in str(said)
         assert said.retry_after is None
         await sends(EVENT)
+        assert receiver.ids == [EVENT.id] * 2
+
+
+@pytest.mark.parametrize("answer", [Answer(how="never"), Answer(200, how="drops")])
+async def test_a_receiver_that_does_not_come_to_an_end(answer: Answer) -> None:
+    async with receiving() as receiver:
+        receiver.answers = [answer]
+        async with hook(receiver.url(), timeout=0.3) as hasty:
+            said = await fault(hasty)
+        assert "did not answer within 0.3 s" in str(said)
+        assert "s3cret" not in str(said)
+        assert said.retry_after is None
+        async with hook(receiver.url()) as patient:
+            await patient(EVENT)
         assert receiver.ids == [EVENT.id] * 2
 
 

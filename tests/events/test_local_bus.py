@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Literal, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter
@@ -393,7 +393,6 @@ DOINGS: list[Doing] = ["publish", "take", "take", "ack", "requeue", "park", "lea
 ACTS = st.lists(st.tuples(st.sampled_from(DOINGS), st.integers(0, 2), st.integers(1, 7)), max_size=60)
 
 
-@settings(deadline=None)
 @given(ACTS)
 def test_whatever_is_done_the_bus_does_as_the_model(acts: list[Act]) -> None:
     asyncio.run(replay(acts))

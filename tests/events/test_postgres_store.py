@@ -368,7 +368,7 @@ def ours(postgres_url: str) -> Iterator[PostgresRecorder]:
     opened.release()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(groups=ROWS)
 def test_our_recorder_gives_what_the_librarys_in_memory_gives(
     ours: PostgresRecorder, groups: list[list[tuple[str, int, str, bytes]]]

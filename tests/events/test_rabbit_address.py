@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.events.rabbit_tls import make_certificates
 
@@ -75,7 +75,6 @@ def test_numbers_below_one_are_refused(number: int) -> None:
         open_rabbit_bus("amqp://localhost", capacity=number)
 
 
-@settings(deadline=None)
 @given(st.text(min_size=1, max_size=20))
 def test_a_queue_is_found_again_by_its_name_on_the_server(actor: str) -> None:
     names = Names("team-red")

@@ -10,7 +10,7 @@ from uuid import UUID
 import aio_pika
 import pytest
 from aio_pika.abc import AbstractIncomingMessage
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from pamqp.common import FieldTable
@@ -161,7 +161,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=9), VALUES, max_size=4))
 def test_any_header_of_a_stranger_can_be_sent_again(table: FieldTable) -> None:
     assert len(field_table(sendable(table))) <= 70_000

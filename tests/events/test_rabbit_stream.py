@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import aio_pika
 import msgspec
 import pytest
-from aiormq.abc import DeliveredMessage
+from aiormq import Channel
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.events.codec import GENESIS, decode_event, encode_event
@@ -121,20 +122,19 @@ async def test_an_event_that_comes_too_early_waits_for_those_before_it() -> None
             assert [event.position for event in await first(events, 13)] == list(range(1, 14))
 
 
-async def test_a_late_subscriber_does_not_read_the_whole_history() -> None:
+async def test_a_late_subscriber_does_not_read_the_whole_history(monkeypatch: pytest.MonkeyPatch) -> None:
     async with in_time() as bus:
         log = recorded(1, 3000)
         for begin in range(0, 3000, 500):
             await announce(bus, log[begin : begin + 500])
         reads: list[str | int] = []
-        stream = bus._stream
-        started = stream._started
+        consume = Channel.basic_consume
 
-        async def noting(offset: str | int, wanted: Callable[[DeliveredMessage], bool] | None) -> object:
-            reads.append(offset)
-            return await started(offset, wanted)
+        async def noting(channel: Channel, queue: str, *given: Any, **named: Any) -> object:
+            reads.append(named["arguments"]["x-stream-offset"])
+            return await consume(channel, queue, *given, **named)
 
-        stream._started = noting  # type: ignore[method-assign,assignment]
+        monkeypatch.setattr(Channel, "basic_consume", noting)
         async with aclosing(bus.subscribe_stream(2900)) as events:
             assert await first(events, 100) == log[2900:]
         assert isinstance(reads[-1], int)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 
+import aio_pika
+from aiormq.exceptions import ChannelLockedResource
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
 from redraft.events.rabbit_bus import open_rabbit_bus
+from redraft.events.rabbit_topology import PREFIX, Names
 
 MODEL = "once.openai:gpt-5/京都"
 
 
 async def test_no_more_than_so_many_go_on_at_once_in_all_processes_together() -> None:
-    under_way, most = 0, 0
+    under_way, most, full = 0, 0, asyncio.Event()
     prefix = new_prefix()
 
     async def call(bus) -> None:
@@ -21,7 +24,10 @@ async def test_no_more_than_so_many_go_on_at_once_in_all_processes_together() ->
         async with bus.turns.take(MODEL, 3):
             under_way += 1
             most = max(most, under_way)
-            await asyncio.sleep(0.01)
+            if under_way == 3:
+                full.set()
+            await full.wait()
+            await asyncio.sleep(0.01)  # the call itself: a fourth would begin in it
             under_way -= 1
 
     async with asyncio.timeout(60), rabbit(prefix=prefix) as one, open_rabbit_bus(URL, prefix=prefix) as two:
@@ -35,9 +41,8 @@ async def test_the_turns_of_one_that_dies_are_free_again() -> None:
         dying = await held.enter_async_context(open_rabbit_bus(URL, prefix=prefix))
         taking = dying.turns.take(MODEL, 1)
         await taking.__aenter__()
+        assert await _is_held(prefix, MODEL)
         waiting = asyncio.create_task(_taken(living))
-        done, _ = await asyncio.wait({waiting}, timeout=0.3)
-        assert not done, "it is held"
         await dying.close()
         await waiting
 
@@ -48,20 +53,35 @@ async def _taken(bus) -> None:
 
 
 async def test_a_turn_is_kept_for_its_time_and_then_free() -> None:
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(60), rabbit() as bus:
-        began = loop.time()
-        for _ in range(2):
-            async with bus.turns.take("minute.x", 1, keep=0.4):
-                pass
-        assert loop.time() - began >= 0.4
+    """Its time is an hour, or nearly none. Each turn lies on the server as a queue."""
+    prefix = new_prefix()
+    async with asyncio.timeout(60), rabbit(prefix=prefix) as bus:
+        async with bus.turns.take("minute.x", 1, keep=3600), bus.turns.take("minute.y", 1, keep=0.001):
+            pass
+        async with bus.turns.take("minute.y", 1):
+            pass
+        assert await _is_held(prefix, "minute.x")
+        assert not await _is_held(prefix, "minute.y")
+
+
+async def _is_held(prefix: str, name: str) -> bool:
+    """Whether somebody has the first turn of this name."""
+    queue = Names(prefix).there(f"{PREFIX}.turn.{name}.0")
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        try:
+            await channel.declare_queue(queue, exclusive=True)
+        except ChannelLockedResource:
+            return True
+        return False
 
 
 async def test_one_who_stops_waiting_takes_nothing() -> None:
     async with asyncio.timeout(60), rabbit() as bus:
         async with bus.turns.take(MODEL, 1):
-            waiting = asyncio.create_task(_taken(bus))
-            await asyncio.wait({waiting}, timeout=0.1)
-            waiting.cancel()
-            await asyncio.wait({waiting})
+            for rounds in range(0, 60, 3):  # at a different moment each
+                waiting = asyncio.create_task(_taken(bus))
+                for _ in range(rounds):
+                    await asyncio.sleep(0)
+                waiting.cancel()
+                await asyncio.wait({waiting})
         await _taken(bus)

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -24,6 +24,9 @@ HOLDER = Path(__file__).with_name("lease_holder.py")
 DEADLINE = 30.0
 """Seconds after which a test that waits in vain fails."""
 
+RETRY = 0.02
+"""How often one that stands by tries, in seconds."""
+
 LOCKED = "FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND datname = current_database()"
 
 
@@ -37,8 +40,23 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def lease(url: str) -> AsyncIterator[RelayLease]:
-    async with asyncio.timeout(DEADLINE), open_lease(url, retry=0.02) as opened:
+    async with asyncio.timeout(DEADLINE), open_lease(url, retry=RETRY) as opened:
         yield opened
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[object]]:
+    """Waits until one that stands by was refused once more: it pauses then, and only then, for `RETRY`."""
+    refusals = asyncio.Semaphore(0)
+    sleep = asyncio.sleep
+
+    async def noting(seconds: float) -> None:
+        if seconds == RETRY:
+            refusals.release()
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", noting)
+    return refusals.acquire
 
 
 def take_away(url: str) -> None:
@@ -69,13 +87,13 @@ async def test_the_checkpoint_never_moves_back(url: str) -> None:
         assert await holder.load() == 9
 
 
-async def test_one_at_a_time_has_it_and_the_next_takes_over(url: str) -> None:
+async def test_one_at_a_time_has_it_and_the_next_takes_over(url: str, refused: Callable[[], Awaitable[object]]) -> None:
     async with lease(url) as first, lease(url) as second, lease(url) as third:
         await first.acquire()
         waiting = [asyncio.create_task(each.acquire()) for each in (second, third)]
         for position in range(1, 30):
             await first.save(position)
-            await asyncio.sleep(0.005)
+            await refused()
             assert not any(each.done() for each in waiting)
         await first.release()
         done, pending = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -142,13 +160,15 @@ async def held(url: str, position: int) -> Process:
     return process
 
 
-async def test_when_the_holder_is_killed_the_standby_takes_over_by_itself(url: str) -> None:
+async def test_when_the_holder_is_killed_the_standby_takes_over_by_itself(
+    url: str, refused: Callable[[], Awaitable[object]]
+) -> None:
     for position in (12, 34):
         holder = await held(url, position)
         async with lease(url) as standby:
             waiting = asyncio.create_task(standby.acquire())
-            for _ in range(10):
-                await asyncio.sleep(0.02)
+            for _ in range(3):
+                await refused()
                 assert not waiting.done()
             holder.kill()
             assert await waiting == position

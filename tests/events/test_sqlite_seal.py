@@ -240,19 +240,29 @@ async def test_who_cannot_seal_a_file_closes_it_without_an_error(
     assert await asyncio.to_thread(audited, path) == (0, "")
 
 
+def reading(meanwhile: Callable[[], None]) -> Callable[[Path, float], sqlite3.Connection]:
+    """Opens a file for who seals it; this happens while the file is read."""
+
+    class Reading(sqlite3.Connection):
+        def serialize(self, *given: str, **named: str) -> bytes:
+            meanwhile()
+            return super().serialize(*given, **named)
+
+    return lambda path, seconds: sqlite3.connect(path, timeout=seconds, isolation_level=None, factory=Reading)
+
+
 async def test_what_another_commits_while_the_file_is_read_is_not_sealed(
     path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ):
-    before, digest = seal_of(path), sqlite_seal._digest
+    before = seal_of(path)
     async with open_store(url(path)) as store:
         await append_to(store, "more", 0, notes("more"))
         with closing(connect(path)) as other:
 
-            def disturbed(*given: object) -> bytes:
+            def disturb() -> None:
                 other.execute("INSERT INTO redraft_keys VALUES ('other', zeroblob(40))")
-                return digest(*given)  # type: ignore[arg-type]
 
-            monkeypatch.setattr(sqlite_seal, "_digest", disturbed)
+            monkeypatch.setattr(sqlite_seal, "connect", reading(disturb))
             await store.close()
     monkeypatch.undo()
     assert seal_of(path) == before
@@ -263,11 +273,11 @@ async def test_what_another_commits_while_the_file_is_read_is_not_sealed(
 async def test_an_error_while_sealing_is_none_of_who_closes(
     path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch, error: Exception
 ):
-    def refused(*_: object) -> bytes:
+    def refuse() -> None:
         raise error
 
     before = seal_of(path)
-    monkeypatch.setattr(sqlite_seal, "_digest", refused)
+    monkeypatch.setattr(sqlite_seal, "connect", reading(refuse))
     await append(path, "more", notes("more"))
     assert seal_of(path) == before
     monkeypatch.undo()

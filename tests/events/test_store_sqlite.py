@@ -15,12 +15,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.appending import append_to, chained
 from tests.events.fitting import Fitting
@@ -28,7 +29,7 @@ from tests.events.fitting import Fitting
 from redraft.events.envelope import Recorded, Unreadable
 from redraft.events.errors import CodecError, Conflict, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.recorders import Opened, SQLiteRecorder, open_recorder
-from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, when_free
+from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, when_free
 from redraft.events.store import EventStore, NewEvent, open_store
 
 DEADLINE = 30.0
@@ -433,16 +434,26 @@ async def test_a_damaged_file_is_told(tmp_path: Path, notes: Notes) -> None:
             await store.read("a")
 
 
-async def test_the_event_loop_goes_on_while_another_process_holds_the_file(tmp_path: Path, notes: Notes) -> None:
+async def test_the_event_loop_goes_on_while_another_process_holds_the_file(
+    tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "log.db"
-    async with open_store(url(path)) as store, asyncio.timeout(DEADLINE):
+    opened = open_recorder(url(path))
+    insert, entered = opened.recorder.insert_events, threading.Event()
+
+    def entering(rows: Sequence[StoredEvent]) -> Sequence[int] | None:
+        entered.set()
+        return insert(rows)
+
+    monkeypatch.setattr(opened.recorder, "insert_events", entering)
+    async with EventStore(opened) as store, asyncio.timeout(DEADLINE):
         with database(path) as holder:
             holder.execute("BEGIN IMMEDIATE")
             waiting = asyncio.create_task(append_to(store, "a", 0, notes("a")))
-            for turn in range(200):
-                await asyncio.sleep(0.001)
-                assert not waiting.done(), turn
+            assert await asyncio.to_thread(entered.wait, DEADLINE)
+            for turn in range(20):
                 assert await store.read("a") == ()
+                assert not waiting.done(), turn
             holder.execute("ROLLBACK")
         assert len(await waiting) == 1
 
@@ -475,7 +486,7 @@ async def test_what_is_handed_in_while_what_it_builds_on_is_written_conflicts_wi
 
 
 async def test_a_file_that_stays_held_is_told(tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redraft.events.sqlite_file.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("redraft.events.recorders.connect", partial(connect, seconds=0.05))
     path = tmp_path / "log.db"
     async with open_store(url(path)) as store:
         with database(path) as holder:
@@ -572,7 +583,6 @@ ROWS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(groups=ROWS)
 def test_our_recorder_gives_what_the_library_gives(groups: list[list[tuple[str, int, str, bytes]]]) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -55,7 +55,7 @@ def written(cursor: PostgresCursor, batches: Sequence[Sequence[Change]], kept: i
 
 
 @given(st.lists(st.lists(CHANGES, max_size=8), max_size=8), st.sampled_from([0, 2, 5_000]))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_batches_held_or_let_go_give_the_rows_of_single_changes(
     session: PostgresSession, batches: list[list[Change]], kept: int
 ) -> None:

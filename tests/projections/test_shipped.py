@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.projections.logs import ListLog, busy_log, chosen_told, contents, view_of
@@ -131,7 +131,6 @@ async def test_critics_are_told_by_what_they_said(anywhere: Where) -> None:
 
 
 @given(st.integers(0, 200))
-@settings(max_examples=25, deadline=None)
 async def test_the_series_of_a_run_is_what_its_events_fold_to(seed: int) -> None:
     log = busy_log(6, seed)
     async with await view_of(log) as views:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.actors.test_deciding_properties import Run
@@ -57,13 +57,48 @@ def placed(*runs: Iterable[Recorded]) -> list[Recorded]:
 
 
 @given(st.integers(0, 200))
-@settings(max_examples=25, deadline=None)
 async def test_the_nodes_of_runs_at_any_version_are_what_their_events_fold_to(seed: int) -> None:
     log = busy_log(6, seed)
     async with await view_of(log) as views:
         for run in {event.run for event in log}:
             events = [event for event in log if event.run == run]
             assert list(kept(await tree_nodes(views, run))) == list(folded(tree(events).branches))
+
+
+async def test_a_run_of_three_iterations_is_known_node_by_node(anywhere: Where) -> None:
+    async with await view_of(article(run="a"), anywhere) as views:
+        found = [
+            (n.path, n.parent, n.kind, n.iteration, n.actor, n.status, n.attempts, n.score, n.draft)
+            for n in await tree_nodes(views, "a")
+        ]
+    assert found == [
+        ("write", "", "step", None, "write", "done", 1, None, 1),
+        ("Refinement", "", "loop", None, "", "done", 0, 0.931, 3),
+        ("Refinement[1]", "Refinement", "pass", 1, "", "done", 0, None, None),
+        ("Refinement[1]/judge", "Refinement[1]", "step", None, "judge", "done", 1, 0.614, 1),
+        ("Refinement[1]/improve", "Refinement[1]", "step", None, "improve", "done", 1, None, 2),
+        ("Refinement[2]", "Refinement", "pass", 2, "", "done", 0, None, None),
+        ("Refinement[2]/judge", "Refinement[2]", "step", None, "judge", "done", 1, 0.8125, 2),
+        ("Refinement[2]/improve", "Refinement[2]", "step", None, "improve", "done", 2, None, 3),
+        ("Refinement[3]", "Refinement", "pass", 3, "", "done", 0, None, None),
+        ("Refinement[3]/judge", "Refinement[3]", "step", None, "judge", "done", 1, 0.931, 3),
+        ("save", "", "step", None, "save", "done", 1, None, 3),
+    ]
+
+
+async def test_a_contest_that_was_cancelled_is_known_node_by_node(anywhere: Where) -> None:
+    """One of three writers answered in time; the critic was to try again when the run was cancelled."""
+    async with await view_of(recorded("c", contest_told()), anywhere) as views:
+        found = [
+            (n.path, n.parent, n.kind, n.actor, n.status, n.attempts, n.draft) for n in await tree_nodes(views, "c")
+        ]
+    assert found == [
+        ("Ideas", "", "parallel", "", "done", 0, None),
+        ("Ideas/quick", "Ideas", "step", "quick", "done", 1, 1),
+        ("Ideas/slow", "Ideas", "step", "slow", "dropped", 1, None),
+        ("Ideas/broken", "Ideas", "step", "broken", "failed", 2, None),
+        ("judge", "", "step", "judge", "dropped", 1, None),
+    ]
 
 
 async def test_loops_in_loops_panels_failures_and_retries_agree_everywhere(anywhere: Where) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from pathlib import Path
+from subprocess import DEVNULL, PIPE
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.forked import Forked, fork
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 
 from redraft.events.envelope import Recorded
@@ -29,8 +31,13 @@ PROJECTOR = Path(__file__).with_name("projector_process.py")
 LOG = busy_log(12)
 
 
+def projecting(folder: Path, place: Where, *position: str, stdout: int = DEVNULL) -> Forked:
+    """That program, with the store in this folder."""
+    command = (str(PROJECTOR), str(folder / "log.db"), str(place), *position)
+    return fork(*command, folder=folder, environment=os.environ, stdout=stdout)
+
+
 @given(st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> None:
     log = busy_log(data.draw(st.integers(1, 9)), data.draw(st.integers(0, 99)))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(log)), max_size=12)) | {len(log)})
@@ -43,7 +50,6 @@ async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> Non
 
 
 @given(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans())
-@settings(max_examples=40, deadline=None)
 async def test_what_comes_twice_counts_once(first: int, again: int, anew: bool) -> None:
     async with await open_views(None, PROJECTIONS) as views:
         if first:
@@ -109,10 +115,8 @@ async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, pla
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
-    processes = [await asyncio.create_subprocess_exec(*command) for _ in range(3)]
-    async with asyncio.timeout(60):
-        assert [await process.wait() for process in processes] == [0, 0, 0]
+    processes = [projecting(tmp_path, place) for _ in range(3)]
+    assert [await asyncio.to_thread(process.wait, 60) for process in processes] == [0, 0, 0]
     async with await open_views(place, PROJECTIONS) as views:
         assert views.position == len(log)
         assert await contents(views) == await made_afresh(log)
@@ -123,10 +127,8 @@ async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path,
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
         for position in range(25, len(log), len(log) // 4):
-            command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
-            async with asyncio.timeout(60):
-                killed = await asyncio.create_subprocess_exec(*command, str(position))
-                assert await killed.wait() == -9
+            killed = projecting(tmp_path, place, str(position))
+            assert await asyncio.to_thread(killed.wait, 60) == -9
             async with await open_views(place, PROJECTIONS) as views:
                 assert views.position == (position - 1) // 20 * 20
         async with await open_views(place, PROJECTIONS) as views:
@@ -138,17 +140,14 @@ async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: P
     log = busy_log(150)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
-    command = [sys.executable, str(PROJECTOR), str(tmp_path / "log.db"), str(place)]
     reached = 0
     for lines in (1, 9, 17, 25, 33, 999):
-        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-        assert process.stdout
-        async with asyncio.timeout(60):
-            for _ in range(lines):
-                await process.stdout.readline()
-            if process.returncode is None:
-                process.kill()
-            await process.communicate()
+        with projecting(tmp_path, place, stdout=PIPE) as process:
+            assert process.stdout
+            async with asyncio.timeout(60):
+                for _ in range(lines):
+                    await asyncio.to_thread(process.stdout.readline)
+            process.kill()
         async with await open_views(place, PROJECTIONS) as views:
             assert views.position >= reached
             reached = views.position

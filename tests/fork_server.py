@@ -1,0 +1,88 @@
+"""Python processes without the time that importing takes: a program that has imported Redraft and forks itself.
+
+`python -W error fork_server.py FD`: on the socket FD it is asked for processes, and how they ended; see `forked`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import runpy
+import socket
+import sys
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, Final
+
+IMPORTED: Final = (
+    "redraft.app.cli",
+    "redraft.app.cli.crew",
+    "redraft.app.cli.supervisor",
+    "redraft.app.deployment",
+    "pydantic_ai.models.openai",
+    "redraft.app.builtin.command",
+    "redraft.app.builtin.llm_ask",
+    "redraft.app.builtin.publishers",
+    "redraft.events.postgres_lock",
+    "redraft.events.postgres_recorder",
+    "redraft.events.rabbit_bus",
+    "redraft.projections.postgres_tracks",
+    "uvloop",
+)
+
+
+def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """In this process, answers until nobody asks any more. In each that it forks, what that is to become.
+
+    Asked for the id of a process, it answers with the exit code, or with null while the process runs.
+    """
+    while True:
+        message, files, _, _ = socket.recv_fds(control, 2**16, 3)
+        if not message:
+            return None
+        while not message.endswith(b"\n"):
+            message += control.recv(2**16)
+        asked = json.loads(message)
+        if isinstance(asked, int):
+            ended, status = os.waitpid(asked, os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if ended else None
+        elif answer := os.fork():
+            for file in files:
+                os.close(file)
+        else:
+            return asked, files
+        control.send(json.dumps(answer).encode())
+
+
+def become(asked: dict[str, Any], files: list[int]) -> None:
+    """Does what `python -m redraft ARGUMENTS`, or `python SCRIPT ARGUMENTS`, does."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    script, *arguments = asked["command"]
+    sys.argv = [script, *arguments]
+    if script == "redraft":
+        sys.path[0] = asked["folder"]
+        runpy.run_module("redraft", run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = os.path.dirname(script)  # noqa: PTH120  as Python does it
+        runpy.run_path(script, run_name="__main__")
+
+
+def main() -> None:
+    for module in IMPORTED:
+        import_module(module)
+    gc.freeze()
+    asked = None
+    with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[1])) as control:
+        asked = serve(control)
+    if asked:
+        become(*asked)
+
+
+if __name__ == "__main__":
+    main()
