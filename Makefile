@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test test-all simulate faults chaos lint types contracts check benchmark clean
+.PHONY: setup demo test test-all simulate faults chaos kills lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -40,7 +40,12 @@ simulate: $(READY)
 faults: $(READY)
 	$(BIN)/python -m tests.simulation.find_faults
 
+SCALE ?= 0.01
+CAMPAIGN ?=
 chaos: $(READY)
+	$(BIN)/python -m tests.chaos.campaign --scale $(SCALE) $(CAMPAIGN)
+
+kills: $(READY)
 	$(BIN)/pytest -m chaos
 
 lint: $(READY)

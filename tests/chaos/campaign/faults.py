@@ -52,14 +52,12 @@ async def kill_store(scene: Scene) -> None:
 
 
 async def wipe_broker(scene: Scene) -> None:
-    """Its data is gone; an operator sends again what is open, or, in one of three cases, deadlines have to do it."""
+    """Its data is gone; an operator sends again what is open."""
     await asyncio.to_thread(scene.servers.node.kill)
     await asyncio.to_thread(scene.servers.node.wipe)
     await scene.servers.node.restart()
     scene.people.emptied()
-    if scene.chance.random() < 0.67:
-        await asyncio.to_thread(scene.deployment.call, "doctor", "--rebuild-broker")
-        scene.notes["rebuilt by doctor"] += 1
+    await asyncio.to_thread(scene.deployment.call, "doctor", "--rebuild-broker")
 
 
 async def swallow_commit_and_cut(scene: Scene) -> None:

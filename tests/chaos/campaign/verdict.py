@@ -1,7 +1,7 @@
 """What a part left, judged: the log, what people said, what was delivered. Nothing here decides, evolves or folds.
 
-Lost is what was confirmed and is not there; doubled what counts twice; stuck what did not happen by its deadline and a
-minute; untrue whatever else of the log is not as the plan has it, or not as it was.
+Lost is what was confirmed and is not there; doubled what counts twice; stuck what did not happen within its step's time
+and a minute; untrue whatever else of the log is not as the plan has it, or not as it was.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
+from tests.chaos.campaign.workflow import TIMEOUT
+
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
@@ -36,6 +38,9 @@ LOOK: Final = 0.1
 BEYOND: Final = timedelta(seconds=60)
 """How long after a deadline, or without one, something has to have happened."""
 
+ANSWERED: Final = timedelta(seconds=TIMEOUT)
+"""In so much time a step is to be answered: what it has itself. That a request was lost is recorded an hour later."""
+
 Answer = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate
 
 
@@ -59,10 +64,10 @@ class Seen:
         """Takes in the next event."""
         self.last = event.time
         match event.data:
-            case StepRequested(path=path, attempt=attempt, due=due):
+            case StepRequested(path=path, attempt=attempt):
                 self._move_on(path)
                 self.open[path, attempt] = event.time
-                self.timers[path] = due
+                self.timers[path] = event.time + ANSWERED
             case data if isinstance(data, Answer):
                 self._answered(data)
             case ApprovalRequested(path=path, draft=draft, due=due):
