@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test simulate faults chaos lint types contracts check benchmark clean
+.PHONY: setup demo test simulate faults mutants chaos lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -27,6 +27,12 @@ simulate: $(READY)
 
 faults: $(READY)
 	$(BIN)/python -m tests.simulation.find_faults
+
+SAMPLE ?= 800
+SEED ?= 1
+mutants: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python -m tests.mutants --sample $(SAMPLE) --seed $(SEED)
 
 chaos: $(READY)
 	$(BIN)/pytest -m chaos
