@@ -26,6 +26,7 @@ TESTS: Final = (
     "tests/actors/test_deciding_properties.py",
     "tests/actors/test_forking.py",
     "tests/actors/test_gates.py",
+    "tests/actors/test_judgement.py",
     "tests/actors/test_known_faults.py",
     "tests/actors/test_oscillation.py",
     "tests/actors/test_panel.py",
@@ -41,6 +42,7 @@ TESTS: Final = (
     "tests/events/test_store_faults.py",
     "tests/events/test_store_sqlite.py",
     "tests/events/test_store_tail.py",
+    "tests/events/test_writer.py",
 )
 """Tests of the core, without those that start processes."""
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 import os
 import resource
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -25,7 +26,10 @@ CPU_SECONDS: Final = 60
 """Processor time after which a mutant loops for ever."""
 
 SECONDS: Final = 240
-"""Time after which a mutant waits for ever."""
+"""Time after which a mutant goes on for ever."""
+
+IDLE: Final = 10
+"""Seconds of which a mutant that waits for ever sleeps more than four fifths."""
 
 BYTES: Final = 4 << 30
 """Memory beyond which a mutant gathers for ever."""
@@ -51,8 +55,10 @@ def forked(work: Callable[[], str], times: int = 1) -> Fate:
         os.close(reader)
         _be_a_child(work, writer, times)
     os.close(writer)
+    with suppress(OSError):
+        os.setpgid(child, child)
     try:
-        told = _read(reader, began + times * SECONDS)
+        told = _read(reader, child, began + times * SECONDS)
     finally:
         os.close(reader)
         _end(child)
@@ -107,10 +113,10 @@ def put_in_place(module: str, name: str, text: str) -> None:
     for number, (old, new) in enumerate(zip(was.defaults, becomes.defaults, strict=True)):
         values[number] = _changed(old, new, values[number])
     function.__defaults__ = tuple(values)
-    for each, old, new in zip(becomes.kwonlyargs, was.kw_defaults, becomes.kw_defaults, strict=True):
-        if old is not None and new is not None:
-            held = function.__kwdefaults__
-            held[each.arg] = _changed(old, new, held[each.arg])
+    held = function.__kwdefaults__ or {}
+    for each, before, after in zip(becomes.kwonlyargs, was.kw_defaults, becomes.kw_defaults, strict=True):
+        if before is not None and after is not None:
+            held[each.arg] = _changed(before, after, held[each.arg])
 
 
 def function_of(home: Any, name: str) -> FunctionType:
@@ -165,19 +171,32 @@ def _be_a_child(work: Callable[[], str], writer: int, times: int) -> NoReturn:
     except BaseException as error:  # noqa: BLE001 - it is told
         told = f"untried {type(error).__name__}: {error}"
     os.write(writer, told.encode())
-    sys.stdout = sys.stderr = None  # type: ignore[assignment]
     os._exit(0)
 
 
-def _read(reader: int, until: float) -> str | None:
-    """What the child said; None if it said nothing in time, or was ended."""
-    ready, _, _ = select.select([reader], [], [], max(until - time.monotonic(), 0))
-    return os.read(reader, 1 << 16).decode() or None if ready else None
+def _read(reader: int, child: int, until: float) -> str | None:
+    """What the child said; None if it said nothing in time, did next to nothing for a while, or was ended."""
+    while (now := time.monotonic()) < until:
+        before = _busy(child)
+        ready, _, _ = select.select([reader], [], [], min(IDLE, until - now))
+        if ready:
+            return os.read(reader, 1 << 16).decode() or None
+        if _busy(child) < before + IDLE / 5:
+            return None
+    return None
+
+
+def _busy(child: int) -> float:
+    """The seconds in which a process ran, or waited for a processor; without end where a system does not tell."""
+    try:
+        told = [each.read_text(encoding="ascii").split() for each in Path(f"/proc/{child}/task").glob("*/schedstat")]
+    except OSError:
+        told = []
+    return sum(int(each) for lines in told for each in lines[:2]) / 1e9 if told else math.inf
 
 
 def _end(child: int) -> None:
     """Ends the child and what it has started."""
-    for end in (lambda: os.killpg(child, signal.SIGKILL), lambda: os.kill(child, signal.SIGKILL)):
-        with suppress(ProcessLookupError):
-            end()
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
