@@ -55,23 +55,25 @@ class Source:
         visitor = _Visitor()
         wrapper.visit(visitor)
         self._tree = wrapper.module
-        self._nodes: dict[str, tuple[cst.CSTNode, cst.CSTNode]] = {}
+        self._parts = [self._tree.code_for_node(each) for each in self._tree.body]
+        self._nodes: dict[str, tuple[int, cst.CSTNode, cst.CSTNode]] = {}
         self.mutants = list(self._named(module, visitor))
 
     def mutated(self, mutant: Mutant) -> str:
         """The module's text with the mutant in it."""
-        old, new = self._nodes[mutant.id]
-        tree = self._tree.deep_replace(old, new)
-        assert isinstance(tree, cst.Module)
-        return tree.code
+        place, old, new = self._nodes[mutant.id]
+        part = self._tree.body[place].deep_replace(old, new)
+        assert isinstance(part, cst.CSTNode)
+        return "".join([*self._parts[:place], self._tree.code_for_node(part), *self._parts[place + 1 :]])
 
     def _named(self, module: str, visitor: _Visitor) -> Iterator[Mutant]:
-        names, counts = dict(_functions(self._tree)), Counter[tuple[str, str]]()
+        places = {function: (place, name) for place, name, function in _functions(self._tree)}
+        counts = Counter[tuple[str, str]]()
         for function, operator, line, old, new in visitor.found:
-            name, kind = names[function], operator.removeprefix("operator_")
+            (place, name), kind = places[function], operator.removeprefix("operator_")
             counts[name, kind] += 1
             made = Mutant(module, name, kind, counts[name, kind], line, self._change(old, new))
-            self._nodes[made.id] = (old, new)
+            self._nodes[made.id] = (place, old, new)
             yield made
 
     def _change(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
@@ -126,14 +128,15 @@ def _lacks_only_the_unreachable(old: Any, new: Any) -> bool:
     return "assert_never" in cst.Module([]).code_for_node(gone)
 
 
-def _functions(tree: cst.Module) -> Iterator[tuple[cst.FunctionDef, str]]:
-    for each in tree.body:
+def _functions(tree: cst.Module) -> Iterator[tuple[int, str, cst.FunctionDef]]:
+    """The functions and methods of a module, each with the number of its part of the module, and its name."""
+    for place, each in enumerate(tree.body):
         match each:
             case cst.FunctionDef():
-                yield each, each.name.value
+                yield place, each.name.value, each
             case cst.ClassDef(body=cst.IndentedBlock(body=body)):
                 for inner in body:
                     if isinstance(inner, cst.FunctionDef):
-                        yield inner, f"{each.name.value}.{inner.name.value}"
+                        yield place, f"{each.name.value}.{inner.name.value}", inner
             case _:
                 pass
