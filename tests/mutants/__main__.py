@@ -43,26 +43,27 @@ class Trials:
         }
         selection = Selection(session.items, functions, self._record.path.with_suffix(".taken.json"))
         for number, mutant in enumerate(self._mutants, 1):
-            fate = self._tried(mutant, selection.of(mutant.module, mutant.function))
+            fate = self._tried(mutant, selection)
             if fate.word == "killed":
                 selection.killed(mutant.module, mutant.function, fate.by)
             self._record.add(mutant, fate)
             print(f"{number}/{len(self._mutants)} {mutant.id}  {fate.word} {fate.by}  {fate.seconds} s", flush=True)
         return True
 
-    def _tried(self, mutant: Mutant, tests: Sequence[pytest.Item]) -> Fate:
+    def _tried(self, mutant: Mutant, selection: Selection) -> Fate:
+        tests = selection.of(mutant.module, mutant.function)
         text = self._sources[mutant.module].mutated(mutant)
 
         def by_tests() -> str:
             put_in_place(mutant.module, mutant.function, text)
-            return failing_test(tests)
+            return failing_test(tests, selection.limited)
 
         def by_histories() -> str:
             put_in_place(mutant.module, mutant.function, text)
             return failing_seed(self._seeds)
 
         fate = forked(by_tests)
-        return forked(by_histories) if fate.word == "survived" and self._seeds else fate
+        return forked(by_histories, times=5) if fate.word == "survived" and self._seeds else fate
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import coverage
 import msgspec
 import pytest
 from hypothesis import Phase, settings
-from tests.mutants.trial import codes, failing_test, forked, function_of
+from tests.mutants.trial import allow, codes, failing_test, forked, function_of
 
 TESTS: Final = (
     "tests/actors/test_approval.py",
@@ -23,6 +23,7 @@ TESTS: Final = (
     "tests/actors/test_choose.py",
     "tests/actors/test_command_handler.py",
     "tests/actors/test_coordinator.py",
+    "tests/actors/test_decider.py",
     "tests/actors/test_deciding_properties.py",
     "tests/actors/test_forking.py",
     "tests/actors/test_gates.py",
@@ -88,6 +89,12 @@ class Selection:
             found.append(self._items[name])
         return found
 
+    @contextmanager
+    def limited(self, item: pytest.Item) -> Iterator[None]:
+        """Ends this process when a test takes far longer than it did."""
+        allow(3 * self._taken[item.nodeid].seconds + 3)
+        yield
+
     def killed(self, module: str, function: str, test: str) -> None:
         """Notes that a test killed a mutant: it is tried first on the next."""
         self._kills[f"{module}:{function}"][test] += 1
@@ -113,7 +120,7 @@ def _taken(items: Mapping[str, pytest.Item], functions: Mapping[str, Sequence[st
     if new:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "taken.json"
-            fate = forked(lambda: _measure(new, functions, path), times=20)
+            fate = forked(lambda: _measure(new, functions, path), times=60)
             if fate.word != "survived":
                 raise pytest.UsageError(f"without a mutant, {fate.by} fails")
             known |= msgspec.json.decode(path.read_bytes(), type=dict[str, Taken])
