@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.actors.test_deciding_properties import NOW, RUN, Run, step
 
-from redraft.actors.decider import backoff, is_open, unwelcome
+from redraft.actors.decider import backoff, decide, is_open, unwelcome
 from redraft.actors.run_state import RunState
 from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
@@ -282,3 +282,19 @@ def test_a_step_without_a_wait_is_tried_again_at_once() -> None:
     run = Run(Plan("p", (step("generator", "write", 2),)))
     failed = first(run, Failed(RUN, "write", 1, "error", "broke"))
     assert failed == StepFailed("write", 1, "error", "broke", run.now)
+
+
+def test_a_draft_beyond_the_limit_is_a_failure() -> None:
+    message = Generated(RUN, "write", 1, "12345")
+    (drafted, *_) = decide(Run(PLAN).state, message, NOW, 5)
+    assert isinstance(drafted, DraftGenerated)
+    (failed,) = decide(Run(PLAN).state, message, NOW, 4)
+    assert isinstance(failed, StepFailed)
+    assert failed.kind == "invalid"
+
+
+def test_a_run_that_has_ended_holds_no_more_than_what_is_asked_of_it() -> None:
+    run = standing("save")
+    run.answer("save", value=0, text="")
+    state = run.state
+    assert (state.status, state.frames, state.open, state.approval, state.late) == ("ended", (), {}, None, {})
