@@ -206,6 +206,8 @@ def test_there_is_nothing_to_merge_of_one_critique_or_of_none():
         ((score >= 0.95) | (errors == 1), False),
         (~(score >= 0.95), True),
         (~(score >= 0.9), False),
+        (~(elapsed > 3600), True),
+        (~(elapsed > 10), False),
     ],
 )
 def test_a_condition_holds_for_what_was_measured(condition: Condition, met: bool):

@@ -39,6 +39,7 @@ TESTS: Final = (
     "tests/actors/test_steering.py",
     "tests/actors/test_whatif.py",
     "tests/events/test_appends_build.py",
+    "tests/events/test_committer.py",
     "tests/events/test_store_contract.py",
     "tests/events/test_store_faults.py",
     "tests/events/test_store_sqlite.py",
