@@ -185,3 +185,17 @@ def test_a_recorder_that_gives_no_positions_is_told_of(recorder: Faulty, notes: 
     recorder.gives_positions = False
     recorder.reading = OperationalError("cut off")
     assert committed(recorder, *chained("a", notes("a"))) == ["store here: Faulty gives no positions"]
+
+
+def test_the_positions_of_what_is_found_again_are_0_where_the_recorder_does_not_tell_them(notes: Notes):
+    """As the library's own recorders, which give the rows of a run without."""
+
+    class Plain(Faulty):
+        def select_events(self, *args: Any, **kwargs: Any) -> Any:
+            found = super().select_events(*args, **kwargs)
+            return [StoredEvent(each.originator_id, each.originator_version, each.topic, each.state) for each in found]
+
+    recorder = Plain()
+    (append,) = chained("a", notes("a", 2))
+    assert committed(recorder, append) == [(1, 2)]
+    assert committed(recorder, append) == [(0, 0)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -68,6 +69,13 @@ class Taken(msgspec.Struct, frozen=True):
     calls: frozenset[str]
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """What tests take and call, by their names, and the hash of the modules that this was measured of."""
+
+    modules: str
+    tests: dict[str, Taken]
+
+
 class Selection:
     def __init__(self, items: Sequence[pytest.Item], functions: Mapping[str, Sequence[str]], kept: Path) -> None:
         """`functions` are those that are mutated, by module; what is measured is kept in a file, for the next time."""
@@ -77,6 +85,7 @@ class Selection:
         self._taken = _taken(wanted, functions, kept)
         self._items = {name: item for name, item in wanted.items() if self._taken[name].seconds <= SLOW}
         self._kills: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._controls: dict[tuple[str, ...], bool] = {}
 
     def of(self, module: str, function: str) -> list[pytest.Item]:
         """The tests that call a function: first who killed most of its mutants, then of its module's, then the fast."""
@@ -95,6 +104,17 @@ class Selection:
         """Ends this process when a test takes far longer than it did."""
         allow(3 * self._taken[item.nodeid].seconds + 3)
         yield
+
+    def control(self, tests: Sequence[pytest.Item]) -> bool:
+        """Whether these tests pass where nothing is changed, one after the other in a process of their own."""
+        names = tuple(item.nodeid for item in tests)
+        if names not in self._controls:
+            self._controls[names] = forked(lambda: failing_test(tests, self.limited)).word == "survived"
+        return self._controls[names]
+
+    def without(self, test: str) -> None:
+        """Tries this test no more."""
+        del self._items[test]
 
     def killed(self, module: str, function: str, test: str) -> None:
         """Notes that a test killed a mutant: it is tried first on the next."""
@@ -116,7 +136,9 @@ def _steady(item: pytest.Item) -> None:
 
 def _taken(items: Mapping[str, pytest.Item], functions: Mapping[str, Sequence[str]], kept: Path) -> dict[str, Taken]:
     """What each test takes and calls: as it was measured before, or from one run of all that were not."""
-    known = msgspec.json.decode(kept.read_bytes(), type=dict[str, Taken]) if kept.exists() else {}
+    modules = _hash(functions)
+    before = msgspec.json.decode(kept.read_bytes(), type=Measured) if kept.exists() else Measured("", {})
+    known = before.tests if before.modules == modules else {}
     new = [item for name, item in items.items() if name not in known]
     if new:
         with tempfile.TemporaryDirectory() as folder:
@@ -125,13 +147,22 @@ def _taken(items: Mapping[str, pytest.Item], functions: Mapping[str, Sequence[st
             if fate.word != "survived":
                 raise pytest.UsageError(f"without a mutant, {fate.by} fails")
             known |= msgspec.json.decode(path.read_bytes(), type=dict[str, Taken])
-        kept.write_bytes(msgspec.json.format(msgspec.json.encode(known)))
+        kept.write_bytes(msgspec.json.encode(Measured(modules, known)))
     return known
+
+
+def _hash(modules: Iterable[str]) -> str:
+    """The hash of the texts of these modules."""
+    return sha256(b"".join(_path(module).read_bytes() for module in sorted(modules))).hexdigest()
+
+
+def _path(module: str) -> Path:
+    return Path(str(import_module(f"redraft.{module}").__file__))
 
 
 def _measure(items: Sequence[pytest.Item], functions: Mapping[str, Sequence[str]], path: Path) -> str:
     """Writes what each test takes and calls; returns the first that fails."""
-    files = {module: str(import_module(f"redraft.{module}").__file__) for module in functions}
+    files = {module: str(_path(module)) for module in functions}
     measure = coverage.Coverage(data_file=None, include=list(files.values()), config_file=False)
     seconds: dict[str, float] = {}
 

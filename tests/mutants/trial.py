@@ -31,9 +31,11 @@ SECONDS: Final = 180
 IDLE: Final = 10
 """Seconds of which a mutant that waits for ever sleeps more than four fifths."""
 
+ENDLESS: Final = "endless"
+"""By whom a mutant is killed that loops, waits, or gathers for ever."""
+
 BYTES: Final = 3 << 29
 """Memory beyond which a mutant gathers for ever."""
-
 
 Around: TypeAlias = Callable[[pytest.Item], AbstractContextManager[None]]
 
@@ -64,7 +66,7 @@ def forked(work: Callable[[], str], times: int = 1) -> Fate:
         _end(child)
     taken = round(time.monotonic() - began, 1)
     if told is None:
-        return Fate("killed", "endless", taken)
+        return Fate("killed", ENDLESS, taken)
     word, _, by = told.partition(" ")
     return Fate(word, by, taken)
 
@@ -172,7 +174,7 @@ def _be_a_child(work: Callable[[], str], writer: int) -> NoReturn:
     except SyntaxError as error:
         told = f"invalid {error.msg}"
     except MemoryError:
-        told = "killed endless"
+        told = f"killed {ENDLESS}"
     except BaseException as error:  # noqa: BLE001 - it is told
         told = f"untried {type(error).__name__}: {error}"
     os.write(writer, told.encode())
