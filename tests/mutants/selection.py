@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -63,10 +64,16 @@ SERVED: Final = ("postgres", "rabbit", "many_coordinators")
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A test's seconds, and the functions that it calls, as `module:function`."""
+    """A test's seconds, whether it starts processes, and the functions that it calls, as `module:function`."""
 
     seconds: float
+    starts: bool
     calls: frozenset[str]
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether it is tried on mutants."""
+        return self.seconds <= SLOW and not self.starts
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -83,7 +90,7 @@ class Selection:
         for item in wanted.values():
             _steady(item)
         self._taken = _taken(wanted, functions, kept)
-        self._items = {name: item for name, item in wanted.items() if self._taken[name].seconds <= SLOW}
+        self._items = {name: item for name, item in wanted.items() if self._taken[name].is_quick}
         self._kills: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._controls: dict[tuple[str, ...], bool] = {}
 
@@ -143,7 +150,7 @@ def _taken(items: Mapping[str, pytest.Item], functions: Mapping[str, Sequence[st
     if new:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "taken.json"
-            fate = forked(lambda: _measure(new, functions, path), times=60)
+            fate = forked(lambda: _measure(new, functions, path), times=60, may_wait=True)
             if fate.word != "survived":
                 raise pytest.UsageError(f"without a mutant, {fate.by} fails")
             known |= msgspec.json.decode(path.read_bytes(), type=dict[str, Taken])
@@ -165,13 +172,15 @@ def _measure(items: Sequence[pytest.Item], functions: Mapping[str, Sequence[str]
     files = {module: str(_path(module)) for module in functions}
     measure = coverage.Coverage(data_file=None, include=list(files.values()), config_file=False)
     seconds: dict[str, float] = {}
+    starts: dict[str, bool] = {}
 
     @contextmanager
     def timed(item: pytest.Item) -> Iterator[None]:
         measure.switch_context(item.nodeid)
-        began = time.process_time()
+        began, others = time.process_time(), resource.getrusage(resource.RUSAGE_CHILDREN)
         yield
         seconds[item.nodeid] = round(time.process_time() - began, 3)
+        starts[item.nodeid] = resource.getrusage(resource.RUSAGE_CHILDREN) != others
 
     measure.start()
     failed = failing_test(items, timed)
@@ -182,7 +191,7 @@ def _measure(items: Sequence[pytest.Item], functions: Mapping[str, Sequence[str]
         for function, own in _lines(module, functions[module]):
             for test in {test for line in own & contexts.keys() for test in contexts[line]}:
                 calls[test].add(f"{module}:{function}")
-    taken = {test: Taken(lasted, frozenset(calls[test])) for test, lasted in seconds.items()}
+    taken = {test: Taken(lasted, starts[test], frozenset(calls[test])) for test, lasted in seconds.items()}
     path.write_bytes(msgspec.json.encode(taken))
     return failed
 

@@ -48,8 +48,11 @@ class Fate(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def forked(work: Callable[[], str], times: int = 1) -> Fate:
-    """What becomes of a mutant that `work` tries: it returns who killed it, or nothing, in so many `times` the time."""
+def forked(work: Callable[[], str], times: int = 1, *, may_wait: bool = False) -> Fate:
+    """What becomes of a mutant that `work` tries: it returns who killed it, or nothing, in so many `times` the time.
+
+    What does nothing for a while waits for ever, unless it `may_wait`.
+    """
     began = time.monotonic()
     reader, writer = os.pipe()
     child = os.fork()
@@ -60,7 +63,7 @@ def forked(work: Callable[[], str], times: int = 1) -> Fate:
     with suppress(OSError):
         os.setpgid(child, child)
     try:
-        told = _read(reader, child, began + times * SECONDS)
+        told = _read(reader, None if may_wait else child, began + times * SECONDS)
     finally:
         os.close(reader)
         _end(child)
@@ -181,7 +184,7 @@ def _be_a_child(work: Callable[[], str], writer: int) -> NoReturn:
     os._exit(0)
 
 
-def _read(reader: int, child: int, until: float) -> str | None:
+def _read(reader: int, child: int | None, until: float) -> str | None:
     """What the child said; None if it said nothing in time, did next to nothing for a while, or was ended."""
     while (now := time.monotonic()) < until:
         before = _busy(child)
@@ -193,8 +196,10 @@ def _read(reader: int, child: int, until: float) -> str | None:
     return None
 
 
-def _busy(child: int) -> float:
-    """The seconds in which a process ran, or waited for a processor; without end where a system does not tell."""
+def _busy(child: int | None) -> float:
+    """The seconds in which a process ran, or waited for a processor; without end where nobody tells."""
+    if child is None:
+        return math.inf
     try:
         told = [each.read_text(encoding="ascii").split() for each in Path(f"/proc/{child}/task").glob("*/schedstat")]
     except OSError:
