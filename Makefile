@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test test-all simulate faults chaos kills lint types contracts check benchmark clean
+.PHONY: setup demo test test-all simulate faults mutants chaos kills lint types contracts check benchmark clean
 
 setup: $(READY)
 
@@ -39,6 +39,12 @@ simulate: $(READY)
 
 faults: $(READY)
 	$(BIN)/python -m tests.simulation.find_faults
+
+SAMPLE ?= 800
+SEED ?= 1
+mutants: $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
+	$(BIN)/python -m tests.mutants --sample $(SAMPLE) --seed $(SEED)
 
 SCALE ?= 0.01
 CAMPAIGN ?=

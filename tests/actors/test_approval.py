@@ -13,7 +13,7 @@ from tests.actors.test_deciding_properties import NOW, RUN, Run, examples, step
 from redraft.actors.evolve import fold
 from redraft.actors.plan_check import check_plan
 from redraft.events.commands import ApproveDraft, EditDraft, ExpireStep, GuideRun, Message, PauseRun, RejectDraft
-from redraft.events.conditions import approved, plateau, score
+from redraft.events.conditions import approved, elapsed, plateau, score
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
@@ -350,3 +350,32 @@ def _messages(run: Run, number: int) -> list[Message | None]:
     else:
         said.append(ApproveDraft(RUN, known, "", "ann"))
     return said
+
+
+def test_after_a_rejection_the_loop_goes_on_though_a_limit_was_reached_while_people_decided() -> None:
+    run = asking_in(Repeat("Review", approved | (elapsed > 3600), 3, (REFINE, Approve("editor"))))
+    run.now += timedelta(hours=2)
+    events = reject(run)
+    assert [type(event) for event in events[:2]] == [DraftRejected, IterationStarted]
+
+
+def test_a_second_edit_is_looked_at_too() -> None:
+    run = asking(Approve("editor"))
+    for number, text in enumerate(("two", "three"), start=2):
+        run.send(EditDraft(RUN, waiting(run), text, "ann"))
+        (path,) = run.state.open
+        assert path == f"Refinement[edit{number - 1}]/judge"
+        run.answer(path, value=0.7, text="")
+        assert waiting(run).version == number
+
+
+def test_a_critics_yes_to_the_last_draft_accepts_nothing_where_people_decide() -> None:
+    loop = Repeat("Review", approved & (score >= 0.9), 1, (JUDGE, Approve("editor"), IMPROVE))
+    run = Run(plan(loop))
+    run.answer("write", value=0, text="one")
+    run.answer("Review[1]/judge", value=0.5, text="")
+    if run.state.approval is not None:
+        reject(run)
+    run.answer("Review[1]/improve", value=0, text="two")
+    run.answer("Review[closing]/judge", value=0.95, text="", verdict=True)
+    assert ended(run).outcome != "accepted"

@@ -241,3 +241,25 @@ def test_no_run_asks_for_more_than_its_budget_holds(made: Plan, limit: int, data
     reached = any(isinstance(event, BudgetReached) for event in run.events)
     assert isinstance(run.events[-1], RunEnded)
     assert (run.events[-1].outcome == "over_budget") <= reached
+
+
+def test_a_budget_that_is_used_to_its_last_allows_no_more_not_even_what_is_free() -> None:
+    run = Spender(plan(Budget(tokens=100)))
+    assert run.spend("write", Usage(99))[-1] == run.events[-1]
+    assert isinstance(run.events[-1], StepRequested), "nothing is set aside for who was never asked"
+    run = Spender(plan(Budget(tokens=100)))
+    run.spend("write", Usage(100))
+    assert run.events[-2] == BudgetReached("tokens", 100, 100)
+
+
+def test_a_cost_that_is_over_is_told_as_one_that_is_known() -> None:
+    run = Spender(plan(Budget(cost=1.0)))
+    run.spend("write", Usage(1, 1.25))
+    ended = run.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.reason == "the budget of the run is 1 cost: 1.25 are used"
+    run = Spender(plan(Budget(cost=1.0)))
+    run.spend("write", Usage(1, 0.0, 1, unpriced=True))
+    ended = run.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert "is 1 cost, and cannot be kept: nobody knows the price" in ended.reason

@@ -14,6 +14,7 @@ from tests.actors.test_deciding_properties import NEVER, NOW, Run, choice, drive
 from tests.streams import recorded
 
 from redraft.actors.arms import first_arm
+from redraft.actors.arms import recorded as recorded_choices
 from redraft.actors.decider import decide, handle
 from redraft.actors.evolve import fold
 from redraft.actors.forking import forked, unfit
@@ -39,7 +40,7 @@ from redraft.events.commands import (
     Work,
 )
 from redraft.events.conditions import approved, score
-from redraft.events.content import Brief, Critique
+from redraft.events.content import Brief, Critique, DraftRef
 from redraft.events.domain_events import (
     Choice,
     ChoicesCredited,
@@ -529,3 +530,34 @@ def test_two_different_actors_of_one_name_are_refused() -> None:
 
 def test_a_choice_is_the_first_where_nobody_has_a_say() -> None:
     assert first_arm("p", "s", ("b", "a")) == Choice("b")
+
+
+def test_who_alone_spoke_for_a_draft_that_was_changed_afterwards_is_credited_with_nothing() -> None:
+    after = step("refiner", "polish")
+    run = Chosen(check_plan(Plan("p", (WRITE, Repeat("L", score >= 0.9, 3, (JUDGE,)), after))), "judge_a").say(0.95)
+    last = run.events[-1]
+    assert isinstance(last, RunEnded)
+    assert (last.outcome, last.draft and last.draft.version) == ("accepted", 2)
+    assert credits_in(run.events) == []
+
+
+def test_a_record_tells_who_was_chosen_for_each_draft_then_who_was_chosen_last() -> None:
+    """By the text at the same path; at another path by what the same step chose for that text."""
+    asked = [
+        StepRequested(
+            f"L[{n}]/judge", "critic", f"judge_{arm}", 1, NOW, DraftRef(n, text), choice=Choice(f"judge_{arm}")
+        )
+        for n, (text, arm) in enumerate([("one", "a"), ("two", "b"), ("three", "a")], start=1)
+    ]
+    choose = recorded_choices([*asked, replace(asked[0], draft=DraftRef(4, "two"), choice=Choice("judge_c"))])
+    arms = ("judge_a", "judge_b", "judge_c")
+
+    def arm(path: str, text: str, among: Sequence[str] = arms) -> str:
+        return choose(path, "L/judge", among, DraftRef(9, text)).arm
+
+    assert arm("L[1]/judge", "one") == "judge_a"
+    assert arm("L[2]/judge", "two") == arm("L[7]/judge", "two") == "judge_b"
+    assert arm("L[1]/judge", "two") == "judge_c"
+    assert arm("L[7]/judge", "unknown") == "judge_c"
+    assert arm("L[2]/judge", "two", ("judge_a", "judge_c")) == "judge_a", "the first where it is one no more"
+    assert choose("L[1]/judge", "M/judge", arms, None).arm == "judge_a"

@@ -153,3 +153,16 @@ def test_a_draft_that_stops_a_loop_repeats_or_undoes_one(texts: list[str]) -> No
 
 def _reason(run: Run) -> str:
     return next(event.reason for event in run.events if isinstance(event, LoopEnded))
+
+
+def test_the_best_of_several_new_drafts_is_made_from_none() -> None:
+    first = Parallel("First", (step("generator", "one"), step("generator", "two")), judge=step("critic", "rate"))
+    again = Parallel("Best", (step("refiner", "a"), step("refiner", "b")), judge=step("critic", "rate"))
+    run = Run(Plan("p", (Repeat("L", NEVER, 9, (first, again), on_oscillation="tell"),)))
+    for _ in range(2):
+        for path in sorted(run.state.open):
+            run.answer(path, value=0, text=f"by {path}")
+        while "rate" in next(iter(run.state.open)):
+            run.answer(next(iter(run.state.open)), value=0.5, text="")
+    versions = [(made.version, made.before) for made in run.state.frames[-1].made]
+    assert versions == [(1, 0), (3, 1)]

@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.actors.test_deciding_properties import NEVER, RUN, Run, examples, step
 
 from redraft.actors.evolve import fold
@@ -16,7 +17,7 @@ from redraft.events.commands import Critiqued, ExpireStep, Failed
 from redraft.events.content import Critique
 from redraft.events.domain_events import DraftCritiqued, PanelClosed, RunEnded, StepFailed, StepRequested, VerdictLate
 from redraft.events.errors import PlanError
-from redraft.events.plan import Parallel, Plan, Repeat
+from redraft.events.plan import Budget, Parallel, Plan, Repeat
 from redraft.events.usage import Usage
 
 WRITE, IMPROVE = step("generator", "write"), step("refiner", "improve")
@@ -145,3 +146,23 @@ def test_whatever_comes_when_every_verdict_is_recorded_and_the_run_ends(quorum: 
     assert heard == [message.path for message in said], "each once, in order, counted or not"
     if run.state.status == "ended":
         assert isinstance(run.events[-1], RunEnded)
+
+
+def test_who_is_asked_when_there_is_room_for_it_has_the_time_that_is_left() -> None:
+    dear = tuple(replace(critic, options={"reserve_tokens": 60}) for critic in CRITICS)
+    panel = Parallel("Panel", dear, 2, deadline=60.0)
+    run = Run(check_plan(Plan("p", (WRITE, Repeat("L", NEVER, 2, (panel, IMPROVE))), budget=Budget(tokens=100))))
+    run.answer("write", value=0, text="one")
+    assert list(run.state.open) == [path("a")]
+    over = run.state.open[path("a")].due
+    run.now += timedelta(seconds=20)
+    run.answer(path("a"), value=0.5, text="")
+    assert {name: asked.due for name, asked in run.state.open.items()} == {path("b"): over}
+
+
+def test_a_critic_that_was_awaited_for_longer_is_told_until_when() -> None:
+    run = begun(Parallel("Panel", CRITICS, 3, deadline=60.0))
+    run.now += timedelta(seconds=300) + GRACE
+    failed = run.send(ExpireStep(RUN, path("a"), 1))[0]
+    assert isinstance(failed, StepFailed)
+    assert failed.message == "no answer by 2026-01-01 01:05:00 UTC"

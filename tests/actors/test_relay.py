@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+import pytest
+from msgspec.structs import replace
 from tests.actors.test_known_faults import IMPROVE, JUDGE, events_of, plan_of
 
-from redraft.actors.relay import Relay
+from redraft.actors.relay import Relay, unanswered
 from redraft.actors.testing import NOON
-from redraft.events.bus import INBOX, work_queue
+from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import decode_message, decode_work, encode_message
-from redraft.events.commands import Failed, Work
-from redraft.events.domain_events import EVENT_NAMES, StepRequested
-from redraft.events.envelope import Recorded
+from redraft.events.commands import WORK_NAMES, Failed, Generate, Work
+from redraft.events.domain_events import EVENT_NAMES, StepFailed, StepRequested
+from redraft.events.envelope import Origin, Recorded
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
 
@@ -60,7 +62,7 @@ def numbered() -> list[Recorded]:
 
 @asynccontextmanager
 async def relaying(
-    events: Sequence[Recorded], heard: Heard | None = None, largest: int = 10**6, **options
+    events: Sequence[Recorded], heard: Heard | None = None, largest: int = 10**6, owns=lambda run: True, **options
 ) -> AsyncIterator[LocalBus]:
     reached = asyncio.Event()
 
@@ -69,7 +71,7 @@ async def relaying(
             reached.set()
 
     async with LocalBus(largest=largest) as bus:
-        relay = Relay(Log(events), bus, lambda run: True, heard)
+        relay = Relay(Log(events), bus, owns, heard)
         task = asyncio.create_task(relay.run(0, passed, **options))
         try:
             await asyncio.wait_for(reached.wait(), 10)
@@ -153,3 +155,101 @@ async def test_a_relay_that_is_stopped_tells_how_far_it_came():
         task.cancel()
         await asyncio.wait([task])
     assert told[-1:] == [events[-1].position]
+
+
+def traced() -> list[Recorded]:
+    """The same run, with all that is known of where each event comes from."""
+    return [
+        replace(event, causation=f"cause of {event.id}", correlation="start", trace=f"trace {event.id}")
+        for event in numbered()
+    ]
+
+
+async def letters(bus: LocalBus, queue: str) -> list[Letter]:
+    """What lies in a queue."""
+    async with bus.consume(queue, 100) as consumer:
+        return [each.letter for each in await consumer.take(100)]
+
+
+async def test_a_request_says_where_it_comes_from():
+    events = traced()
+    async with relaying(events) as bus:
+        (letter,) = await letters(bus, work_queue("generator", "write"))
+    (asked,) = [event for event in events if isinstance(event.data, StepRequested) and event.data.path == "write"]
+    assert letter.origin == Origin(asked.id, "relay", asked.causation, "start", asked.trace)
+    assert letter.run == "r"
+    assert letter.name == WORK_NAMES[Generate]
+    assert decode_work(letter.name, letter.body) == letter.content
+
+
+async def test_a_failure_in_a_workers_place_says_which_request_it_answers():
+    events = traced()
+    async with relaying(events) as bus:
+        sizes = sorted(len(encode_message(work)[1]) for work in (await sent(bus, events)).values())
+    async with relaying(events, largest=sizes[-2]) as bus:
+        (letter,) = await letters(bus, INBOX)
+    failed = decode_message(letter.name, letter.body)
+    assert isinstance(failed, Failed)
+    (asked,) = [each for each in events if isinstance(each.data, StepRequested) and each.data.path == failed.path]
+    assert letter.origin == Origin(f"{asked.id}.refused", "relay", asked.id, "start", asked.trace)
+    assert (letter.run, failed.run, failed.attempt) == ("r", "r", 1)
+
+
+def waiting_for(*paths: str) -> list[Recorded]:
+    """The run up to where it waits for the last of these steps."""
+    events = numbered()
+    last = max(n for n, event in enumerate(events) if getattr(event.data, "path", "") == paths[-1])
+    return [event for event in events[:last] if isinstance(event.data, StepRequested) or event.position < last]
+
+
+@pytest.mark.parametrize(("sent", "confirmed"), [(3, True), (2, False), (1, False)])
+async def test_what_has_no_answer_is_sent_again_as_it_is_asked_to_be(sent: int, confirmed: bool):
+    events = waiting_for("Refinement[1]/improve")
+    log = Log(events)
+    async with LocalBus() as bus:
+        relay = Relay(log, bus, lambda run: True)
+        assert await relay.resend("r", sent=sent, confirmed=confirmed) == 1
+        assert await relay.resend("r", "Refinement[1]/improve", sent=sent, confirmed=confirmed) == 1
+        assert await relay.resend("r", "write") == 0
+        assert await relay.resend("another") == 0
+        again = await letters(bus, work_queue("refiner", "improve"))
+        relay.close()
+    requests = [decode_work(each.name, each.body).request for each in again]
+    assert [(each.path, each.sent, each.confirmed) for each in requests] == [
+        ("Refinement[1]/improve", sent, confirmed)
+    ] * 2
+
+
+async def test_what_is_sent_again_may_have_been_sent_and_is_not_confirmed_unless_that_is_said():
+    async with LocalBus() as bus:
+        relay = Relay(Log(waiting_for("Refinement[1]/improve")), bus, lambda run: True)
+        assert await relay.resend("r") == 1
+        (again,) = await letters(bus, work_queue("refiner", "improve"))
+        relay.close()
+    request = decode_work(again.name, again.body).request
+    assert (request.sent, request.confirmed) == (2, False)
+
+
+def test_what_has_no_answer_is_told_from_what_waits_to_be_tried_again_and_from_copies():
+    events = waiting_for("Refinement[1]/improve")
+    asked = events[-1]
+    assert unanswered(events) == unanswered(events, "Refinement[1]/improve") == [asked]
+    assert unanswered(events, "write") == []
+    later = StepFailed("Refinement[1]/improve", 1, "error", "broke", NOON)
+    failed = replace(asked, version=asked.version + 1, position=asked.position + 1, data=later)
+    assert unanswered([*events, failed]) == []
+    copied = [*events[:-1], replace(asked, repeats="elsewhere")]
+    assert unanswered(copied) == []
+
+
+async def test_what_concerns_the_runs_of_others_is_neither_sent_nor_made_known():
+    pairs = [(event, replace(event, run="theirs", id=f"their {event.id}")) for event in numbered()]
+    events = [replace(event, position=n) for n, event in enumerate((each for pair in pairs for each in pair), start=1)]
+    heard = Heard()
+    async with relaying(events, heard, owns=lambda run: run == "r") as bus:
+        requests = [
+            decode_work(each.name, each.body).request for each in await letters(bus, work_queue("critic", "judge"))
+        ]
+    assert {each.run for each in requests} == {"r"}
+    assert {event.run for event in heard.events} == {"r"}
+    assert len(heard.events) == len(pairs)

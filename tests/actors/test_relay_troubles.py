@@ -284,3 +284,19 @@ async def test_where_events_cannot_be_made_known_requests_go_on_and_they_are_mad
     seen = [event.position for event in heard.events]
     assert list(dict.fromkeys(seen)) == [event.position for event in events]
     assert len(heard.workflows) == 1
+
+
+async def test_a_request_of_which_not_even_the_failure_can_be_said_is_left_out_by_its_position():
+    """No text can be made of half a character, in a path or elsewhere."""
+    events = numbered()
+    judge = next(n for n, each in enumerate(events) if getattr(each.data, "path", "") == "Refinement[1]/judge")
+    asked = events[judge].data
+    assert isinstance(asked, StepRequested)
+    events[judge] = replace(events[judge], data=replace(asked, path="\ud800"))
+    async with LocalBus() as bus, relaying(Log(events[: judge + 1]), bus) as at_work:
+        await at_work.until(lambda: at_work.relay.left_out == 1)
+        assert at_work.relay.refused == 0
+    (left,) = at_work.troubles
+    assert isinstance(left, LeftOut)
+    assert (left.run, left.position) == ("r", events[judge].position)
+    assert "surrogates" in left.fault

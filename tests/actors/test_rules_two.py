@@ -428,3 +428,26 @@ def test_a_loop_whose_refiner_gives_the_vetoed_text_again_leaves_nothing():
     assert isinstance(end, RunEnded)
     assert (end.outcome, end.draft) == ("rejected", None)
     assert not any(isinstance(event, LoopEnded) for event in run.events)
+
+
+def test_people_decide_what_is_left_of_a_run_that_fails_after_they_did() -> None:
+    inner = Repeat("Inner", score >= 0.99, 3, (JUDGE, IMPROVE))
+    plan = Plan("p", (WRITE, OTHER, ASK, SAVE, inner), "publish_best")
+    run = played(plan, "one", 0.5)
+    assert run.state.approval is not None
+    run.send(ApproveDraft(RUN, run.state.approval.request.draft, "", "ann"))
+    play(run, 0.5, "two", 0.8, "fail")
+    ends = [event for event in run.events if isinstance(event, LoopEnded | RunEnded)]
+    versions = [event.draft and event.draft.version for event in ends]
+    assert versions == [1, 1], "the second is better, and nobody approved it"
+
+
+@pytest.mark.parametrize(("margin", "version"), [(1.0, 2), (0.5, 1)])
+def test_after_a_failed_gate_the_last_that_passed_is_refined_unless_the_plan_keeps_to_the_latest(
+    margin: float, version: int
+) -> None:
+    plan = Plan("p", (WRITE, Repeat("L", score >= 0.99, 3, (GATE, JUDGE, IMPROVE), rollback_margin=margin)))
+    run = played(plan, "one", 1.0, 0.5, "two", 0.2)
+    asked = run.state.open["L[2]/improve"]
+    assert asked.draft is not None
+    assert asked.draft.version == version
