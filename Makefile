@@ -33,7 +33,7 @@ test: $(READY)
 test-all: $(READY)
 	REDRAFT_HYPOTHESIS=thorough $(PYTEST)
 
-SEEDS ?= 0-2000
+SEEDS ?= 0-1999
 simulate: $(READY)
 	$(BIN)/python -m redraft.app.testing --seeds $(SEEDS)
 
@@ -64,7 +64,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-check: lint types contracts test-all
+check: lint types contracts test-all simulate
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/loop.py
