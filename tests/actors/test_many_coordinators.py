@@ -5,7 +5,7 @@ and in which order, and when a commit is made, its result told, a read answered.
 suite; this makes 10,000 on SQLite and 1,000 on PostgreSQL:
 
     REDRAFT_SQLITE_EXAMPLES=10000 REDRAFT_POSTGRESQL_EXAMPLES=1000 \\
-        pytest tests/actors/test_many_coordinators.py -k one_history --timeout 0
+        pytest tests/actors/test_many_coordinators.py -k one_history
 """
 
 from __future__ import annotations
