@@ -113,6 +113,9 @@ async def test_no_verb_of_sqlite_gets_around_the_rules(tmp_path: Path, notes: No
     write = sqlite_writer(tmp_path / "log.db")
     assert ONCE in write("b", 1, state("a/test/1", GENESIS), verb)
     assert FOLLOWS in write("a", 4, state("a4", "a" * 64), verb)
+    assert FOLLOWS in write("a", 1, state("a1", GENESIS), verb)
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        assert [event.id for event in await store.read("a")] == ["a/test/1", "a/test/2"]
 
 
 async def test_the_ids_can_be_neither_changed_nor_taken_away(tmp_path: Path, notes: Notes, postgres_url: str) -> None:

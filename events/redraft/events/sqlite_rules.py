@@ -36,14 +36,17 @@ _PREVIOUS: Final = 'substr({0}.state, instr({0}.state, CAST(\'"previous":"\' AS 
 def rules_of(table: str) -> dict[str, str]:
     """The triggers on the table of events, and on that of ids: their statements by their names.
 
-    One trigger holds both rules, since each costs an insert as much as its rule does.
+    One trigger holds both rules, since each costs an insert as much as its rule does. It looks before the row is in: an
+    INSERT OR REPLACE takes out the event that is there without any trigger being told.
     """
     own, previous, before = _ID.format("NEW"), _PREVIOUS.format("NEW"), _HASH.format("e")
     return {
-        RULES: f"CREATE TRIGGER {RULES} AFTER INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
+        RULES: f"CREATE TRIGGER {RULES} BEFORE INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
         f"WHEN coalesce({previous}, 0) IS NOT CASE WHEN NEW.originator_version = 1 THEN CAST('{GENESIS}' AS BLOB) "
         f"ELSE (SELECT {before} FROM {table} e WHERE e.originator_id = NEW.originator_id "
         "AND e.originator_version = NEW.originator_version - 1) END "
+        f"OR EXISTS (SELECT 1 FROM {table} e WHERE e.originator_id = NEW.originator_id "
+        "AND e.originator_version = NEW.originator_version) "
         f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') "
         f"WHEN EXISTS (SELECT 1 FROM {IDS} WHERE id = {own}) "
         f"THEN RAISE(ABORT, '{ONCE}: an event with this id is in the log already') END; "
