@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from random import Random
 
 import httpx
 import msgspec
@@ -19,6 +20,7 @@ from tests.simulation.faults.every import EVERY
 from redraft.actors import Actor, Critique, Workflow, critic, generator, publisher, refiner, score
 from redraft.actors.workflow import approve, step
 from redraft.app.testing import Odds, Outside, RealWork, SimulationFailed, simulate
+from redraft.app.testing.faults import Faults
 from redraft.events.domain_events import DraftPublished
 from redraft.events.envelope import Recorded
 from redraft.events.errors import ActorError
@@ -145,6 +147,18 @@ def test_the_story_has_only_the_faults_that_it_takes():
     assert "is killed when post was done with post of run" in fault
     quiet = msgspec.structs.replace(Odds(), killed_at_work=0.0)
     assert simulate(LETTER, careless, seeds=[found.seed], odds=quiet).faults > 1
+
+
+def test_a_fault_that_is_left_out_changes_no_other():
+    odds = Odds(letter_lost=0.5)
+
+    def struck(without: frozenset[int]) -> list[str]:
+        faults = Faults(Random(1), odds, without=without, apart=True)
+        return [what for what in "abcabcabc" if faults.happens(odds.letter_lost, what)]
+
+    whole = struck(frozenset())
+    assert 2 < len(whole) < 9
+    assert struck(frozenset({1})) == [whole[0], *whole[2:]]
 
 
 def test_what_is_only_remembered_is_gone_with_a_crash():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from hashlib import blake2b
 from random import Random
 from typing import Final
 
@@ -56,7 +58,8 @@ class Faults:
 
     Those `without` (their numbers, from 0) are left out. It draws the same whatever these are, so that a shorter
     history begins as the longer one does. `notes` are what went wrong and what was noted beside it, each with its time
-    by the `clock`.
+    by the `clock`. With `apart`, each fault is drawn by what it is and how often it could have been before, so that one
+    that is left out changes no other.
     """
 
     def __init__(
@@ -66,6 +69,8 @@ class Faults:
         most: int = EVERY,
         without: frozenset[int] = frozenset(),
         clock: Callable[[], float] = lambda: 0.0,
+        *,
+        apart: bool = False,
     ) -> None:
         self.odds = odds
         self.told: list[str] = []
@@ -75,10 +80,12 @@ class Faults:
         self._without = without
         self._drawn = 0
         self._clock = clock
+        self._key = random.getrandbits(64).to_bytes(8) if apart else b""
+        self._times: Counter[str] = Counter()
 
     def happens(self, chance: float, what: str) -> bool:
         """Whether it goes wrong this time."""
-        return self._random.random() < chance and self.strikes(what)
+        return self._chance(what) < chance and self.strikes(what)
 
     def strikes(self, what: str) -> bool:
         """Writes down that something goes wrong, unless enough has."""
@@ -88,6 +95,14 @@ class Faults:
         self.told.append(what)
         self.note(what)
         return True
+
+    def _chance(self, what: str) -> float:
+        """A number from 0 to 1, 1 left out."""
+        if not self._key:
+            return self._random.random()
+        self._times[what] += 1
+        said = f"{self._times[what]} {what}".encode()
+        return int.from_bytes(blake2b(said, digest_size=6, key=self._key).digest()) / 2**48
 
     def note(self, what: str, run: str = "") -> None:
         """Keeps what happened for those who want to understand a history; `run` is whom it concerns, if it is one."""

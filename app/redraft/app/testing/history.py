@@ -43,7 +43,10 @@ RESTART: Final = (0.5, 30.0)
 
 
 class History(msgspec.Struct, frozen=True):
-    """What came of a seed: the events, what went wrong on purpose, and what is wrong with the result."""
+    """What came of a seed: the events, what went wrong on purpose, and what is wrong with the result.
+
+    `notes` are what else happened; `recorded` are the true times, in seconds, at which the events were recorded.
+    """
 
     seed: int
     events: tuple[Recorded, ...]
@@ -51,6 +54,7 @@ class History(msgspec.Struct, frozen=True):
     wrong: tuple[str, ...]
     seconds: float
     notes: tuple[Note, ...] = ()
+    recorded: tuple[float, ...] = ()
 
     def lines(self) -> list[str]:
         """The events in the domain's words, one a line: the same for the same seed, in every process."""
@@ -69,7 +73,7 @@ class Setting(msgspec.Struct, frozen=True):
     """How a history is made. `most` ends what goes wrong after so many faults; those `without` are left out.
 
     `plans` and their `briefs` are drawn where there are none; `cast` makes those who work, and `unasked` is whether
-    people steer runs without being asked.
+    people steer runs without being asked. With `apart`, a fault that is left out changes no other.
     """
 
     odds: Odds = Odds()
@@ -79,6 +83,7 @@ class Setting(msgspec.Struct, frozen=True):
     briefs: tuple[Brief | str, ...] = ()
     cast: Callable[[Random, Faults, Kill], Cast] = _scripted
     unasked: bool = True
+    apart: bool = False
 
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
@@ -105,7 +110,12 @@ class _House:
         self._random = Random(f"{seed} work")
         here = proxy(self)  # what a cast keeps is looked at when all else is gone, and must not hold it
         self._faults = Faults(
-            Random(f"{seed} faults"), setting.odds, setting.most, setting.without, lambda: here.seconds()
+            Random(f"{seed} faults"),
+            setting.odds,
+            setting.most,
+            setting.without,
+            lambda: here.seconds(),
+            apart=setting.apart,
         )
         self._world = World(
             loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
@@ -132,7 +142,8 @@ class _House:
         events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
         told, notes, wrong = tuple(self._faults.told), tuple(self._faults.notes), tuple(self._wrong)
-        return History(self._seed, tuple(events), told, wrong, self._loop.time(), notes)
+        recorded = tuple(self._world.database.recorded[event.position] for event in events)
+        return History(self._seed, tuple(events), told, wrong, self._loop.time(), notes, recorded)
 
     def seconds(self) -> float:
         """The true time, in seconds since the history began."""

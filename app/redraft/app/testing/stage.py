@@ -171,7 +171,7 @@ class Stage:
         runs = min(len(self._briefs), random.choice((1, 1, 2, 2, 3)))
         briefs = tuple(random.sample(self._briefs, runs))
         plans = (self._plan,) * runs
-        return Setting(course.odds, course.most, plans, course.without, briefs, cast, unasked=False)
+        return Setting(course.odds, course.most, plans, course.without, briefs, cast, unasked=False, apart=True)
 
     def _checked(self, outside: Outside, told: History) -> tuple[tuple[str, ...], AssertionError | None]:
         if self._check is None:

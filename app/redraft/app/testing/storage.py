@@ -43,6 +43,7 @@ class SimDatabase:
         self.rows = MemoryRecorder()
         self._keys = MemoryKeys()
         self.position = 0
+        self.recorded: dict[int, float] = {}
         self.holder: SimLease | None = None
         self._listeners: list[tuple[Process, Callable[[int], None]]] = []
 
@@ -98,6 +99,7 @@ class SimRecorder:
         if faults.happens(faults.odds.commit_fails, f"the database does not take {what} from {self._process}"):
             raise OperationalError("the connection was lost before the commit")
         positions = self._database.rows.insert_events(stored_events, **kwargs)
+        self._database.recorded |= dict.fromkeys(positions or (), self._database.loop.time())
         self._database.notify()
         if faults.happens(faults.odds.answer_lost, f"{self._process} is not told that {what} was recorded"):
             raise OperationalError("the connection was lost after the commit")

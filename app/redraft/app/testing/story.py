@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from redraft.app.testing.history import History
-from redraft.app.testing.loop import NOON
 from redraft.events.envelope import Recorded
-from redraft.projections.history import told
+from redraft.projections.history import told as tell
 
 LAST: Final = 40
 """How many lines of what happened are shown, the last."""
@@ -43,14 +42,15 @@ def _faults(planted: Sequence[str]) -> list[str]:
 def _happened(history: History, runs: set[str]) -> list[tuple[float, str]]:
     """What was recorded of these runs, and what is noted of them or of no single run, in the order of time."""
     notes = [(each.at, each.what) for each in history.notes if not each.run or each.run in runs]
-    return sorted([*_recorded(history.events, runs), *notes], key=lambda each: each[0])
+    return sorted([*_recorded(history, runs), *notes], key=lambda each: each[0])
 
 
-def _recorded(events: Sequence[Recorded], runs: set[str]) -> Iterator[tuple[float, str]]:
+def _recorded(history: History, runs: set[str]) -> Iterator[tuple[float, str]]:
+    """By the true time, whatever the clocks of those who recorded it showed."""
+    times = dict(zip((event.id for event in history.events), history.recorded, strict=True))
     by_run: defaultdict[str, list[Recorded]] = defaultdict(list)
-    for event in events:
-        if event.run in runs:
-            by_run[event.run].append(event)
-    for run, those in by_run.items():
-        for event, line in zip(those, told(those), strict=True):
-            yield (event.time - NOON).total_seconds(), f"run {run}: {line.sentence}"
+    for event in history.events:
+        by_run[event.run].append(event)
+    for run in runs:
+        for event, line in zip(by_run[run], tell(by_run[run]), strict=True):
+            yield times[event.id], f"run {run}: {line.sentence}"
