@@ -11,8 +11,9 @@ import os
 import runpy
 import socket
 import sys
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from importlib import import_module
+from io import StringIO
 from typing import Any, Final
 
 IMPORTED: Final = (
@@ -35,7 +36,8 @@ IMPORTED: Final = (
 def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """In this process, answers until nobody asks any more. In each that it forks, what that is to become.
 
-    Asked for the id of a process, it answers with the exit code, or with null while the process runs.
+    Asked for the id of a process, it answers with the exit code, or with null while the process runs; for a process to
+    be, with its id. Each question has a number, which its answer repeats.
     """
     while True:
         message, files, _, _ = socket.recv_fds(control, 2**16, 3)
@@ -43,7 +45,7 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
             return None
         while not message.endswith(b"\n"):
             message += control.recv(2**16)
-        asked = json.loads(message)
+        number, asked = json.loads(message)
         if isinstance(asked, int):
             ended, status = os.waitpid(asked, os.WNOHANG)
             answer = os.waitstatus_to_exitcode(status) if ended else None
@@ -52,7 +54,7 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
                 os.close(file)
         else:
             return asked, files
-        control.send(json.dumps(answer).encode())
+        control.sendall(json.dumps([number, answer]).encode() + b"\n")
 
 
 def become(asked: dict[str, Any], files: list[int]) -> None:
@@ -76,6 +78,8 @@ def become(asked: dict[str, Any], files: list[int]) -> None:
 def main() -> None:
     for module in IMPORTED:
         import_module(module)
+    with redirect_stdout(StringIO()):
+        import_module("redraft.app.cli").main(["--version"])  # makes what every command needs
     gc.freeze()
     asked = None
     with suppress(KeyboardInterrupt), socket.socket(fileno=int(sys.argv[1])) as control:

@@ -212,14 +212,15 @@ def test_an_import_that_was_interrupted_is_gone_on_with(source: str, target: str
 
 def test_nothing_is_imported_while_a_coordinator_relays(source: str, target: str, monkeypatch: pytest.MonkeyPatch):
     export()
-    monkeypatch.setattr("redraft.app.cli.archive.LEASE_SECONDS", 0.3)
 
     async def held() -> Said:
         async with open_store(target), open_lease(target) as lease:
             await lease.acquire()
             return await asyncio.to_thread(call, "import", "archive", "--store", target)
 
-    said = asyncio.run(held())
+    with monkeypatch.context() as hasty:
+        hasty.setattr("redraft.app.cli.archive.LEASE_SECONDS", 0.3)
+        said = asyncio.run(held())
     assert said.code == 5
     assert "a coordinator works on it; stop all of them" in one_line(said)
     assert kept(target) == []

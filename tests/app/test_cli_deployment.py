@@ -48,7 +48,7 @@ def there(tmp_path: Path) -> Iterator[Deployment]:
         yield made
 
 
-@pytest.fixture(params=["quorum", "classic"])
+@pytest.fixture(params=["quorum", pytest.param("classic", marks=pytest.mark.check)])
 def on_either(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Deployment]:
     """On queues of either kind."""
     with deployment(tmp_path, queues=request.param) as made:

@@ -15,6 +15,7 @@ from typing import Any, get_args
 import kubernetes_validate
 import pytest
 import yaml
+from tests.app.cli_calls import call
 from tests.app.node import CHECKERS, ROOT, installed
 from tests.services import missing
 
@@ -184,12 +185,6 @@ def test_redraft_has_every_command_that_the_files_give(objects: list[dict[str, A
     probed = [container["readinessProbe"]["exec"]["command"][1:] for container in deployed]
     for command in {tuple(each) for each in [*composed, *(container["args"] for container in deployed), *probed]}:
         options = [word for word in command[1:] if word.startswith("--")]
-        said = subprocess.run(
-            [sys.executable, "-m", "redraft", command[0], "--help"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert said.returncode != USAGE, said.stderr
-        assert all(option in said.stdout for option in options), command
+        said = call(command[0], "--help")
+        assert said.code != USAGE, said.err
+        assert all(option in said.out for option in options), command

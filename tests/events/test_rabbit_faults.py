@@ -160,7 +160,7 @@ async def traffic(bus: RabbitBus) -> AsyncIterator[Traffic]:
     assert flow.settled.issuperset(flow.published)
 
 
-@pytest.mark.parametrize("kind", ["quorum", "classic"])
+@pytest.mark.parametrize("kind", ["quorum", pytest.param("classic", marks=pytest.mark.check)])
 async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place, kind: Kind) -> None:
     """Consumers are there again by themselves, and what was held before settles nothing of what is held after."""
     other = work_queue("critic", "slow")
@@ -336,7 +336,7 @@ async def test_nothing_confirmed_is_lost_over_many_kills(place: Place, kind: Kin
         assert flow.published
 
 
-@pytest.mark.parametrize("kind", ["quorum", "classic"])
+@pytest.mark.parametrize("kind", ["quorum", pytest.param("classic", marks=pytest.mark.check)])
 async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place, kind: Kind) -> None:
     """It was put there while the server took larger messages: refusing it must not end its reader."""
     prefix, large = new_prefix(), bytes(16 * 1024 * 1024 + 500_000)

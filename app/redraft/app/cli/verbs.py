@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, Final
 
 import typer
@@ -105,4 +106,10 @@ def redraft(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Does what the command line (or `arguments`) says; returns the exit code."""
     with quiet():
-        return exit_code_of(lambda: APP(args=arguments, prog_name="redraft", standalone_mode=False))
+        return exit_code_of(lambda: _commands()(args=arguments, prog_name="redraft", standalone_mode=False))
+
+
+@cache
+def _commands() -> Callable[..., object]:
+    """The verbs as they are called; made once, for those who call `main` again and again: it takes most of a call."""
+    return typer.main.get_command(APP)
