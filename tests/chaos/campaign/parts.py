@@ -124,6 +124,6 @@ def faked(clock: Path) -> dict[str, str]:
     return {
         "LD_PRELOAD": library,
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }
