@@ -52,7 +52,7 @@ class Said:
 
 
 class People:
-    """`rate` is how many runs they submit a second, at most; until `leave` they go on, and after it they still decide."""
+    """`rate` is how many runs they submit a second, at most; after `leave` they only decide."""
 
     def __init__(self, settings: Settings, watch: Watch, rate: float, chance: Random) -> None:
         self.said = Said()
