@@ -65,7 +65,8 @@ async def measure(servers: Servers, scale: float, seed: int, folder: Path) -> Me
         for kind, kill in kills.items():
             for _ in range(max(1, math.ceil(EACH * scale))):
                 await asyncio.sleep(QUIET)
-                found[kind] = (*found.get(kind, ()), await _recovered(scene, kind, kill))
+                with scene.trouble():
+                    found[kind] = (*found.get(kind, ()), await _recovered(scene, kind, kill))
     return Measured(found, judge(await scene.evidence()), scene.notes)
 
 

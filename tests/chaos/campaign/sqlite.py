@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -31,9 +32,6 @@ from redraft.projections.record_check import Row
 WORKFLOWS: Final = ("all_of", "two_of")
 ENDS: Final = 120.0
 """Seconds in which a process that nobody kills has to end."""
-
-LIFE: Final = 4.0
-"""Seconds after the start of its process until which one is killed: about as long as a whole run takes."""
 
 OFTEN: Final = 0.9
 """The part of all processes that are killed, if they live so long."""
@@ -103,22 +101,27 @@ async def play_kills(scale: float, seed: int, folder: Path) -> Outcome:
     house, chance = House(folder), Random(seed)
     stages: Counter[str] = Counter()
     runs: list[str] = []
-    kills, wanted = 0, max(1, math.ceil(300 * scale))
+    kills, wanted, life = 0, max(1, math.ceil(300 * scale)), 0.0
     while kills < wanted:
-        key = f"k{len(runs)}"
+        key, began = f"k{len(runs)}", time.monotonic()
         runs.append(run_of(key))
-        kills += await _through(house, key, chance, stages, wanted - kills)
+        kills += await _through(house, key, chance, stages, wanted - kills, life)
+        life = life or time.monotonic() - began  # the first is not killed
     return Outcome({"redraft run killed": kills}, judge(await house.evidence(runs)), stages)
 
 
-async def _through(house: House, key: str, chance: Random, stages: Counter[str], most: int) -> int:
-    """One run, until it has ended; returns how often it was killed meanwhile. `stages` says where it had come to."""
+async def _through(house: House, key: str, chance: Random, stages: Counter[str], most: int, life: float) -> int:
+    """One run, until it has ended; returns how often it was killed meanwhile. `stages` says where it had come to.
+
+    `life` is how many seconds a whole run takes, about; 0: it is not killed.
+    """
     run, killed = run_of(key), 0
     begins = ("run", f"brief {key}", "--text", "-w", f"workflow.py:{chance.choice(WORKFLOWS)}", "--key", key)
     resumes = ("run", "--resume", run, "--actors", "workflow.py")
     while True:
         order = resumes if await house.last(run) else begins
-        kill_after = chance.uniform(0, LIFE) if killed < most and chance.random() < OFTEN else None
+        is_killed = life and killed < most and chance.random() < OFTEN
+        kill_after = chance.uniform(0, life) if is_killed else None
         code = await _ended(house.start(*order), kill_after)
         if code != KILLED:
             if code not in (0, 3):
