@@ -75,6 +75,10 @@ class Campaign:
         except Skipped as why:
             _say(f"{name}: not tried: {why}")
             return
+        except TimeoutError as error:
+            _say(f"{name}: not ended: {error}")
+            self._bad += 1
+            return
         line = row(name, seed, faults, verdict, time.monotonic() - began, self._given.beside)
         _say(line)
         for each in [*told, *_shown(verdict), *(f"{what}: {number}" for what, number in notes.items())]:

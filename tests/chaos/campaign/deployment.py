@@ -33,6 +33,7 @@ class Program:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         self._changing = Lock()
+        self._starts = 0
 
     @property
     def pid(self) -> int:
@@ -45,6 +46,7 @@ class Program:
 
     def start(self) -> None:
         """Starts it; what it logs is added to its log."""
+        self._starts += 1
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command,
@@ -72,6 +74,10 @@ class Program:
         with self._changing:
             self.kill()
             self.start()
+
+    def serves(self) -> bool:
+        """Whether it serves, since it was started last."""
+        return len(self.lines("serving")) >= self._starts
 
     def revive(self) -> bool:
         """Starts it again if it ended by itself; returns whether it did."""
@@ -143,7 +149,7 @@ class Deployment:
         return self.programs[latest]
 
     def serves(self) -> bool:
-        return all(program.lines("serving") for program in self.programs.values())
+        return all(program.serves() for program in self.programs.values())
 
     def restart_dead(self) -> list[str]:
         """Starts again whatever ended by itself, as a supervisor does."""

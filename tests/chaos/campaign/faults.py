@@ -25,19 +25,22 @@ FULL: Final = 10.0
 """Seconds for which a disk is full."""
 
 
+SERVES: Final = 120.0
+"""Seconds within which a process that was started serves, on a machine that is busy with something else."""
+
 DUMPED: Final = 20.0
 """Seconds within which a broker that cannot go on after its disk was full has ended."""
 
 
 async def kill_worker(scene: Scene) -> None:
-    await _kill(scene.chance.choice(scene.deployment.of("worker")))
+    await _kill(scene, scene.chance.choice(scene.deployment.of("worker")))
 
 
 async def kill_coordinator(scene: Scene) -> None:
     """The one that relays, in two of three cases."""
     relaying = await asyncio.to_thread(scene.deployment.relaying)
     any_of = scene.chance.choice(scene.deployment.of("coordinator"))
-    await _kill(any_of if scene.chance.random() < 0.33 else relaying)
+    await _kill(scene, any_of if scene.chance.random() < 0.33 else relaying)
 
 
 async def kill_broker(scene: Scene) -> None:
@@ -146,7 +149,9 @@ def jump(clock: Path, seconds: float) -> Fault:
     return jumped
 
 
-async def _kill(program: Program) -> None:
+async def _kill(scene: Scene, program: Program) -> None:
+    """Kills a process that serves: one that is killed again and again while it starts does nothing at all."""
+    await scene.until(f"{program.name} serves", program.serves, SERVES)
     await asyncio.to_thread(program.replace)
 
 

@@ -16,8 +16,13 @@ from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import Servers
 from tests.chaos.campaign.verdict import Verdict, judge
 
+from redraft.events.postgres_connection import SILENCE
+
 FROZEN: Final = (20.0, 30.0)
 """Seconds of a freeze, on a small scale and at scale 1."""
+
+SILENT: Final = ("COMMIT swallowed, kept", "way frozen", "connections half-closed")
+"""Faults after which a server may be waited for as long as is waited for one that says nothing."""
 
 LIBFAKETIME: Final = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/faketime/libfaketime.so.1")
 
@@ -87,7 +92,8 @@ async def play(part: Part, servers: Servers, scale: float, seed: int, folder: Pa
     async with scene.at_work():
         for what in order:
             await asyncio.sleep(chance.uniform(*part.apart))
-            await known[what](scene)
+            with scene.trouble(SILENCE if what in SILENT else 0.0):
+                await known[what](scene)
     return Outcome(numbers(part, scale), judge(await scene.evidence()), scene.notes)
 
 
@@ -124,6 +130,6 @@ def faked(clock: Path) -> dict[str, str]:
     return {
         "LD_PRELOAD": library,
         "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_CACHE_DURATION": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
     }

@@ -31,6 +31,9 @@ from redraft.events.errors import BusError
 AGAIN: Final = timedelta(seconds=10)
 """After how long a person says once more what nothing came of."""
 
+MOST: Final = 20
+"""Runs that go on at once, at most: where the machine is busy they are submitted less often."""
+
 PATIENCE: Final = 30.0
 """Seconds in which the broker is to take what a person says, before they try again."""
 
@@ -49,7 +52,7 @@ class Said:
 
 
 class People:
-    """`rate` is how many runs they submit a second; until `leave` they go on, and after it they still decide."""
+    """`rate` is how many runs they submit a second, at most; after `leave` they only decide."""
 
     def __init__(self, settings: Settings, watch: Watch, rate: float, chance: Random) -> None:
         self.said = Said()
@@ -83,8 +86,9 @@ class People:
     async def _submit_all(self, client: Client, group: asyncio.TaskGroup) -> None:
         number = 0
         while not self._leaving.is_set():
-            number += 1
-            self._begin(group, self._submit(client, number))
+            if len(self._at_it) + len(self._watch.going) < MOST:
+                number += 1
+                self._begin(group, self._submit(client, number))
             with suppress(TimeoutError):
                 async with asyncio.timeout(1 / self._rate):
                     await self._leaving.wait()

@@ -65,7 +65,8 @@ async def measure(servers: Servers, scale: float, seed: int, folder: Path) -> Me
         for kind, kill in kills.items():
             for _ in range(max(1, math.ceil(EACH * scale))):
                 await asyncio.sleep(QUIET)
-                found[kind] = (*found.get(kind, ()), await _recovered(scene, kind, kill))
+                with scene.trouble():
+                    found[kind] = (*found.get(kind, ()), await _recovered(scene, kind, kill))
     return Measured(found, judge(await scene.evidence()), scene.notes)
 
 
@@ -89,10 +90,18 @@ async def _recovered(scene: Scene, kind: str, kill: Callable[[Scene], Awaitable[
     def goes_on() -> bool:
         return scene.watch.latest is not None and scene.watch.latest > begun
 
-    await scene.until(f"it goes on after {kind} was killed", goes_on, LONGEST)
+    await _waited(scene, f"it goes on after a {kind} was killed", goes_on)
     goes_on_after = seconds()
-    await scene.until("all that was open is answered", lambda: not open_then & scene.watch.open, LONGEST)
+    await _waited(scene, f"what was open when a {kind} was killed", lambda: not open_then & scene.watch.open)
     return Recovered(goes_on_after, seconds())
+
+
+async def _waited(scene: Scene, what: str, condition: Callable[[], bool]) -> None:
+    """Waits for a condition; notes it where that takes longer than it is waited for."""
+    try:
+        await scene.until(what, condition, LONGEST)
+    except TimeoutError:
+        scene.notes[f"longer than {LONGEST:g} s: {what}"] += 1
 
 
 def _both(numbers: list[float]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -17,7 +17,7 @@ from tests.chaos.campaign.deployment import Deployment
 from tests.chaos.campaign.people import People
 from tests.chaos.campaign.servers import Servers
 from tests.chaos.campaign.verdict import Delivered, Evidence
-from tests.chaos.campaign.watch import Watch
+from tests.chaos.campaign.watch import BEYOND, Watch
 
 from redraft.app.settings import Settings, read_settings
 from redraft.events.committer import Inline
@@ -44,6 +44,7 @@ class Scene:
         self.chance = chance
         self.notes: Counter[str] = Counter()
         self.clocks = 0.0
+        self._troubles: list[tuple[datetime, datetime]] = []
         servers.new_database(name)
         self.straight = servers.straight(name)
         self.deployment = Deployment(folder, servers.settings(name), odd)
@@ -97,7 +98,17 @@ class Scene:
             worked(self.deployment.folder),
             beside,
             self.clocks,
+            tuple(self._troubles),
         )
+
+    @contextmanager
+    def trouble(self, lasting: float = 0.0) -> Iterator[None]:
+        """Something is broken while the block lasts, and so many seconds longer."""
+        begun = datetime.now(UTC)
+        try:
+            yield
+        finally:
+            self._troubles.append((begun, datetime.now(UTC) + timedelta(seconds=lasting)))
 
     def _some_ended(self) -> bool:
         return any(seen.ended for seen in self.watch.runs.values())
@@ -119,8 +130,9 @@ class Scene:
 
     def _is_settled(self) -> bool:
         now = datetime.now(UTC)
-        stuck = all(seen.overdue(now) for seen in self.watch.going.values())
-        return not self.people.is_at_it and stuck
+        mended = max((end for _, end in self._troubles), default=now)
+        is_calm = now > mended + 2 * BEYOND
+        return not self.people.is_at_it and all(is_calm and seen.overdue(now) for seen in self.watch.going.values())
 
     async def _supervise(self) -> None:
         """Starts again what ended by itself, and tells of it: no fault that is tried here is to end a process."""

@@ -7,10 +7,12 @@ import json
 import math
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -32,11 +34,11 @@ WORKFLOWS: Final = ("all_of", "two_of")
 ENDS: Final = 120.0
 """Seconds in which a process that nobody kills has to end."""
 
-LIFE: Final = 4.0
-"""Seconds after the start of its process until which one is killed: about as long as a whole run takes."""
+START: Final = 3.0
+"""Seconds in which a process has begun to work, about."""
 
-OFTEN: Final = 0.9
-"""The part of all processes that are killed, if they live so long."""
+FURTHER: Final = 15
+"""Events that a run comes further at most before it is killed again."""
 
 KILLED: Final = -9
 STUCK: Final = 137
@@ -72,6 +74,15 @@ class House:
                 stderr=said,
             )
 
+    def length(self, run: str) -> int:
+        """How many events of a run are recorded by now."""
+        try:
+            with closing(sqlite3.connect(f"file:{self.file}?mode=ro", uri=True)) as log:
+                asked = "SELECT count(*) FROM stored_events WHERE originator_id = ?"
+                return int(log.execute(asked, (run,)).fetchone()[0])
+        except sqlite3.OperationalError:  # it is not made yet, or held by somebody
+            return 0
+
     async def last(self, run: str) -> str:
         """What was recorded last of a run: the name of the event; empty when nothing was."""
         if not self.file.exists():
@@ -99,7 +110,7 @@ def run_of(key: str) -> str:
 
 
 async def play_kills(scale: float, seed: int, folder: Path) -> Outcome:
-    """Each run is killed again and again, at moments spread over its life, and resumed until it ends."""
+    """Each run is killed again and again, at points spread over its life, and resumed until it ends."""
     house, chance = House(folder), Random(seed)
     stages: Counter[str] = Counter()
     runs: list[str] = []
@@ -117,15 +128,31 @@ async def _through(house: House, key: str, chance: Random, stages: Counter[str],
     begins = ("run", f"brief {key}", "--text", "-w", f"workflow.py:{chance.choice(WORKFLOWS)}", "--key", key)
     resumes = ("run", "--resume", run, "--actors", "workflow.py")
     while True:
-        order = resumes if await house.last(run) else begins
-        kill_after = chance.uniform(0, LIFE) if killed < most and chance.random() < OFTEN else None
-        code = await _ended(house.start(*order), kill_after)
-        if code != KILLED:
+        there = house.length(run)
+        process = house.start(*(resumes if there else begins))
+        if killed == most or not await _comes_to(house, run, process, there, chance):
+            code = await _ended(process, None)
             if code not in (0, 3):
                 stages[f"ended with {code}"] += 1
             return killed
+        await _ended(process, 0.0)
         killed += 1
         stages[f"at {await house.last(run) or 'nothing'}"] += 1
+
+
+async def _comes_to(house: House, run: str, process: subprocess.Popen[bytes], there: int, chance: Random) -> bool:
+    """Waits until a run has come to a length that is drawn, or, in one of five cases, for a moment of its start.
+
+    Returns whether its process is still there.
+    """
+    if chance.random() < 0.2:
+        await asyncio.sleep(chance.uniform(0, START))
+        return process.poll() is None
+    length = chance.randint(there + 1, there + FURTHER)
+    while process.poll() is None and house.length(run) < length:  # noqa: ASYNC110  another process moves on
+        await asyncio.sleep(0.002)
+    await asyncio.sleep(chance.uniform(0, 0.05))
+    return process.poll() is None
 
 
 async def _ended(process: subprocess.Popen[bytes], kill_after: float | None) -> int:

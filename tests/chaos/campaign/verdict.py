@@ -1,7 +1,7 @@
 """What a part left, judged: the log, what people said, what was delivered. Nothing here decides, evolves or folds.
 
 Lost is what was confirmed and is not there; doubled what counts twice; stuck what did not happen within its step's time
-and a minute; untrue whatever else of the log is not as the plan has it, or not as it was.
+and a minute in which nothing was broken; untrue whatever else of the log is not as the plan has it, or not as it was.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 from tests.chaos.campaign.people import Said
-from tests.chaos.campaign.watch import Seen
+from tests.chaos.campaign.watch import BEYOND, Seen
 
 from redraft.events.codec import verify_content
 from redraft.events.domain_events import DraftPublished, RunEnded
@@ -30,8 +30,6 @@ _OF_CODE: Final[dict[str, Kind]] = {
     "gap": "lost",
     **dict.fromkeys(("double", "id-twice", "asked-twice", "answer-twice", "word-twice", "after-end"), "doubled"),
 }
-_HEARD: Final = timedelta(seconds=60)
-"""In so much time what a person says to a run that goes on is recorded."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -44,7 +42,8 @@ class Delivered(msgspec.Struct, frozen=True):
 class Evidence(msgspec.Struct, frozen=True):
     """What a part left. `until` is when it was over; `beside` is what others found (read models, hashes of the log).
 
-    `worked` are pieces of work that were begun. `clocks` says how far a clock was out at most, in seconds.
+    `worked` are pieces of work that were begun. `clocks` says how far a clock was out at most, in seconds. `troubles`
+    are the times in which something was broken.
     """
 
     log: Log
@@ -54,6 +53,16 @@ class Evidence(msgspec.Struct, frozen=True):
     worked: Mapping[str, int] = {}
     beside: tuple[str, ...] = ()
     clocks: float = 0.0
+    troubles: tuple[tuple[datetime, datetime], ...] = ()
+
+    def was_calm(self, begin: datetime, end: datetime) -> bool:
+        """Whether nothing was broken for a minute between these times."""
+        minute = BEYOND + timedelta(seconds=2 * self.clocks)
+        for broken, mended in sorted(self.troubles):
+            if broken >= begin + minute:
+                break
+            begin = max(begin, mended)
+        return begin + minute < end
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -122,28 +131,24 @@ def _missing(evidence: Evidence, runs: Mapping[str, Sequence[Recorded]]) -> Iter
 
 
 def _unheard(evidence: Evidence, runs: Mapping[str, Sequence[Recorded]]) -> Iterable[tuple[Kind, str]]:
-    """Advice means something as long as its run goes on: it is recorded."""
+    """Advice means something as long as its run goes on: it is recorded, unless the broker was emptied meanwhile."""
     for said, run, at in evidence.said.words:
         events = runs.get(run, ())
-        excused = any(at - timedelta(seconds=1) <= wipe + _HEARD and wipe <= at + _HEARD for wipe in _wipes(evidence))
-        heard = any(event.id == f"{said}.0" for event in events)
         over = next((event.time for event in events if isinstance(event.data, RunEnded)), evidence.until)
-        if not heard and not excused and over > at + _HEARD + timedelta(seconds=2 * evidence.clocks):
+        emptied = any(at - BEYOND < wiped < over for wiped in evidence.said.wiped)
+        heard = any(event.id == f"{said}.0" for event in events)
+        if not heard and not emptied and evidence.was_calm(at, over):
             yield "lost", f"said: what was said to run {run} at {at:%H:%M:%S} ({said}) is not in the log"
 
 
-def _wipes(evidence: Evidence) -> Sequence[datetime]:
-    return evidence.said.wiped
-
-
 def _late(evidence: Evidence, runs: Mapping[str, Sequence[Recorded]]) -> Iterable[tuple[Kind, str]]:
-    """Whatever was due happened, or its deadline was recorded, within a minute of it; and every run has ended."""
-    slack = timedelta(seconds=2 * evidence.clocks)
+    """Whatever was due happened within a minute in which nothing was broken; and every run has ended."""
     for run, events in runs.items():
         seen = Seen()
         for event in events:
-            for path in seen.overdue(event.time - slack):
-                yield "stuck", f"late: {path} of run {run} was due long before event {event.version}"
+            for path, due in seen.overdue(event.time).items():
+                if evidence.was_calm(due, event.time):
+                    yield "stuck", f"late: {path} of run {run} was due long before event {event.version}"
             seen.note(event)
         if not seen.ended:
             yield "stuck", f"end: run {run} has not ended, and waits for {', '.join(seen.timers) or 'nothing'}"

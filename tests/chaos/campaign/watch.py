@@ -87,15 +87,13 @@ class Seen:
             case _:
                 pass
 
-    def overdue(self, now: datetime) -> list[str]:
-        """The paths of what should have happened by now; all of the run if it waits for nothing that would come."""
-        if self.ended:
-            return []
-        if self.paused:
-            return ["its pause"] if self.last is not None and self.last + 5 * BEYOND < now else []
-        if not self.timers:
-            return ["the run"] if self.last is not None and self.last + BEYOND < now else []
-        return [path for path, due in self.timers.items() if due + BEYOND < now]
+    def overdue(self, now: datetime) -> dict[str, datetime]:
+        """What should have happened a minute ago, by its path, and when it was due."""
+        if self.ended or self.last is None:
+            return {}
+        pause = {"its pause": self.last + 4 * BEYOND}
+        waits = pause if self.paused else self.timers or {"what follows": self.last}
+        return {path: due for path, due in waits.items() if due + BEYOND < now}
 
     def _answered(self, data: Answer) -> None:
         asked = self.open.pop((data.path, data.attempt), None)
