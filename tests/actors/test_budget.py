@@ -282,3 +282,13 @@ def test_nothing_is_set_aside_where_there_is_no_budget_also_for_another_attempt(
     run.fail("write")
     run.wake("write")
     assert [event.reserved for event in run.events if isinstance(event, StepRequested)] == [Usage(), Usage()]
+
+
+def test_what_is_set_aside_grows_as_the_calls_do() -> None:
+    six = msgspec.structs.replace(JUDGE, name="six", options={"reserve_calls": 6})
+    run = Spender(Plan("p", (WRITE, Repeat("L", NEVER, 2, (JUDGE, six, IMPROVE))), budget=Budget(tokens=4000)))
+    run.spend("write", Usage())
+    run.spend("L[1]/judge", Usage(101, 0.5, 4))
+    asked = run.events[-1]
+    assert isinstance(asked, StepRequested)
+    assert asked.reserved == Usage(152, 0.75, 6)
