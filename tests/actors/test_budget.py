@@ -263,3 +263,32 @@ def test_a_cost_that_is_over_is_told_as_one_that_is_known() -> None:
     ended = run.events[-1]
     assert isinstance(ended, RunEnded)
     assert "is 1 cost, and cannot be kept: nobody knows the price" in ended.reason
+
+
+def test_a_step_is_not_tried_again_when_the_day_is_used_up_meanwhile() -> None:
+    for others, reached in ((Usage(50), False), (Usage(100), True)):
+        run = Spender(plan(None, daily=Budget(tokens=100)))
+        run.spend("write", Usage())
+        run.spend("L[1]/judge", Usage())
+        run.fail("L[1]/improve")
+        run.others = others
+        run.wake("L[1]/improve")
+        assert any(isinstance(event, BudgetReached) for event in run.events) is reached
+
+
+def test_nothing_is_set_aside_where_there_is_no_budget_also_for_another_attempt() -> None:
+    dear = msgspec.structs.replace(WRITE, retry=IMPROVE.retry, options={"reserve_tokens": 90})
+    run = Spender(Plan("p", (dear,)))
+    run.fail("write")
+    run.wake("write")
+    assert [event.reserved for event in run.events if isinstance(event, StepRequested)] == [Usage(), Usage()]
+
+
+def test_what_is_set_aside_grows_as_the_calls_do() -> None:
+    six = msgspec.structs.replace(JUDGE, name="six", options={"reserve_calls": 6})
+    run = Spender(Plan("p", (WRITE, Repeat("L", NEVER, 2, (JUDGE, six, IMPROVE))), budget=Budget(tokens=4000)))
+    run.spend("write", Usage())
+    run.spend("L[1]/judge", Usage(101, 0.5, 4))
+    asked = run.events[-1]
+    assert isinstance(asked, StepRequested)
+    assert asked.reserved == Usage(152, 0.75, 6)

@@ -33,12 +33,13 @@ from redraft.events.domain_events import (
     DraftGenerated,
     DraftPublished,
     DraftRefined,
+    RunEnded,
     RunErased,
     RunQuarantined,
     StepFailed,
     StepRequested,
 )
-from redraft.events.plan import Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Parallel, Plan, Repeat, Retry, Role, Step
 from redraft.events.usage import Usage
 
 USED = Usage(7, 0.5, 1)
@@ -298,3 +299,16 @@ def test_a_run_that_has_ended_holds_no_more_than_what_is_asked_of_it() -> None:
     run.answer("save", value=0, text="")
     state = run.state
     assert (state.status, state.frames, state.open, state.approval, state.late) == ("ended", (), {}, None, {})
+
+
+def test_a_judges_yes_to_the_best_of_several_ends_the_loop() -> None:
+    best = Parallel("Best", (step("refiner", "a"), step("refiner", "b")), judge=step("critic", "rate"))
+    run = Run(Plan("p", (step("generator", "write"), Repeat("L", score > 0.99, 3, (best,)))))
+    run.answer("write", value=0, text="one")
+    for path in sorted(run.state.open):
+        run.answer(path, value=0, text=f"by {path}")
+    for value in (0.6, 0.5):
+        run.answer(next(iter(run.state.open)), value=value, text="", verdict=True)
+    ended = run.events[-1]
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, ended.score) == ("accepted", 0.6)

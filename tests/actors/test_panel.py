@@ -166,3 +166,15 @@ def test_a_critic_that_was_awaited_for_longer_is_told_until_when() -> None:
     failed = run.send(ExpireStep(RUN, path("a"), 1))[0]
     assert isinstance(failed, StepFailed)
     assert failed.message == "no answer by 2026-01-01 01:05:00 UTC"
+
+
+def test_an_attempt_that_is_made_again_does_not_move_the_deadline() -> None:
+    run = begun(Parallel("Panel", tuple(step("critic", name, 2) for name in "abc"), 1, deadline=60.0))
+    begin = run.now
+    run.answer(path("b"), value=0.5, text="")
+    run.fail(path("a"))
+    run.wake(path("a"))
+    assert sorted(run.state.open) == [path("a"), path("c")]
+    run.now = begin + timedelta(seconds=60)
+    closed = run.send(ExpireStep(RUN, path("c"), 1))[0]
+    assert closed == PanelClosed("L[1]/Panel", 1, tuple(run.state.late))

@@ -15,8 +15,9 @@ from redraft.actors.testing import NOON
 from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import decode_message, decode_work, encode_message
 from redraft.events.commands import WORK_NAMES, Failed, Generate, Work
-from redraft.events.domain_events import EVENT_NAMES, StepFailed, StepRequested
+from redraft.events.domain_events import EVENT_NAMES, RunErased, StepFailed, StepRequested
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.errors import StoreError
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
 
@@ -62,16 +63,17 @@ def numbered() -> list[Recorded]:
 
 @asynccontextmanager
 async def relaying(
-    events: Sequence[Recorded], heard: Heard | None = None, largest: int = 10**6, owns=lambda run: True, **options
+    events: Sequence[Recorded] | Log, heard: Heard | None = None, largest: int = 10**6, owns=lambda run: True, **options
 ) -> AsyncIterator[LocalBus]:
     reached = asyncio.Event()
+    log = events if isinstance(events, Log) else Log(events)
 
     async def passed(position: int) -> None:
-        if position == events[-1].position:
+        if position == log.events[-1].position:
             reached.set()
 
     async with LocalBus(largest=largest) as bus:
-        relay = Relay(Log(events), bus, owns, heard)
+        relay = Relay(log, bus, owns, heard)
         task = asyncio.create_task(relay.run(0, passed, **options))
         try:
             await asyncio.wait_for(reached.wait(), 10)
@@ -253,3 +255,45 @@ async def test_what_concerns_the_runs_of_others_is_neither_sent_nor_made_known()
     assert {each.run for each in requests} == {"r"}
     assert {event.run for event in heard.events} == {"r"}
     assert len(heard.events) == len(pairs)
+
+
+class Counting(Log):
+    """A log that counts how often a run is read."""
+
+    reads = 0
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+        self.reads += 1
+        return await super().read(run, upto, after)
+
+
+async def test_a_run_that_has_ended_is_forgotten():
+    """Its texts are not kept: what is said of it afterwards has it read once more."""
+    events = numbered()
+    end = events[-1]
+    events.append(replace(end, version=end.version + 1, position=end.position + 1, data=RunErased("ann")))
+    log = Counting(events)
+    async with relaying(log):
+        assert log.reads == 1
+
+
+async def test_a_relay_that_is_stopped_ends_as_stopped_though_its_position_cannot_be_told():
+    events, known, tried = numbered(), asyncio.Event(), []
+
+    class Known(Heard):
+        async def announce(self, events: Sequence[Recorded], about: Mapping[str, About]) -> None:
+            known.set()
+
+    async def passed(position: int) -> None:
+        told_by = asyncio.current_task()
+        if told_by is not None and told_by.cancelling():
+            tried.append(position)
+            raise StoreError("the store is gone")
+
+    async with LocalBus() as bus:
+        task = asyncio.create_task(Relay(Log(events), bus, lambda run: True, Known()).run(0, passed))
+        await asyncio.wait_for(known.wait(), 10)
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+    assert tried == [events[-1].position]

@@ -451,3 +451,17 @@ def test_after_a_failed_gate_the_last_that_passed_is_refined_unless_the_plan_kee
     asked = run.state.open["L[2]/improve"]
     assert asked.draft is not None
     assert asked.draft.version == version
+
+
+def test_by_rules_1_a_run_that_fails_after_a_gate_said_no_publishes_nothing() -> None:
+    plan = Plan("p", (WRITE, GATE, IMPROVE, JUDGE, SAVE), "publish_best")
+    assert ended(played(plan, "one", 0.2, "fail", rules=1)) == ("failed", [])
+    assert ended(played(plan, "one", 1.0, "fail", rules=1))[1] == [1]
+
+
+def test_by_rules_1_scores_are_compared_from_the_first_draft_on_that_passed_its_gates() -> None:
+    loop = Repeat("L", (score >= 0.99) | plateau(0.01, over=1), 5, (GATE, JUDGE, IMPROVE))
+    run = played(Plan("p", (WRITE, loop)), "one", 0.9, "two", 1.0, 0.5, rules=1)
+    assert run.state.status == "running", "0.9 was said of a draft that did not pass"
+    play(run, "three", 1.0, 0.5)
+    assert ended(run)[0] == "plateaued"

@@ -59,8 +59,8 @@ ENOUGH: Final = 8.0
 EXAMPLES: Final = 15
 """Examples of a property that are tried, the same ones each time."""
 
-SERVED: Final = ("postgres", "rabbit", "many_coordinators")
-"""Names of tests that need a server, or both cores for a minute."""
+LEFT_OUT: Final = ("postgres", "rabbit", "many_coordinators", "stays_held")
+"""Names of tests that need a server, or both cores for a minute, or wait for long as they are to."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ class Measured(msgspec.Struct, frozen=True):
 class Selection:
     def __init__(self, items: Sequence[pytest.Item], functions: Mapping[str, Sequence[str]], kept: Path) -> None:
         """`functions` are those that are mutated, by module; what is measured is kept in a file, for the next time."""
-        wanted = {item.nodeid: item for item in items if not any(name in item.nodeid for name in SERVED)}
+        wanted = {item.nodeid: item for item in items if not any(name in item.nodeid for name in LEFT_OUT)}
         for item in wanted.values():
             _steady(item)
         self._taken = _taken(wanted, functions, kept)
