@@ -44,7 +44,7 @@ def test_an_example_runs(tmp_path: Path, example: str):
 
 
 def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "loops.py")).splitlines()
+    said = run(tmp_path, str(ROOT / "examples" / "loops.py")).strip().splitlines()
     ends = [line for line in said if line.startswith("-- ")]
     assert ends == [
         "-- threshold: accepted, 2 iterations: the condition holds: score 0.8889 >= 0.8",
@@ -56,13 +56,13 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
 
 
 def test_a_critic_that_says_approved_and_a_refiner_with_nothing_to_change_end_the_loop(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "adk.py")).splitlines()
+    said = run(tmp_path, str(ROOT / "examples" / "adk.py")).strip().splitlines()
     assert said[1] == "-- approved: accepted: the critic approved the draft (score 1)"
     assert said[-1] == "-- exit-tool: plateaued: the refiner had nothing more to change"
 
 
 def test_the_book_has_five_refined_chapters_as_a_page_and_as_markdown(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "book.py")).splitlines()
+    said = run(tmp_path, str(ROOT / "examples" / "book.py")).strip().splitlines()
     assert said[-1].startswith("15 refinements; accepted: the condition holds: outputs 5 >= 5")
     assert sorted(said[:2]) == ["Publish/file: book.md", "Publish/html: book.html"]  # side by side, in either order
     book = (tmp_path / "book.md").read_text()
