@@ -9,7 +9,7 @@ DECIDING = [
         "barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        31,
+        14,
     ),
     Fault(
         "gate passed over",
@@ -33,7 +33,7 @@ DECIDING = [
         "_after_body",
         "top.iteration < top.node.max_iterations",
         "top.iteration <= top.node.max_iterations",
-        1,
+        2,
     ),
     Fault(
         "counter not reset",
@@ -49,7 +49,7 @@ DECIDING = [
         "_failure",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        40,
+        6,
     ),
     Fault(
         "panel does not wait",
@@ -65,7 +65,7 @@ DECIDING = [
         "best_of",
         "-each.ref.version))",
         "-each.ref.version)) if False else min(judged, key=lambda each: each.judgement.score)",
-        1,
+        2,
     ),
     Fault(
         "cancelled run goes on",
@@ -73,7 +73,7 @@ DECIDING = [
         "_following",
         "return _cancelled(state, state.cancelled)",
         "pass",
-        17,
+        42,
     ),
     Fault(
         "paused run goes on",
@@ -81,7 +81,7 @@ DECIDING = [
         "_following",
         "if state.paused:\n        return None",
         "if state.paused:\n        pass",
-        76,
+        17,
     ),
     Fault(
         "failed run ends accepted",
@@ -89,7 +89,7 @@ DECIDING = [
         "_after_failure",
         "return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)",
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
-        40,
+        6,
     ),
     Fault(
         "budget passed over",
@@ -97,6 +97,7 @@ DECIDING = [
         "_over",
         "if limit is not None and (gone >= limit or gone + more > limit):",
         "if limit is not None and gone > 3 * limit:",
+        25,
     ),
     Fault(
         "approval passed over",
@@ -104,6 +105,7 @@ DECIDING = [
         "_next_of_body",
         "if isinstance(node, Approve) and _would_go_on(state, top, now):",
         "if isinstance(node, Approve):",
+        0,
     ),
     Fault(
         "one is enough where two are to approve",
@@ -111,13 +113,7 @@ DECIDING = [
         "_is_enough",
         "len(state.approval.by) + 1 >=",
         "2 >=",
+        3,
     ),
     Fault("answer of another attempt", "actors.decider", "_outcome", "asked.attempt != message.attempt or ", ""),
-    Fault(
-        "stale critiques",
-        "actors.evolve",
-        "_drafted",
-        "replace(top, heard=(), exit=leaving)",
-        "replace(top, exit=leaving)",
-    ),
 ]
