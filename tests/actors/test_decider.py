@@ -312,3 +312,11 @@ def test_a_judges_yes_to_the_best_of_several_ends_the_loop() -> None:
     ended = run.events[-1]
     assert isinstance(ended, RunEnded)
     assert (ended.outcome, ended.score) == ("accepted", 0.6)
+
+
+def test_of_several_who_write_those_that_are_not_waited_for_are_heard_no_more() -> None:
+    first = Parallel("First", (step("generator", "a"), step("generator", "b")), 1, judge=step("critic", "rate"))
+    run = Run(Plan("p", (first,)))
+    run.answer("First/b", value=0, text="one")
+    assert list(run.state.open) == ["First/rate[1]"]
+    assert run.send(Generated(RUN, "First/a", 1, "two")) == ()

@@ -303,3 +303,13 @@ async def test_a_request_of_which_not_even_the_failure_can_be_said_is_left_out_b
     assert isinstance(left, LeftOut)
     assert (left.run, left.position) == ("r", events[judge].position)
     assert "surrogates" in left.fault
+
+
+async def test_where_not_even_a_failure_can_be_sent_the_events_are_left_out():
+    events = numbered()
+    asked = [each for each in events if isinstance(each.data, StepRequested)]
+    async with LocalBus(largest=1) as bus, relaying(Log(events), bus) as at_work:
+        await at_work.until(lambda: at_work.position == events[-1].position)
+        await at_work.until(lambda: at_work.relay.left_out > 0)
+        left = [each for each in at_work.troubles if isinstance(each, LeftOut)]
+    assert {(each.run, each.position) for each in left} <= {("r", each.position) for each in asked}

@@ -465,3 +465,12 @@ def test_by_rules_1_scores_are_compared_from_the_first_draft_on_that_passed_its_
     assert run.state.status == "running", "0.9 was said of a draft that did not pass"
     play(run, "three", 1.0, 0.5)
     assert ended(run)[0] == "plateaued"
+
+
+def test_a_refinement_that_changes_nothing_has_the_judgement_of_what_it_was_made_from() -> None:
+    loop = Repeat("L", score >= 0.99, 3, (JUDGE, IMPROVE), rollback_margin=0.3)
+    run = played(Plan("p", (WRITE, loop)), "one", 0.8, "two", 0.2, "one")
+    current = run.state.current
+    assert current is not None
+    assert current.judgement is not None
+    assert (current.ref.version, current.judgement.score) == (3, 0.8)
