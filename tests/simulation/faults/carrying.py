@@ -68,18 +68,4 @@ CARRYING = [
         "for entry in news[: len(news) - (len(news) > 5)]:",
         0,
     ),
-    Fault(
-        "timekeeper says things once",
-        "actors.timekeeper",
-        "Timekeeper._was_said",
-        "return said is not None and now - said.at < said.pause",
-        "return said is not None",
-    ),
-    Fault(
-        "what could not be told is still at work",
-        "actors.desk",
-        "Desk.abandon",
-        "self._whereabouts.end(request)",
-        "pass",
-    ),
 ]

@@ -115,5 +115,4 @@ DECIDING = [
         "2 >=",
         3,
     ),
-    Fault("answer of another attempt", "actors.decider", "_outcome", "asked.attempt != message.attempt or ", ""),
 ]

@@ -25,6 +25,6 @@ RECORDING = [
         "Coordinator._settled",
         "settled = await self.handler.settle(turn, before)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(turn, before)",
-        34,
+        144,
     ),
 ]
