@@ -59,6 +59,9 @@ def postgres_thread_log(url: str) -> Log:
 class Clock:
     """What a simulated database wants of its loop, from the one that runs."""
 
+    def time(self) -> float:
+        return asyncio.get_running_loop().time()
+
     def call_later(self, seconds: float, call: Callable[[int], None], end: int, context: object) -> None:
         asyncio.get_running_loop().call_later(seconds, call, end)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.appending import chained
 
-from redraft.events.appends import Encoded, NewEvent, Written
+from redraft.events.appends import Encoded, NewEvent
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import (
     ApplicationRecorder,
@@ -64,7 +64,7 @@ def committed(recorder: ApplicationRecorder, *appends: Encoded, failed: Persiste
 
 def shown(entry: Entry) -> object:
     match entry.outcome:
-        case Written(positions):
+        case tuple() as positions:
             return positions
         case Conflict() as conflict:
             return (conflict.run, conflict.expected)

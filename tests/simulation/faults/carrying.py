@@ -68,4 +68,12 @@ CARRYING = [
         "for entry in news[: len(news) - (len(news) > 5)]:",
         0,
     ),
+    Fault(
+        "what could not be told is still at work",
+        "actors.desk",
+        "Desk.abandon",
+        "self._whereabouts.end(request)",
+        "pass",
+        176,
+    ),
 ]

@@ -115,4 +115,12 @@ DECIDING = [
         "2 >=",
         3,
     ),
+    Fault(
+        "answer of another attempt",
+        "actors.decider",
+        "_outcome",
+        "asked.attempt != message.attempt or ",
+        "",
+        125,
+    ),
 ]
