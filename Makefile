@@ -18,8 +18,8 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
+# Else each of the many processes of the tests would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# else each of the many processes of the tests would compile all that it imports
 
 # The tests wait for servers as well, so one process more than cores. Their folders lie in memory where it has room,
 # that they need not wait for a disk.

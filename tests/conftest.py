@@ -6,6 +6,7 @@ REDRAFT_HYPOTHESIS=thorough, as in `make check`, tries many more of them than th
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from urllib.parse import quote
 from uuid import uuid4
@@ -19,6 +20,12 @@ from tests.services import postgres_database
 for name, examples in (("quick", 25), ("thorough", 300)):  # a busy machine is no fault
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("REDRAFT_HYPOTHESIS", "quick"))
+
+
+def pytest_collection_finish() -> None:
+    """From here on nothing writes bytecode: Python would take the first of what a test writes twice within a second."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
 @pytest.fixture(scope="session")
