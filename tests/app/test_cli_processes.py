@@ -25,6 +25,7 @@ VERBS = {
     "whatif": (0, "whatif last --until approved", "had it been: until approved"),
     "fork": (0, "fork last --at 2 --quiet", "This is the tide."),
     "plan": (0, "plan prose", "name: prose"),
+    "simulate": (0, "simulate prose --runs 20", "prose: 20 rehearsed runs"),
     "submit": (2, "submit prose essay.md", NO_BROKER),
     "guide": (2, "guide last more", ENDED),
     "limits": (2, "limits last --max-iterations 3", ENDED),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from time import monotonic
 from typing import cast
 
 import pytest
@@ -60,7 +61,7 @@ class Clock:
     """What a simulated database wants of its loop, from the one that runs."""
 
     def time(self) -> float:
-        return asyncio.get_running_loop().time()
+        return monotonic()
 
     def call_later(self, seconds: float, call: Callable[[int], None], end: int, context: object) -> None:
         asyncio.get_running_loop().call_later(seconds, call, end)
