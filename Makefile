@@ -64,7 +64,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-check: lint types contracts test-all simulate
+check: lint types contracts test-all
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/loop.py
