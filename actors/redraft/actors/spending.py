@@ -47,7 +47,7 @@ def _said(state: RunState, asked: StepRequested) -> Usage:
 
 
 def reserve_said(step: Step) -> Usage:
-    """What a step's options say to set aside for one attempt: `reserve_tokens` (or `max_tokens`), `reserve_cost`, …"""
+    """Returns what the options reserve for one attempt: `reserve_tokens` (or `max_tokens`), `reserve_cost`, …"""
     tokens = _number(step, "reserve_tokens") or _number(step, "max_tokens")
     return Usage(int(tokens), float(_number(step, "reserve_cost")), int(_number(step, "reserve_calls")))
 

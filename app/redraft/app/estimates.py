@@ -50,7 +50,7 @@ def with_estimates(plan: Plan, brief: Brief, models: Models, own: frozenset[Seat
 
 
 def expected_usage(step: Step, brief: Brief, models: Models) -> Usage:
-    """What an attempt of a step that asks a model is thought to use; unpriced where nobody knows its model's price."""
+    """Returns the usage expected of one attempt of a step that asks a model; unpriced where no price is known."""
     calls, given, taken = _expected(step, len(brief.text) // CHARACTERS + 1)
     cost = _cost(step, given, taken, models)
     return Usage(
@@ -73,7 +73,7 @@ def _estimate(step: Step, brief: Brief, models: Models) -> dict[str, Option]:
 
 
 def _cost(step: Step, given: int, taken: int, models: Models) -> float | None:
-    """What so many tokens cost in USD, by what the plan, the settings or the list of prices say; None: nobody knows."""
+    """Returns the price of so many tokens in USD, by plan, settings or list of prices; None where none says."""
     name = str(step.options.get("model", "")) or models.default
     stated = stated_price(step.options, name, models.prices)
     if stated is not None:

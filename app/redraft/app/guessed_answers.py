@@ -24,7 +24,7 @@ FAULTS: Final = 10.0
 
 
 class GuessedAnswers:
-    """What the actors of one run answer. Chance is an argument: the same one gives the same answers."""
+    """Makes up the answers of the actors of one run. Chance is an argument: the same one gives the same answers."""
 
     def __init__(self, run: str, guesses: Guesses, random: Random) -> None:
         self._run = run
@@ -35,7 +35,7 @@ class GuessedAnswers:
         self._judged: dict[str, dict[str, int]] = {}
 
     def quality(self, draft: DraftRef) -> float:
-        """What a draft of this run is worth, from 0 to 1."""
+        """Returns the quality of a draft of this run, from 0 to 1."""
         return self._quality[draft.sha256]
 
     def answer(self, asked: StepRequested, step: Step, used: Usage) -> OutcomeMessage:

@@ -1,4 +1,4 @@
-"""What `redraft simulate` shows: how many runs end how, and how what they take is distributed."""
+"""Prints the result of `redraft simulate`: the outcomes, and the distribution of iterations, scores and cost."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ WorkflowOption: TypeAlias = Annotated[
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What is asked about: one run, those of a workflow, or (both empty) all; from a time on; at most so many rows."""
+    """Selects one run, those of a workflow, or (both empty) all; those from a time on; at most so many rows."""
 
     run: str
     since: datetime | None
@@ -78,7 +78,7 @@ def _verb(question: Question) -> Question:
 
 @_verb
 async def actors(models: ReadModels, asked: Asked) -> Told[ActorLine]:
-    """What each actor did: tries asked, done and failed, seconds from request to answer, tokens and cost."""
+    """Returns for each actor the tries asked, done and failed, seconds from request to answer, tokens and cost."""
     from redraft.projections.work import ACTORS, actors
 
     found = await actors(await models.of(ACTORS), asked.run, asked.since, asked.workflow)

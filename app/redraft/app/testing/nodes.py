@@ -1,4 +1,7 @@
-"""The processes of a history: each runs the parts that the shipped programs run, on simulated connections."""
+"""The processes of a history: each runs the parts that the shipped programs run, on simulated connections.
+
+Their sleeps move the simulated clock, and take no time.
+"""
 
 from __future__ import annotations
 
