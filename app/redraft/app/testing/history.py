@@ -245,7 +245,11 @@ class _House:
         self._world.views.pop(process, None)
         silence = self._faults.between(0.1, SILENT)
         self._loop.call_later(silence, self._unheard, process)
-        self._loop.call_later(self._faults.between(*RESTART), lambda: self._start(process.name, part, mortal=True))
+        self._loop.call_later(self._faults.between(*RESTART), self._start_again, process, part)
+
+    def _start_again(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        if not self._is_looked_at:  # its views would begin at event 0, in the middle of the look
+            self._start(process.name, part, mortal=True)
 
     def _pause(self, process: Process, seconds: float) -> None:
         if process.is_dead or self._is_looked_at:
