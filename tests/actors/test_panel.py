@@ -168,6 +168,34 @@ def test_a_critic_that_was_awaited_for_longer_is_told_until_when() -> None:
     assert failed.message == "no answer by 2026-01-01 01:05:00 UTC"
 
 
+TRYING = Parallel("Panel", tuple(step("critic", name, 2) for name in "abc"), 2, deadline=60.0)
+
+
+def test_a_critic_that_is_asked_again_has_until_the_deadline_of_the_panel() -> None:
+    run = begun(TRYING)
+    deadline = run.now + timedelta(seconds=60)
+    run.answer(path("b"), value=0.5, text="")
+    run.answer(path("c"), value=0.5, text="")
+    run.fail(path("a"))
+    run.wake(path("a"))
+    assert run.state.open[path("a")].due == deadline
+    run.now = deadline
+    assert run.send(ExpireStep(RUN, path("a"), 2))[0] == PanelClosed("L[1]/Panel", 2, (path("a"),))
+
+
+def test_nobody_is_asked_again_after_the_deadline_of_a_panel_that_has_heard_enough() -> None:
+    run = begun(TRYING)
+    run.answer(path("b"), value=0.5, text="")
+    run.answer(path("c"), value=0.5, text="")
+    run.now += timedelta(seconds=59.9)
+    run.fail(path("a"))
+    run.now += timedelta(seconds=1)
+    asked = len(run.events)
+    run.wake(path("a"))
+    assert run.events[asked] == PanelClosed("L[1]/Panel", 2, (path("a"),))
+    assert list(run.state.open) == ["L[1]/improve"]
+
+
 def test_an_attempt_that_is_made_again_does_not_move_the_deadline() -> None:
     run = begun(Parallel("Panel", tuple(step("critic", name, 2) for name in "abc"), 1, deadline=60.0))
     begin = run.now

@@ -207,13 +207,20 @@ def _failure(
     return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None, usage)
 
 
-def _retried(state: RunState, message: RetryStep, now: datetime, others: Usage) -> StepRequested | BudgetReached | None:
+def _retried(
+    state: RunState, message: RetryStep, now: datetime, others: Usage
+) -> StepRequested | BudgetReached | PanelClosed | None:
     asked = state.open.get(message.path)
     if state.paused or asked is None or asked.attempt != message.attempt:
         return None
     if asked.retry_at is None or now < asked.retry_at:
         return None
+    if (closed := closed_panel(state, message.path.rpartition("/")[0], now)) is not None:
+        return closed
     due = now + timedelta(seconds=asked.step.timeout) + GRACE
+    fan = state.frames[-1].fan
+    if fan is not None and fan.until is not None and now < fan.until:
+        due = min(due, fan.until)
     again = msgspec.structs.replace(asked.request, attempt=message.attempt + 1, due=due)
     if state.plan.budget is None and state.plan.daily is None:
         return again
