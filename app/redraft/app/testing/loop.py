@@ -194,6 +194,7 @@ class SimLoop(asyncio.BaseEventLoop):
             process.ready.clear()
             for task in process.tasks:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_traceback = False  # who awaited it may have been killed
             process.tasks.clear()
         self._due.clear()
         if not self.is_closed():
