@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import sqlite3
+from base64 import b64encode
 from contextlib import closing
 from pathlib import Path
 
@@ -151,6 +152,33 @@ def test_a_run_of_later_rules_is_left_alone() -> None:
     put_event("newer", 1, GENESIS, "run.started.v1", data)
     assert {str(line["run"]): line["status"] for line in runs()} == {good: "ended", "newer": "unreadable"}
     assert "follows rules 99 of a later release" in call("doctor").out
+
+
+def test_a_run_whose_key_was_changed_concerns_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY", b64encode(bytes(range(32))).decode())
+    good, bad = ran("one"), ran("two")
+    with closing(sqlite3.connect("store.db")) as connection, connection:
+        connection.execute("UPDATE redraft_keys SET wrapped = zeroblob(40) WHERE run = ?", (bad,))
+    third = ran("three")
+    said("rebuild")
+    statuses = {str(line["run"]): line["status"] for line in runs()}
+    assert statuses == {good: "ended", bad: "unreadable", third: "ended"}
+    assert third in said("events").splitlines()[-1]
+    assert f"the key of run {bad} was changed" in said("doctor")
+    assert call("audit", "--all", "--verify").code == 1
+    said("quarantine", bad, "--reason", "its key was changed")
+    assert {str(line["run"]): line["status"] for line in runs()}[bad] == "quarantined"
+
+
+def test_a_store_with_another_key_than_the_one_that_is_given_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REDRAFT_ENCRYPT", "1")
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY", b64encode(bytes(range(32))).decode())
+    ran("one"), ran("two")
+    monkeypatch.setenv("REDRAFT_ENCRYPT_KEY", b64encode(bytes(32)).decode())
+    refused = call("events")
+    assert refused.code != 0
+    assert "cannot be opened with this encryption key" in one_line(refused)
 
 
 def test_events_of_a_workflow_pass_over_a_run_whose_start_cannot_be_read() -> None:

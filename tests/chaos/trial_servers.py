@@ -1,6 +1,6 @@
 """Several coordinators on RabbitMQ and PostgreSQL, panels that wait for all and for some, submitted slowly and at once.
 
-What issue 11 asks for:
+As large as they have been run (`docs/proof.md`):
 
     python -m tests.chaos.trial_servers --runs 400 --rate 4 --times 3
     python -m tests.chaos.trial_servers --runs 2000 --times 3

@@ -1,6 +1,6 @@
 """Several processes on one SQLite file: two batches of the same briefs, and a run that is steered all the time.
 
-What issue 11 asks for: `python -m tests.chaos.trial_sqlite --briefs 500 --steered 25 --times 5`
+As it has been run (`docs/proof.md`): `python -m tests.chaos.trial_sqlite --briefs 500 --steered 25 --times 5`
 """
 
 from __future__ import annotations

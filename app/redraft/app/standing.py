@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Final
@@ -26,7 +26,7 @@ class Standing:
         self.taken = taken
         self._subscriptions = subscriptions
         self._position = self._saved = taken.position
-        self._since = time.monotonic()
+        self._since = _seconds()
 
     def passed(self, position: int) -> None:
         """Everything up to this position is done with."""
@@ -34,7 +34,7 @@ class Standing:
 
     @property
     def is_due(self) -> bool:
-        return time.monotonic() - self._since >= SAVE_SECONDS
+        return _seconds() - self._since >= SAVE_SECONDS
 
     async def save(self) -> None:
         """Saves the position if it has changed."""
@@ -46,7 +46,7 @@ class Standing:
     def set_to(self, position: int) -> None:
         """Takes note of a position that was saved with something else."""
         self.passed(position)
-        self._saved, self._since = position, time.monotonic()
+        self._saved, self._since = position, _seconds()
 
 
 async def stand(
@@ -71,6 +71,10 @@ async def stand(
         finally:
             with suppress(StoreError):  # then what was done since the last save comes again
                 await standing.save()
+
+
+def _seconds() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def wanted_text(wanted: EventFilter) -> str:

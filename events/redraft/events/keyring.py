@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from redraft.events.errors import Sealed
+from redraft.events.errors import Sealed, Tampered
 from redraft.events.run_keys import RunKeys
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 REMEMBERED: Final = 16_384
 """For how many runs the key is kept in memory, or that there is none."""
+
+LOOKED_AT: Final = 100
+"""How many keys are tried, at most, before the master key is taken for another store's."""
 
 
 class Encryption(msgspec.Struct, frozen=True):
@@ -55,7 +59,10 @@ class Keyring:
             return run in self._held, self._held.get(run)
 
     def opener(self, run: str) -> Cipher | None:
-        """The cipher of a run with sealed texts, None when its key was destroyed. Raises Sealed without its key."""
+        """The cipher of a run with sealed texts, None when its key was destroyed.
+
+        Raises Sealed without the master key, Tampered when the key of this run alone cannot be opened with it.
+        """
         known, cipher = self.held(run)
         if known and cipher is not None:
             return cipher
@@ -65,7 +72,7 @@ class Keyring:
     def sealer(self, run: str, *, begins: bool) -> Cipher | None:
         """The cipher for what is to be recorded of a run; None when it is kept in the clear.
 
-        A run that `begins` is given a key, if new runs are to be sealed. Raises Sealed, StoreError.
+        A run that `begins` is given a key, if new runs are to be sealed. Raises Sealed, Tampered, StoreError.
         """
         known, cipher = self.held(run)
         if known:
@@ -91,9 +98,30 @@ class Keyring:
                 f"run {run} is encrypted; give the key that it was recorded with in REDRAFT_ENCRYPT_KEY or "
                 "REDRAFT_ENCRYPT_KEY_FILE"
             )
-        cipher = Cipher(run, unwrapped(self._encryption.master, run, kept))
+        master = self._encryption.master
+        try:
+            cipher = Cipher(run, unwrapped(master, run, kept))
+        except Sealed:
+            if self._opens_another(run, master):
+                raise Tampered(
+                    f"the key of run {run} was changed: the encryption key opens those of other runs, and not this one"
+                ) from None
+            raise
         self._hold(run, cipher)
         return cipher
+
+    def _opens_another(self, run: str, master: bytes) -> bool:
+        """Whether the master key is that of the store: the key of another run can be opened with it."""
+        from redraft.events.sealing import unwrapped
+
+        with self._lock:
+            if any(self._held.values()):
+                return True
+        for other, kept in self.keys.page("", LOOKED_AT):
+            with suppress(Sealed):
+                unwrapped(master, other, kept)
+                return True
+        return False
 
     def _new(self, master: bytes) -> bytes:
         from redraft.events.sealing import new_run_key, wrapped

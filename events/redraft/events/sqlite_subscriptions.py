@@ -20,19 +20,18 @@ APPLICATION_ID: Final = 0x52645362
 VERSION: Final = 1
 """SQLite's `user_version` of the files that this version of Redraft writes."""
 
-_SUBSCRIPTIONS: Final = """
-    CREATE TABLE redraft_subscriptions (
+LAYOUT: Final = (
+    """CREATE TABLE redraft_subscriptions (
         name TEXT PRIMARY KEY, position INTEGER NOT NULL, epoch INTEGER NOT NULL, wants TEXT NOT NULL,
         target TEXT NOT NULL, created REAL NOT NULL, moved REAL NOT NULL, failing TEXT
-    ) WITHOUT ROWID
-"""
-_SET_ASIDE: Final = """
-    CREATE TABLE redraft_set_aside (
+    ) WITHOUT ROWID""",
+    """CREATE TABLE redraft_set_aside (
         subscription TEXT NOT NULL, position INTEGER NOT NULL, id TEXT NOT NULL, run TEXT NOT NULL,
         version INTEGER NOT NULL, event TEXT NOT NULL, attempts INTEGER NOT NULL, error TEXT NOT NULL,
         parked_at REAL NOT NULL, retry INTEGER NOT NULL, PRIMARY KEY (subscription, position)
-    ) WITHOUT ROWID
-"""
+    ) WITHOUT ROWID""",
+)
+"""The tables: what is known of each name, and the events that were parked for it."""
 
 
 class SqliteBook:
@@ -89,8 +88,8 @@ class SqliteBook:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if not application and connection.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-                connection.execute(_SUBSCRIPTIONS)
-                connection.execute(_SET_ASIDE)
+                for table in LAYOUT:
+                    connection.execute(table)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
             elif application != APPLICATION_ID:

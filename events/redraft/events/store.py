@@ -16,7 +16,7 @@ from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
 from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
 from redraft.events.copying import Copying
-from redraft.events.domain_events import EVENT_NAMES, RunErased
+from redraft.events.domain_events import EVENT_NAMES, RunErased, RunQuarantined
 from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.keyring import Encryption, Keyring
@@ -130,7 +130,7 @@ class EventStore:
         """The append with its bytes and hashes fixed, so that more can be decided on it before it is recorded.
 
         A run that begins in a store that encrypts gets its key first. Raises CodecError for an event that cannot be
-        written, StoreError, Sealed.
+        written, StoreError, Sealed, and Tampered for a run whose key was changed, unless it is to be set aside.
         """
         self._check_open()
         if append.expected_version < 0 or not append.events or not append.run:
@@ -138,8 +138,12 @@ class EventStore:
         if not self._keyring.seals:
             return encode(append)
         known, seal = self._keyring.held(append.run)
-        if not known:
-            seal = await self._in_reader(self._keyring.sealer, append.run, begins=append.expected_version == 0)
+        try:
+            if not known:
+                seal = await self._in_reader(self._keyring.sealer, append.run, begins=append.expected_version == 0)
+        except Tampered:  # that the run is set aside can still be recorded, in the clear
+            if not all(isinstance(event.data, RunQuarantined) for event in append.events):
+                raise
         return encode(append, seal)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
 from redraft.events.errors import InputError, LeaseLost
+from redraft.events.store import Threads, thread
 from redraft.events.subscription_book import (
     Book,
     Execute,
@@ -57,12 +57,15 @@ def open_subscriptions(url: str, *, clock: Callable[[], float] = time.time) -> S
 
 
 class Subscriptions:
-    """Reads and moves the subscriptions of a store. Every method raises StoreError when that cannot be done."""
+    """Reads and moves the subscriptions of a store. Every method raises StoreError when that cannot be done.
 
-    def __init__(self, book: Book, clock: Callable[[], float]) -> None:
+    `threads` makes what the calls of the book run in, by its name.
+    """
+
+    def __init__(self, book: Book, clock: Callable[[], float], threads: Threads = thread) -> None:
         self._book = book
         self._clock = clock
-        self._thread = ThreadPoolExecutor(1, "redraft-subscriptions")
+        self._thread = threads("redraft-subscriptions")
 
     async def __aenter__(self) -> Self:
         return self

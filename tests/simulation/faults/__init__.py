@@ -6,7 +6,8 @@ looks for the first one anew.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from tests.simulation.altered import altered
@@ -21,6 +22,13 @@ class Fault(NamedTuple):
     old: str
     new: str
     seed: int = 0
+    also: tuple[str, str, str, str] | None = None
+    """Another place (module, function, old, new) that has to be wrong for the first to be seen."""
 
-    def planted(self) -> AbstractContextManager[None]:
-        return altered(self.module, self.function, self.old, self.new)
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(altered(self.module, self.function, self.old, self.new))
+            if self.also is not None:
+                stack.enter_context(altered(*self.also))
+            yield

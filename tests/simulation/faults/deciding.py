@@ -123,4 +123,11 @@ DECIDING = [
         "",
         125,
     ),
+    Fault(
+        "panel is not closed at its deadline",
+        "actors.interpreter",
+        "closed_panel",
+        "now < fan.until or",
+        "",
+    ),
 ]

@@ -27,4 +27,13 @@ RECORDING = [
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(turn, before)",
         144,
     ),
+    Fault(
+        "append checked by its version alone, state kept after a conflict",
+        "events.recorders",
+        "MemoryRecorder._checked",
+        "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
+        "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
+        0,
+        ("actors.aggregates", "Aggregates.drop", "del self._kept[run]", "aggregate.void = True"),
+    ),
 ]

@@ -7,14 +7,23 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from redraft.actors.plan_paths import steps_in
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.workload import Cast
 from redraft.events.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
+    DraftEdited,
     DraftPublished,
+    DraftRejected,
+    LoopEnded,
+    PanelClosed,
     RunCancelled,
     RunEnded,
     RunPaused,
     RunQuarantined,
+    RunStarted,
     StepFailed,
     StepRequested,
 )
@@ -28,16 +37,20 @@ if TYPE_CHECKING:
 PUNCTUAL: Final = timedelta(minutes=30)
 """How late a timer may be, with all that may stand still, and get lost, meanwhile."""
 
+GRACE: Final = timedelta(hours=1)
+"""How long beyond its time a request is waited for, at most, as the docs say."""
+
 
 def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Faults) -> list[str]:
     """All that is wrong, in sentences; nothing where all is well."""
     return [
         *_records(events),
         *_ends(events, world),
-        *_subscriber(events, world),
+        *_subscriber(events, world, faults),
         *_repeated(events, script, faults),
         *_waited_out(events, faults),
         *_overslept(events),
+        *_overdue(events),
         *_published(events, script),
     ]
 
@@ -62,13 +75,20 @@ def _ends(events: Sequence[Recorded], world: World) -> Iterator[str]:
             yield f"set aside: run {run} was set aside by a coordinator"
 
 
-def _subscriber(events: Sequence[Recorded], world: World) -> Iterator[str]:
+def _subscriber(events: Sequence[Recorded], world: World, faults: Faults) -> Iterator[str]:
     seen = [each.position for each in world.seen]
     if seen != [each.position for each in events]:
         yield f"subscriber: it saw {len(seen)} of {len(events)} events, or in another order"
-    for views in world.views.values():
-        if views.position < len(events):
-            yield f"projection: it ends at event {views.position} of {len(events)}"
+    if world.servers:
+        yield from _served([each.position for each in world.served], len(events), faults)
+
+
+def _served(taken: Sequence[int], end: int, faults: Faults) -> Iterator[str]:
+    """A handler takes every event, in order, and one once more only where it was not noted that it had."""
+    if list(dict.fromkeys(taken)) != list(range(1, end + 1)):
+        yield f"served: a handler took {len(set(taken))} of {end} events, or in another order"
+    if len(set(taken)) < len(taken) and not any("server" in told for told in faults.told):
+        yield "served: a handler took an event twice, and nothing had happened to it"
 
 
 def _waited_out(events: Sequence[Recorded], faults: Faults) -> Iterator[str]:
@@ -104,6 +124,33 @@ def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
                         yield f"overslept: run {event.run} waited for {place[1]} until it ended"
             case _:
                 pass
+
+
+def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
+    """What is asked of somebody is answered, or over, when its time is: that of the request, or of who is asked."""
+    longest: dict[str, timedelta] = {}
+    waiting: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    for event in events:
+        asked = waiting[event.run]
+        for path in [path for path, limit in asked.items() if event.time > limit]:
+            del asked[path]
+            yield f"overdue: {path} of run {event.run} was waited for until event {event.version}"
+        match event.data:
+            case RunStarted(plan=plan):
+                longest[event.run] = timedelta(seconds=max(step.timeout for _, step in steps_in(plan.steps)))
+            case StepRequested(path=path, due=due) if not event.repeats:
+                beside = path.rpartition("/")[0]
+                late = max(due, event.time + GRACE) + longest[event.run] + PUNCTUAL
+                waiting[event.run] = {each: at for each, at in asked.items() if each.rpartition("/")[0] == beside}
+                waiting[event.run][path] = late
+            case ApprovalRequested(path=path, due=due) if not event.repeats:
+                waiting[event.run] = {path: due + PUNCTUAL}
+            case ApprovalExpired() | DraftApproved() | DraftRejected() | DraftEdited():
+                asked.clear()
+            case PanelClosed() | LoopEnded() | RunEnded() | RunQuarantined() | RunCancelled() | RunPaused():
+                asked.clear()
+            case data:
+                asked.pop(getattr(data, "path", ""), None)
 
 
 def _published(events: Sequence[Recorded], script: Cast) -> Iterator[str]:

@@ -27,12 +27,17 @@ class Odds(msgspec.Struct, frozen=True):
     actor_fails: float = 0.03
     actor_wrong: float = 0.01
     actor_late: float = 0.01
+    book_fails: float = 0.002
+    """A named subscription cannot be read or moved, or nobody hears that it was."""
+    handler_fails: float = 0.03
     crashes: float = 3.0
     """How many processes are killed, on average."""
     pauses: float = 1.0
     """How many stand still for minutes, on average."""
     broker_wiped: float = 0.08
     """Once in a history the broker loses its queues and all that is in them; people send again what is open."""
+    older: float = 0.03
+    """A coordinator starts as an older release, which knows no rules of today's."""
     clock_differs: float = 0.1
     """The clock of a process shows minutes more or less than the others'."""
     clock_jumps: float = 0.05

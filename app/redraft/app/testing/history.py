@@ -19,16 +19,17 @@ from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
-from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, submit, subscribe, work
+from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.committer import Inline
 from redraft.events.content import Brief
 from redraft.events.envelope import Recorded
 from redraft.events.plan import Plan
+from redraft.events.rules import RULES
 from redraft.projections.projector import catch_up
 from redraft.projections.shipped import FOLLOWED
-from redraft.projections.views import open_views
+from redraft.projections.views import Views, open_views
 
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
@@ -130,6 +131,7 @@ class _House:
         self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
+        self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 1, 2))
 
     def run(self) -> None:
         """Until every run has ended, and for a while after."""
@@ -160,6 +162,8 @@ class _House:
         for number in range(self._random.choice((1, 2, 2))):
             self._start(f"worker {number + 1}", lambda p: work(self._world, p, self._cast.actors()), mortal=True)
         self._start("subscriber", lambda p: subscribe(self._world, p), mortal=True)
+        for number in range(self._world.servers):
+            self._start(f"server {number + 1}", lambda p: serve(self._world, p), mortal=True)
         for number, (plan, brief) in enumerate(zip(self._plans, self._briefs, strict=True)):
             wanted = plan, f"k{number}", self._random.uniform(0, 20), brief
             self._start(f"client {number + 1}", lambda p, a=wanted: submit(self._world, p, *a))
@@ -180,14 +184,29 @@ class _House:
     async def _misread(self) -> list[str]:
         """What the read models of coordinators have that a rebuild has not, or the other way round."""
         wrong = []
-        rebuilt = await open_views(None, FOLLOWED, threads=lambda name: Inline())
-        await catch_up(rebuilt, self._world.database.quiet())
-        for process, views in list(self._world.views.items()):
+        live = {process: views for process, views in self._world.views.items() if not process.is_dead}
+        end = self._world.database.rows.max_notification_id() or 0
+        rebuilt = {rules: await self._rebuilt(rules) for rules in sorted({process.rules for process in live})}
+        for process, views in live.items():
+            if views.position < end:
+                wrong.append(f"projection: {process} has come to event {views.position} of {end}")
             for table in ("runs", "steps"):
                 every = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of our own
-                if not process.is_dead and await rebuilt.query(every) != await views.query(every):
+                if await rebuilt[process.rules].query(every) != await views.query(every):
                     wrong.append(f"projection: the {table} of {process} are not those of a rebuild")
         return wrong
+
+    async def _rebuilt(self, rules: int) -> Views:
+        """The read models as a release that knows these rules builds them."""
+
+        async def built() -> Views:
+            views = await open_views(None, FOLLOWED, threads=lambda name: Inline())
+            await catch_up(views, self._world.database.quiet())
+            return views
+
+        process = self._loop.process(f"one who knows rules {rules}")
+        process.rules = rules
+        return await self._loop.spawn(process, built())
 
     def _is_over(self) -> bool:
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
@@ -198,10 +217,14 @@ class _House:
         end = self._world.database.rows.max_notification_id() or 0
         seen = self._world.seen[-1].position if self._world.seen else 0
         views = [each for process, each in self._world.views.items() if not process.is_dead]
-        return seen < end or any(each.position < end for each in views)
+        served = self._world.served[-1].position if self._world.served else end * (not self._world.servers)
+        return seen < end or served < end or any(each.position < end for each in views)
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)
+        if name.startswith("coordinator") and name != "coordinator 1":
+            older = self._faults.happens(self._faults.odds.older, f"{process} starts as an older release")
+            process.rules = RULES - older
         self._parts[process] = part
         task = self._loop.spawn(process, part(process))
         task.add_done_callback(lambda done: self._ended(name, done))
@@ -211,7 +234,7 @@ class _House:
     def _ended(self, name: str, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             self._wrong.append(f"{name} ended by itself: {type(error).__name__}: {error}")
-        elif name.startswith(("coordinator", "worker")):
+        elif name.startswith(("coordinator", "worker", "server")):
             self._wrong.append(f"{name} ended by itself")
 
     def _doom(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -266,9 +289,7 @@ class _House:
     def _unheard(self, process: Process) -> None:
         """Servers let go of what they do not hear from."""
         self._world.broker.disconnect(process)
-        holder = self._world.database.holder
-        if holder is not None and holder.process is process:
-            holder.lose()
+        self._world.database.unheard(process)
 
 
 @contextmanager

@@ -22,12 +22,20 @@ from random import Random
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack
 from warnings import catch_warnings, simplefilter
 
+import redraft.actors.decider
+import redraft.actors.forking
+import redraft.events.rules
+from redraft.events.rules import RULES
+
 P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 """What clocks show when a history begins."""
+
+OF_RELEASE: Final = (redraft.events.rules, redraft.actors.decider, redraft.actors.forking)
+"""What says which rules a release knows."""
 
 BURST: Final = 12
 """How many callbacks of a process run, at most, before another process may have its turn."""
@@ -41,11 +49,15 @@ class Stuck(Exception):
 
 
 class Process:
-    """What ends, or stands still, together. `skew` is what its clock shows beyond the true time."""
+    """What ends, or stands still, together.
+
+    `skew` is what its clock shows beyond the true time; `rules` are the latest that its release knows.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.skew = timedelta()
+        self.rules = RULES
         self.is_dead = False
         self.is_able = False
         self.wakes = 0.0
@@ -100,6 +112,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._outside = Process("world")
         self._all = [self._outside]
         self._able: list[Process] = []
+        self._rules = RULES
         self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
         self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
 
@@ -189,6 +202,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def dispose(self) -> None:
         """Lets go of all that has not ended, without a word of complaint; nothing of it can do anything any more."""
+        self._turn_to(RULES)
         for process in self._all:
             process.is_dead = True
             process.ready.clear()
@@ -215,6 +229,8 @@ class SimLoop(asyncio.BaseEventLoop):
             return
         draw = self._random.random
         process = able[0] if len(able) == 1 else able[int(draw() * len(able))]
+        if process.rules != self._rules:
+            self._turn_to(process.rules)
         self._now += 1e-6
         ready = process.ready
         for _ in range(int(draw() * BURST) + 1):
@@ -228,6 +244,12 @@ class SimLoop(asyncio.BaseEventLoop):
         if not ready:
             process.is_able = False
             self._able.remove(process)
+
+    def _turn_to(self, rules: int) -> None:
+        """What runs next is of a release that knows these rules, and no later ones."""
+        self._rules = rules
+        for module in OF_RELEASE:
+            module.RULES = rules  # type: ignore[attr-defined]
 
     def _line_up(self, process: Process, handle: asyncio.Handle) -> None:
         """The process is to run this, after what it has before."""

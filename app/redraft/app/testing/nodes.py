@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from redraft.actors import Actor
 from redraft.actors.coordinator import Coordinator
@@ -19,6 +19,7 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
+from redraft.app.delivery import Retry
 from redraft.app.feed import StoreFeed
 from redraft.app.open_runs import send_again
 from redraft.app.subscriber import Subscriber
@@ -47,6 +48,12 @@ from redraft.projections.run_list import spent_on
 from redraft.projections.shipped import FOLLOWED
 from redraft.projections.views import Views, open_views
 
+SERVED: Final = "all-events"
+"""The name under which every event is delivered."""
+
+PATIENT: Final = Retry(attempts=1000, most=10.0)
+"""Nothing is parked: a handler is tried until it takes the event."""
+
 
 class World:
     """What all processes share."""
@@ -58,6 +65,8 @@ class World:
         self.random = random
         self.views: dict[Process, Views] = {}
         self.seen: list[Recorded] = []
+        self.servers = 0
+        self.served: list[Recorded] = []
         self.ended: dict[str, str] = {}
 
     def new_id(self) -> str:
@@ -73,6 +82,9 @@ class World:
 
 class Log:
     """Takes what the parts of a process log, and says it nowhere."""
+
+    def bind(self, **_: object) -> Log:
+        return self
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return _unsaid
@@ -136,6 +148,23 @@ async def subscribe(world: World, process: Process) -> None:
             async with aclosing(reads.subscribe(after)) as events:
                 async for event in events:
                     world.seen.append(event)
+        await asyncio.sleep(1)
+
+
+async def serve(world: World, process: Process) -> None:
+    """What `redraft subscribe --to` runs: one of those who deliver every event to the handler of a name."""
+    reads = Subscriber(StoreFeed(world.database.store(process)), partial(world.database.subscriptions, process))
+
+    async def take(event: Recorded) -> None:
+        await asyncio.sleep(world.database.takes())
+        faults = world.database.faults
+        if faults.happens(faults.odds.handler_fails, f"the handler of {process} fails at event {event.position}"):
+            raise RuntimeError("out of order")
+        world.served.append(event)
+
+    while True:
+        with suppress(StoreError):
+            await reads.deliver(SERVED, take, retry=PATIENT, log=cast("Any", Log()))
         await asyncio.sleep(1)
 
 

@@ -7,14 +7,17 @@ a commit late, or never.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, cast
 from uuid import UUID
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
-from redraft.events.errors import LeaseLost
+from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.recorders import (
     ApplicationRecorder,
     MemoryRecorder,
@@ -24,7 +27,10 @@ from redraft.events.recorders import (
     StoredEvent,
 )
 from redraft.events.run_keys import MemoryKeys
+from redraft.events.sqlite_subscriptions import LAYOUT
 from redraft.events.store import EventStore
+from redraft.events.subscription_book import Execute
+from redraft.events.subscriptions import Subscriptions
 
 SILENT = 20.0
 """Seconds after which a database lets go of what a process held that it does not hear from."""
@@ -44,7 +50,7 @@ class SimDatabase:
         self._keys = MemoryKeys()
         self.position = 0
         self.recorded: dict[int, float] = {}
-        self.holder: SimLease | None = None
+        self.holders: dict[str, SimLease] = {}
         self._listeners: list[tuple[Process, Callable[[int], None]]] = []
 
     def takes(self) -> float:
@@ -74,6 +80,26 @@ class SimDatabase:
 
         recorder = cast("ApplicationRecorder", SimRecorder(self, process))
         return Opened(recorder, "simulated", True, lambda: None, listen=listen, keys=self._keys)
+
+    @cached_property
+    def book(self) -> sqlite3.Connection:
+        """What is known of named subscriptions."""
+        book = sqlite3.connect(":memory:", isolation_level=None)
+        for table in LAYOUT:
+            book.execute(table)
+        return book
+
+    def subscriptions(self, process: Process) -> Subscriptions:
+        """The shipped named subscriptions, as a process opens them."""
+        return Subscriptions(
+            SimBook(self, process),
+            self.loop.time,
+            threads=lambda name: SimExecutor(self.loop, process, self.takes),
+        )
+
+    def unheard(self, process: Process) -> None:
+        """Takes the leases from a process that it does not hear from."""
+        self.holders = {name: lease for name, lease in self.holders.items() if lease.process is not process}
 
     def notify(self) -> None:
         """Tells those who listen that the log has grown, each in its time, unless that gets lost."""
@@ -126,11 +152,44 @@ class SimRecorder:
             raise OperationalError("the connection was lost")
 
 
-class SimLease:
-    """The right to be the one relay. One who stands still too long loses it, and does not know."""
+class SimBook:
+    """What the named subscriptions of a process see of the database."""
+
+    where = "simulated"
 
     def __init__(self, database: SimDatabase, process: Process) -> None:
         self._database = database
+        self._process = process
+
+    @contextmanager
+    def transaction(self) -> Iterator[Execute]:
+        """Everything or nothing; it fails before it has begun, or when all is done and nobody knows."""
+        faults, book = self._database.faults, self._database.book
+        if faults.happens(faults.odds.book_fails, f"{self._process} cannot move its subscription"):
+            raise StoreError("the connection was lost before the commit")
+        book.execute("BEGIN")
+        try:
+            yield lambda sql, values: book.execute(sql, tuple(values)).fetchall()
+            book.execute("COMMIT")
+        finally:
+            if book.in_transaction:
+                book.rollback()
+        if faults.happens(faults.odds.book_fails, f"{self._process} is not told that its subscription was moved"):
+            raise StoreError("the connection was lost after the commit")
+
+    def lease(self, name: str) -> SimLease:
+        return SimLease(self._database, self._process, name)
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class SimLease:
+    """The right to do what is named: to be the one relay. One who stands still too long loses it, and does not know."""
+
+    def __init__(self, database: SimDatabase, process: Process, name: str = "the relay") -> None:
+        self._database = database
+        self._name = name
         self.process = process
 
     async def __aenter__(self) -> Self:
@@ -143,9 +202,8 @@ class SimLease:
 
     async def acquire(self) -> int:
         """Waits until nobody else has the lease, and gives the checkpoint."""
-        while not self._is_free():
+        while self._database.holders.setdefault(self._name, self) is not self:
             await asyncio.sleep(POLL)
-        self._database.holder = self
         return self._database.position
 
     async def load(self) -> int:
@@ -159,18 +217,9 @@ class SimLease:
         self._database.position = max(self._database.position, position)
 
     async def release(self) -> None:
-        if self._database.holder is self:
-            self._database.holder = None
-
-    def lose(self) -> None:
-        """The database takes the lease from one whom it does not hear from."""
-        if self._database.holder is self:
-            self._database.holder = None
-
-    def _is_free(self) -> bool:
-        holder = self._database.holder
-        return holder is None or holder is self
+        if self._database.holders.get(self._name) is self:
+            del self._database.holders[self._name]
 
     def _require(self) -> None:
-        if self._database.holder is not self:
+        if self._database.holders.get(self._name) is not self:
             raise LeaseLost("the lease was lost")

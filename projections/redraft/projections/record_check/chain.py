@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.events.codec import GENESIS, Opener, decode_event
 from redraft.events.envelope import Recorded
-from redraft.events.errors import CodecError, StoreError, UnknownName, UnknownRules
+from redraft.events.errors import CodecError, Sealed, StoreError, UnknownName, UnknownRules
 from redraft.projections.record_check.findings import Finding, found
 
 
@@ -58,7 +58,7 @@ def chain_faults(events: Sequence[Recorded]) -> list[Finding]:
 def _decoded(run: str, row: Row, opener: Opener | None) -> Recorded:
     try:
         return decode_event(run, row.version, row.name, row.state, row.position, opener)
-    except StoreError:  # sealed with a key that is not at hand: its structure can be read
+    except Sealed:  # the key is not at hand: its structure can be read
         return decode_event(run, row.version, row.name, row.state, row.position)
 
 
