@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from redraft.actors.perform import Call, abandoned
 from redraft.actors.roles import Actor, critic, generator, publisher, refiner
@@ -72,6 +73,19 @@ async def test_each_role_gives_its_outcome():
     assert refined == Refined("r", "p", 1, "the draft!", ("louder",), exit=True)
     saved = await perform(save, Publish(request(), DRAFT))
     assert saved == Published("r", "p", 1, DRAFT.ref, Receipt("/there"))
+
+
+async def test_the_idempotency_key_is_the_same_at_every_attempt():
+    keys = []
+
+    @publisher
+    def save(draft, context):
+        keys.append((context.attempt, context.idempotency_key))
+        return Receipt("/there")
+
+    for attempt in (1, 2):
+        await perform(save, Publish(replace(request(), id=f"r/p#{attempt}", attempt=attempt), DRAFT))
+    assert keys == [(1, "r/p"), (2, "r/p")]
 
 
 @pytest.mark.parametrize(

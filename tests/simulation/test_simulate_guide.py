@@ -105,7 +105,7 @@ def noting(outside: Outside) -> list[Actor]:
 def by_attempt(outside: Outside) -> list[Actor]:
     @publisher
     async def post(draft, context):
-        await Mail(outside).send(draft.text, context.idempotency_key)
+        await Mail(outside).send(draft.text, f"{context.idempotency_key}#{context.attempt}")
         return "mailed"
 
     return [post]

@@ -60,7 +60,8 @@ class Call:
         self._over = over
         self._late = False
         options = deepcopy(asked.options) if asked.options else {}  # the function may change them, and others have them
-        self._context = Context(asked.run, asked.path, asked.attempt, asked.timeout, asked.id, options, asked.outputs)
+        key = f"{asked.run}/{asked.path}"  # without the attempt: what it names is done once
+        self._context = Context(asked.run, asked.path, asked.attempt, asked.timeout, key, options, asked.outputs)
         self._context.beside = asked.beside
         self._task = loop.create_task(_called(actor, work, self._context))
         self._task.add_done_callback(self._ended)

@@ -52,8 +52,9 @@ class Context:
     """What a step is part of: the run, the path with its iterations, the try (from 1), the plan's options for the step.
 
     `outputs` are the finished drafts of the loops around, `beside` the drafts among which the judge of a parallel
-    compares the one that it judges. `timeout` is in seconds. `idempotency_key` is the same each
-    time the same work is asked for. `spent` and `used` report what the work used, whether it then succeeds or fails.
+    compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
+    attempt: give it to whatever must take the work's effect once. `spent` and `used` report what the work used, whether
+    it then succeeds or fails.
     """
 
     run: str

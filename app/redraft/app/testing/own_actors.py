@@ -102,7 +102,7 @@ class OwnActors:
 
     def _drawn(self, when: str, context: Context) -> Random:
         """Chance of its own for each call, so that it is the same when other faults are left out."""
-        return Random(f"{self._seed} {when} {context.idempotency_key} {self.calls[_place(context)]}")
+        return Random(f"{self._seed} {when} {context.idempotency_key}#{context.attempt} {self.calls[_place(context)]}")
 
 
 def _place(context: Context) -> Place:
