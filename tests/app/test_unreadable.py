@@ -120,6 +120,18 @@ def test_a_strangers_row_concerns_its_run_alone(name: object, state: object) -> 
     assert checked.code == 0, checked.out
 
 
+def test_a_run_is_read_to_its_end_beside_a_row_whose_version_is_no_whole_number() -> None:
+    bad = ran("one")
+    put(bad, last_of(bad)[0] + 0.5, "x", b"y")
+
+    async def read() -> list[str]:
+        async with open_log(read_settings()) as house:
+            return [event.name async for event in house.client.subscribe(run=bad, follow=False)]
+
+    told = asyncio.run(asyncio.wait_for(read(), 20))
+    assert (told[0], told[-1], len(set(told))) == ("run.started.v1", "run.ended.v1", len(told) - 1)
+
+
 def test_a_row_without_a_number_or_of_no_run_stops_nobody() -> None:
     good = ran("one")
     put("stranger", "first", "x", b"y")

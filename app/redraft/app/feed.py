@@ -77,11 +77,14 @@ class StoreFeed:
         head = max(after, await self._store.head())
         version = 0
         while events := await self._store.entries(run, upto=version + BATCH, after=version):
-            version = events[-1].version
+            reached = max(event.version for event in events)
             later = [event for event in events if event.position > after]
             if later:
                 yield Batch(await _passed(sieve, later), later[-1].position, _unread(sieve.wanted, later))
                 head = max(head, later[-1].position)
+            if reached <= version:
+                break  # only a row whose version is no number is left
+            version = reached
         yield Batch((), head)
 
     async def about(self, run: str) -> About:

@@ -131,7 +131,7 @@ class _House:
         self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
-        self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 1, 2))
+        self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 
     def run(self) -> None:
         """Until every run has ended, and for a while after."""

@@ -94,7 +94,7 @@ async def coordinate(world: World, process: Process) -> None:
     """What `redraft coordinator` runs."""
     store, bus = world.database.store(process), world.broker.connection(process)
     views = await open_views(
-        None, FOLLOWED, threads=lambda name: SimExecutor(world.loop, process, world.database.takes)
+        None, FOLLOWED, threads=lambda name: SimExecutor(world.loop, process, world.database.takes, near=True)
     )
     world.views[process] = views
     clock = partial(world.loop.clock, process)
