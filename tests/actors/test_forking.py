@@ -15,7 +15,7 @@ from tests.streams import article, book, recorded
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.forking import forked, unfit
-from redraft.actors.limits import loops_of, with_limits
+from redraft.actors.limits import with_limits
 from redraft.actors.run_state import RunState
 from redraft.actors.steering import steered
 from redraft.events.commands import ApproveDraft, CancelRun, ExpireStep, PauseRun, StartRun
@@ -38,7 +38,7 @@ from redraft.events.domain_events import (
     StepRequested,
 )
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Approve, Parallel, Plan, Repeat, Step, loops_of
 from redraft.events.texts import ERASED
 
 LATER = NOW + timedelta(days=30)

@@ -14,7 +14,6 @@ from tests.actors.test_deciding_properties import Run, driven, examples, plans
 from tests.streams import recorded
 
 from redraft.actors.decider import handle
-from redraft.actors.limits import loops_of
 from redraft.actors.policy import Policy, loop_named, under
 from redraft.actors.whatif import WhatIf, decide_again, plan_of, what_if
 from redraft.events.commands import ApproveDraft, CancelRun, ExpireStep, GuideRun
@@ -32,7 +31,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, PlanError
-from redraft.events.plan import Approve, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.plan import Approve, Parallel, Plan, Repeat, Retry, Step, loops_of
 from redraft.events.texts import ERASED
 
 WRITE, JUDGE = Step("generator", "write", "write"), Step("critic", "judge", "judge")

@@ -60,7 +60,7 @@ def on_the_broker(work: Callable[[aio_pika.abc.AbstractChannel], Awaitable[objec
 def recorded_before_it_was_refused(there: Deployment, run: str) -> None:
     """A run of a plan whose first actor has a name that no broker takes, as an earlier release would have begun it."""
     plan: Plan = read_source(str(there.folder / "loop.py:loop")).plan
-    bad = replace(plan, steps=mapped(plan.steps, lambda step: replace(step, actor="京" * 28)))
+    bad = replace(plan, steps=mapped(plan.steps, lambda path, step: replace(step, actor="京" * 28)))
     now = datetime.now(UTC)
     events = handle(RunState(), StartRun(run, bad, Brief("a text")), now).events
 

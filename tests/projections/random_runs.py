@@ -9,7 +9,7 @@ from typing import Final
 
 from redraft.actors.decider import handle
 from redraft.actors.forking import forked
-from redraft.actors.limits import loops_of, with_limits
+from redraft.actors.limits import with_limits
 from redraft.actors.plan_check import check_plan
 from redraft.actors.run_state import RunState
 from redraft.events.codec import GENESIS
@@ -48,7 +48,7 @@ from redraft.events.content import Brief, Critique, DraftRef, Receipt
 from redraft.events.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.errors import PlanError
-from redraft.events.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step, loops_of
 from redraft.events.usage import Usage
 
 RUN: Final = "r"

@@ -48,10 +48,16 @@ def resolved(step: Step, choice: Choice, actor: str) -> Step:
     return as_done_by(step, arm) if arm else replace(step, actor=actor, choose=())
 
 
-def with_arms(change: Callable[[Step], Step]) -> Callable[[Step], Step]:
+def asked_step(plan: Plan, asked: StepRequested) -> Step:
+    """Returns the step that a request is for, one that chooses as the chosen arm does it; LookupError if none is."""
+    step = step_at(plan.steps, step_key(asked.path))
+    return step if asked.choice is None else resolved(step, asked.choice, asked.actor)
+
+
+def with_arms(change: Callable[[Step], Step]) -> Callable[[str, Step], Step]:
     """The same change of a step's version and options, of one that chooses made to each of its arms."""
 
-    def changed(step: Step) -> Step:
+    def changed(path: str, step: Step) -> Step:
         if not step.choose:
             return change(step)
         arms = tuple(_arm(step, arm, change(as_done_by(step, arm))) for arm in step.choose)

@@ -16,7 +16,6 @@ from redraft.actors.arms import Choose, first_arm
 from redraft.actors.decider import Decision
 from redraft.actors.evolve import evolve, fold
 from redraft.actors.interpreter import GRACE, next_event
-from redraft.actors.limits import loops_of
 from redraft.actors.plan_paths import mapped
 from redraft.actors.run_state import OpenStep, RunState
 from redraft.actors.spending import NOTHING, ends_at
@@ -24,7 +23,7 @@ from redraft.events.commands import StartRun
 from redraft.events.conditions import Approved
 from redraft.events.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Plan, Repeat, Retry, Step
+from redraft.events.plan import Node, Plan, Repeat, Retry, Step, loops_of
 from redraft.events.rules import RULES
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
@@ -78,7 +77,7 @@ def shape(plan: Plan) -> Plan:
     return Plan("", tuple(_shape(node) for node in mapped(plan.steps, _place)))
 
 
-def _place(step: Step) -> Step:
+def _place(path: str, step: Step) -> Step:
     """A step without how it is done."""
     return replace(step, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
 

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from redraft.actors.plan_check import check_plan
-from redraft.actors.plan_paths import path_of
 from redraft.actors.run_state import Frame, RunState, closing_body
 from redraft.events.conditions import Condition
 from redraft.events.errors import PlanError
-from redraft.events.plan import Node, Plan, Repeat
-
-
-def loops_of(nodes: tuple[Node, ...], parent: str = "") -> Iterator[tuple[str, Repeat]]:
-    """Every loop with its path in the plan, outer ones first."""
-    for node in nodes:
-        if isinstance(node, Repeat):
-            path = path_of(parent, node.name)
-            yield path, node
-            yield from loops_of(node.body, path)
+from redraft.events.plan import Node, Plan, Repeat, loops_of
 
 
 def loop_path(plan: Plan, path: str = "") -> str:
@@ -41,28 +31,24 @@ def with_limits(plan: Plan, path: str, until: Condition | None, max_iterations: 
     place = loop_path(plan, path)
     if until is None and max_iterations is None:
         raise PlanError(place, "nothing is changed; give another condition or number of passes")
-    return check_plan(replace(plan, steps=_changed(plan.steps, place.split("/"), until, max_iterations)))
+    return with_loop(plan, place, {"until": until, "max_iterations": max_iterations})
 
 
-def _changed(
-    nodes: tuple[Node, ...], names: list[str], until: Condition | None, max_iterations: int | None
-) -> tuple[Node, ...]:
+def with_loop(plan: Plan, path: str, fields: Mapping[str, object]) -> Plan:
+    """Returns the plan with these fields of one loop, checked; a field that is None stays. Raises PlanError."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return check_plan(replace(plan, steps=_changed(plan.steps, path.split("/"), given)))
+
+
+def _changed(nodes: tuple[Node, ...], names: list[str], given: Mapping[str, object]) -> tuple[Node, ...]:
     return tuple(
-        _changed_loop(node, names[1:], until, max_iterations)
-        if isinstance(node, Repeat) and node.name == names[0]
-        else node
+        _changed_loop(node, names[1:], given) if isinstance(node, Repeat) and node.name == names[0] else node
         for node in nodes
     )
 
 
-def _changed_loop(loop: Repeat, names: list[str], until: Condition | None, max_iterations: int | None) -> Repeat:
-    if names:
-        return replace(loop, body=_changed(loop.body, names, until, max_iterations))
-    return replace(
-        loop,
-        until=loop.until if until is None else until,
-        max_iterations=loop.max_iterations if max_iterations is None else max_iterations,
-    )
+def _changed_loop(loop: Repeat, names: list[str], given: Mapping[str, object]) -> Repeat:
+    return replace(loop, **({"body": _changed(loop.body, names, given)} if names else given))
 
 
 def replanned(state: RunState, plan: Plan) -> RunState:

@@ -70,20 +70,21 @@ def step_at(nodes: Iterable[Node], key: str) -> Step:
             assert_never(node)
 
 
-def mapped(nodes: Iterable[Node], change: Callable[[Step], Step]) -> tuple[Node, ...]:
-    """These nodes with each step, at every depth and judges included, changed."""
-    return tuple(_mapped(node, change) for node in nodes)
+def mapped(nodes: Iterable[Node], change: Callable[[str, Step], Step], parent: str = "") -> tuple[Node, ...]:
+    """Returns these nodes with each step, at every depth and judges included, changed; `change` is told its path."""
+    return tuple(_mapped(node, change, path_of(parent, node.name)) for node in nodes)
 
 
-def _mapped(node: Node, change: Callable[[Step], Step]) -> Node:
+def _mapped(node: Node, change: Callable[[str, Step], Step], path: str) -> Node:
     match node:
         case Step():
-            return change(node)
+            return change(path, node)
         case Parallel():
-            judge = None if node.judge is None else change(node.judge)
-            return msgspec.structs.replace(node, steps=tuple(map(change, node.steps)), judge=judge)
+            judge = None if node.judge is None else change(path_of(path, node.judge.name), node.judge)
+            steps = tuple(change(path_of(path, step.name), step) for step in node.steps)
+            return msgspec.structs.replace(node, steps=steps, judge=judge)
         case Repeat():
-            return msgspec.structs.replace(node, body=mapped(node.body, change))
+            return msgspec.structs.replace(node, body=mapped(node.body, change, path))
         case Approve():
             return node
         case _:

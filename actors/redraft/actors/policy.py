@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict
 
 from redraft.actors.condition_text import print_condition
-from redraft.actors.limits import loops_of
-from redraft.actors.plan_check import check_plan
+from redraft.actors.limits import with_loop
 from redraft.events.conditions import Condition
 from redraft.events.errors import PlanError
-from redraft.events.plan import Keep, Node, Plan, Repeat
+from redraft.events.plan import Keep, Plan, loops_of
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -26,12 +25,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self == Policy()
 
     def __str__(self) -> str:
-        said = {
-            "until": print_condition(self.until) if self.until is not None else None,
-            "max_iterations": self.max_iterations,
-            "keep": self.keep,
-            "rollback_margin": self.rollback_margin,
-        }
+        said = {**asdict(self), "until": print_condition(self.until) if self.until is not None else None}
         return ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
 
 
@@ -55,24 +49,4 @@ def loop_named(plan: Plan, name: str = "") -> str:
 
 def under(plan: Plan, policy: Policy, loop: str = "") -> Plan:
     """The plan with another policy for the loop of this name or path, checked. Raises PlanError."""
-    names = loop_named(plan, loop).split("/")
-    return check_plan(replace(plan, steps=_with(plan.steps, names, policy)))
-
-
-def _with(nodes: tuple[Node, ...], names: list[str], policy: Policy) -> tuple[Node, ...]:
-    return tuple(
-        _looped(node, names[1:], policy) if isinstance(node, Repeat) and node.name == names[0] else node
-        for node in nodes
-    )
-
-
-def _looped(loop: Repeat, names: list[str], policy: Policy) -> Repeat:
-    if names:
-        return replace(loop, body=_with(loop.body, names, policy))
-    return replace(
-        loop,
-        until=loop.until if policy.until is None else policy.until,
-        max_iterations=loop.max_iterations if policy.max_iterations is None else policy.max_iterations,
-        keep=loop.keep if policy.keep is None else policy.keep,
-        rollback_margin=loop.rollback_margin if policy.rollback_margin is None else policy.rollback_margin,
-    )
+    return with_loop(plan, loop_named(plan, loop), asdict(policy))

@@ -10,21 +10,20 @@ OPTION                                          the same, of every step that has
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Final, assert_never, get_args
+from typing import Final, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.condition_text import parse_condition
-from redraft.actors.limits import loops_of
 from redraft.actors.plan_check import check_plan
-from redraft.actors.plan_paths import path_of, steps_in
+from redraft.actors.plan_paths import mapped, steps_in
 from redraft.actors.policy import Policy, under
 from redraft.actors.run_state import RunState
 from redraft.events.errors import InputError
-from redraft.events.plan import Approve, Keep, Node, OnFailure, Option, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Keep, OnFailure, Option, Plan, Step, loops_of
 
 LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin")
 
@@ -110,7 +109,7 @@ def _set_steps(plan: Plan, of: str, name: str, value: str) -> tuple[Plan, set[st
         done.append(path)
         return _with(step, name, value)
 
-    steps = tuple(_mapped(node, "", change) for node in plan.steps)
+    steps = mapped(plan.steps, change)
     if not done and of:
         raise InputError(f"there is no step or loop {of!r}; {_nearest(of, known)}")
     if not done:
@@ -142,23 +141,6 @@ def _option(value: str) -> Option:
     if _NUMBER.fullmatch(value):
         return float(value)
     return {"true": True, "false": False}.get(value, value)
-
-
-def _mapped(node: Node, parent: str, change: Callable[[str, Step], Step]) -> Node:
-    path = path_of(parent, node.name)
-    match node:
-        case Step():
-            return change(path, node)
-        case Parallel():
-            judge = None if node.judge is None else change(path_of(path, node.judge.name), node.judge)
-            steps = tuple(change(path_of(path, step.name), step) for step in node.steps)
-            return replace(node, steps=steps, judge=judge)
-        case Repeat():
-            return replace(node, body=tuple(_mapped(each, path, change) for each in node.body))
-        case Approve():
-            return node
-        case _:
-            assert_never(node)
 
 
 def _nearest(text: str, known: Sequence[str]) -> str:

@@ -95,7 +95,7 @@ def publish_to(plan: Plan, path: Path) -> Plan:
             plan.name, "--out needs a step by the publisher file; add one to the plan: publish: {actor: file}"
         )
     options: dict[str, Option] = {"path": path.name, FOLDER: str(path.parent.resolve())}
-    return msgspec.structs.replace(plan, steps=mapped(plan.steps, lambda step: _redirected(step, options)))
+    return msgspec.structs.replace(plan, steps=mapped(plan.steps, lambda path, step: _redirected(step, options)))
 
 
 def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:

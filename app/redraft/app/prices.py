@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, TypeAlias, assert_never
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
-from redraft.events.plan import Approve, Node, Option, Parallel, Plan, Repeat, Step
+from redraft.events.plan import Option, Plan, Step, loops_of
 
 MILLION: Final = 1_000_000
 
@@ -56,7 +56,7 @@ def has_money_budget(plan: Plan) -> bool:
 
 def asks_for_cost(plan: Plan) -> bool:
     """Whether a loop of the plan ends by what was spent."""
-    return any(_of_cost(loop.until) for loop in _loops(plan.steps))
+    return any(_of_cost(loop.until) for _, loop in loops_of(plan.steps))
 
 
 def unknown_price(names: Sequence[str]) -> str:
@@ -66,18 +66,6 @@ def unknown_price(names: Sequence[str]) -> str:
         f"nobody knows the price of {told}; state it in USD for a million tokens, "
         f'REDRAFT_MODEL_PRICES=\'{{"{names[0]}": {{"input": 1, "output": 4}}}}\''
     )
-
-
-def _loops(nodes: Sequence[Node]) -> Iterator[Repeat]:
-    for node in nodes:
-        match node:
-            case Repeat():
-                yield node
-                yield from _loops(node.body)
-            case Step() | Parallel() | Approve():
-                pass
-            case _:
-                assert_never(node)
 
 
 def _of_cost(condition: Condition) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TextIO, TypeAlias, assert_never
 
 import msgspec
@@ -38,7 +37,7 @@ from redraft.events.domain_events import (
     VerdictLate,
 )
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
+from redraft.events.plan import loops_of
 from redraft.projections.history import history
 from redraft.projections.plain import plain, score_text
 
@@ -69,7 +68,7 @@ class Progress(msgspec.Struct):
         sentence = history((recorded,))[0].sentence
         match event:
             case RunStarted():
-                self.limits = dict(_limits(event.plan.steps, ""))
+                self.limits = {path: loop.max_iterations for path, loop in loops_of(event.plan.steps)}
                 return ""
             case IterationStarted():
                 self.pass_of = self._pass(event)
@@ -174,16 +173,3 @@ def _status(stream: TextIO) -> Status:
 
 def _scored(score: float | None) -> str:
     return "" if score is None else f", score {score_text(score)}"
-
-
-def _limits(nodes: Iterable[Node], parent: str) -> Iterable[tuple[str, int]]:
-    for node in nodes:
-        match node:
-            case Repeat():
-                path = f"{parent}/{node.name}" if parent else node.name
-                yield path, node.max_iterations
-                yield from _limits(node.body, path)
-            case Step() | Parallel() | Approve():
-                pass
-            case _:
-                assert_never(node)

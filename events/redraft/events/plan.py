@@ -5,6 +5,7 @@ Plans are built by `redraft.actors.Workflow` or read from YAML, and checked by `
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -124,6 +125,15 @@ class Approve(
 
 
 Node: TypeAlias = Step | Parallel | Repeat | Approve
+
+
+def loops_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Repeat]]:
+    """Yields every loop with its path in the plan, outer ones first."""
+    for node in nodes:
+        if isinstance(node, Repeat):
+            path = f"{parent}/{node.name}" if parent else node.name
+            yield path, node
+            yield from loops_of(node.body, path)
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -10,7 +10,7 @@ import msgspec
 from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
 from redraft.events.domain_events import DomainEvent, DraftCritiqued, LoopEnded, RunEnded, RunStarted, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
+from redraft.events.plan import loops_of
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ def said(event: DomainEvent) -> Heard | Settled | None:
 def goals(events: Iterable[Recorded]) -> tuple[float, ...]:
     """The scores (0..1) at which loops of the run's plan may end, lowest first; empty when none speaks of a score."""
     plan = next((event.data.plan for event in events if isinstance(event.data, RunStarted)), None)
-    found = {value for loop in _loops(plan.steps if plan else ()) for value in _score_limits(loop.until)}
+    found = {value for _, loop in loops_of(plan.steps if plan else ()) for value in _score_limits(loop.until)}
     return tuple(sorted(found))
 
 
@@ -82,18 +82,6 @@ def kept(events: Sequence[Recorded]) -> int | None:
 def _pass_of(path: str) -> str:
     """The pass of the innermost loop around a step: `A[2]/B[1]` of `A[2]/B[1]/critics/one`."""
     return path[: path.rfind("]/") + 1]
-
-
-def _loops(nodes: Iterable[Node]) -> Iterator[Repeat]:
-    for node in nodes:
-        match node:
-            case Repeat(body=body):
-                yield node
-                yield from _loops(body)
-            case Step() | Parallel() | Approve():
-                pass
-            case _:
-                assert_never(node)
 
 
 def _score_limits(condition: Condition) -> Iterator[float]:

@@ -5,7 +5,7 @@ A fold over the run's stream, as `history` is; a prefix of the stream gives the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -28,7 +28,7 @@ from redraft.events.domain_events import (
     Tally,
 )
 from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Repeat
+from redraft.events.plan import Repeat, loops_of
 from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 from redraft.projections.diff import summary
@@ -96,7 +96,7 @@ class _SoFar:
         self._vetoes.note(event.data)
         match event.data:
             case RunStarted(plan=plan):
-                self._loops = dict(_loops(plan.steps, ""))
+                self._loops = dict(loops_of(plan.steps))
             case StepRequested(path=path, draft=draft, score=score):
                 self._asked[path] = event.version
                 if draft is not None and score is not None:
@@ -141,7 +141,7 @@ class _SoFar:
             yield f"tags: {', '.join(map(plain, event.tags))}"
         if first := plain(event.brief.text.strip().partition("\n")[0]):
             yield f"the brief: {first}"
-        for path, loop in _loops(event.plan.steps, ""):
+        for path, loop in loops_of(event.plan.steps):
             kept = "the best draft leaves it" if loop.keep == "best" else "the last draft leaves it"
             most = counted(loop.max_iterations, "pass")
             yield f"{plain(path)} goes on until {self._say(loop.until)}, for {most} at most; {kept}"
@@ -213,14 +213,6 @@ def _changed(before: str | None, after: str) -> Iterator[str]:
 def _used(usage: Usage) -> Iterator[str]:
     if not usage.is_nothing:
         yield f"used {usage_text(usage)}"
-
-
-def _loops(nodes: Iterable[Node], inside: str) -> Iterator[tuple[str, Repeat]]:
-    """The loops of a plan by their paths without passes."""
-    for node in nodes:
-        if isinstance(node, Repeat):
-            yield inside + node.name, node
-            yield from _loops(node.body, f"{inside}{node.name}/")
 
 
 def _without_passes(path: str) -> str:
