@@ -157,3 +157,10 @@ def test_a_text_longer_than_any_file_name_is_a_text():
 
 def test_a_text_from_a_terminal_with_broken_bytes_is_refused():
     assert "cannot be written as UTF-8" in refused("tides\udcff rise")
+
+
+@pytest.mark.parametrize("source", ["none.md", "."])
+def test_a_verb_without_the_option_text_does_not_advise_it(source: str):
+    with pytest.raises(ContentError) as caught:
+        read_brief(source, NOBODY, as_text=None)
+    assert "--text" not in str(caught.value)

@@ -190,6 +190,40 @@ def test_calls_without_a_price_and_actors_of_the_users_own_are_told():
     assert (found["spreads"]["cost"]["max"], found["spreads"]["calls"]["max"], found["free"]) == (0.25, 2, [])
 
 
+CHOICE = """
+name: choice
+steps:
+  - generate:
+      name: write
+      choose:
+        - {actor: llm, name: cheap, with: {reserve_cost: 0.25, reserve_calls: 1}}
+        - {actor: llm, name: dear, with: {reserve_cost: 4, reserve_calls: 1}}
+"""
+
+
+def test_an_arm_costs_what_it_says_itself_though_another_has_the_same_actor():
+    cost = told(plan(CHOICE), "--runs", "40")["spreads"]["cost"]
+    assert (cost["min"], cost["max"]) == (0.25, 4)
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget", "cost=100")])
+@pytest.mark.parametrize(
+    ("reserved", "cost", "tokens", "calls"),
+    [
+        ("reserve_cost: 0.25", 0.25, 2101, 1),
+        ("reserve_tokens: 500", 0.0111, 500, 1),
+        ("reserve_calls: 3", 0.0111, 2101, 3),
+    ],
+)
+def test_what_a_step_reserves_stands_for_that_quantity_alone(
+    budget: tuple[str, ...], reserved: str, cost: float, tokens: int, calls: int
+):
+    text = f"name: once\nsteps:\n  - generate: {{actor: llm, {PRICED.replace('}', f', {reserved}}}')}}}\n"
+    spreads = told(plan(text), *budget, "--runs", "5")["spreads"]
+    assert spreads["cost"]["max"] == pytest.approx(cost, abs=0.0001)
+    assert (spreads["tokens"]["max"], spreads["calls"]["max"]) == (tokens, calls)
+
+
 def test_functions_of_a_file_are_not_called():
     Path("mine.py").write_text(
         "from redraft.actors import Critique, Workflow, critic, generator\n"
@@ -222,7 +256,7 @@ def test_functions_of_a_file_are_not_called():
         (("--fails", "2"), "--fails is 2; give a share, 0 to 1"),
         (("--takes", "-1"), "--takes is -1; give seconds, 0 or more"),
         (("--takes", "inf"), "--takes is inf; give seconds, 0 or more"),
-        (("--brief", "none.md"), "none.md: there is no such file"),
+        (("--brief", "none.md"), "none.md: there is no such file; mend the path"),
         (("--until", "scor > 1"), "--until: "),
     ],
 )
@@ -230,6 +264,7 @@ def test_what_cannot_be_understood_is_told_in_one_line(options: tuple[str, ...],
     refused = call("simulate", "plan.yaml", *options)
     assert (refused.code, refused.out) == (2, "")
     assert one_line(refused).startswith(said)
+    assert "--text" not in refused.err
 
 
 def test_a_plan_that_is_not_there_is_told():

@@ -8,8 +8,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from redraft.actors.arms import resolved
-from redraft.actors.plan_paths import step_at, step_key, steps_in
+from redraft.actors.arms import asked_step
 from redraft.actors.run_state import RunState
 from redraft.actors.values import is_number
 from redraft.events.domain_events import BudgetReached, StepRequested
@@ -37,13 +36,10 @@ def reserve_for(state: RunState, asked: StepRequested) -> Usage:
 
 def _said(state: RunState, asked: StepRequested) -> Usage:
     """Returns the usage that the options of a step ask for."""
-    key = step_key(asked.path)
-    step = next((each for path, each in steps_in(state.plan.steps) if path == key), None)
-    if step is None:
+    try:
+        return reserve_said(asked_step(state.plan, asked))
+    except LookupError:
         return NOTHING
-    if asked.choice is not None:
-        step = resolved(step_at(state.plan.steps, key), asked.choice, asked.actor)
-    return reserve_said(step)
 
 
 def reserve_said(step: Step) -> Usage:

@@ -22,10 +22,11 @@ _MEDIA_TYPES: Final = {
 }
 
 
-def read_brief(source: str, stdin: BinaryIO, *, as_text: bool = False, limit: int = MAX_DRAFT_BYTES) -> Brief:
+def read_brief(source: str, stdin: BinaryIO, *, as_text: bool | None = False, limit: int = MAX_DRAFT_BYTES) -> Brief:
     """The brief that a source names: a file that exists, `-` for `stdin`, otherwise the text that it is.
 
-    `as_text` takes it as text whatever it looks like. `limit` is the largest size, in bytes of UTF-8. Raises
+    `as_text` takes it as text whatever it looks like; None: errors do not advise to give `--text`, which the caller
+    does not have. `limit` is the largest size, in bytes of UTF-8. Raises
     ContentError, naming what, where, and how to mend it, for all that is empty, too large, unreadable or not UTF-8
     text, and for what looks like the path of a file (a suffix or a slash and no blank) when there is no such file.
     """
@@ -35,11 +36,13 @@ def read_brief(source: str, stdin: BinaryIO, *, as_text: bool = False, limit: in
         return Brief(_decoded(_taken(stdin, "standard input", limit), "standard input", limit))
     path = Path(source)
     if _exists(path):
+        if path.is_dir():
+            otherwise = "" if as_text is None else ", or add --text if it is the text"
+            raise ContentError(f"{path}: this is a folder; name a file{otherwise}")
         return Brief(_decoded(_read(path, limit), source, limit), media_type_of(source), source)
     if looks_like_path(source):
-        raise ContentError(
-            f"{source}: there is no such file; mend the path, or give --text when this is the text itself"
-        )
+        otherwise = "" if as_text is None else ", or give --text when this is the text itself"
+        raise ContentError(f"{source}: there is no such file; mend the path{otherwise}")
     return _of_text(source, limit)
 
 
@@ -76,8 +79,6 @@ def _exists(path: Path) -> bool:
 
 
 def _read(path: Path, limit: int) -> bytes:
-    if path.is_dir():
-        raise ContentError(f"{path}: this is a folder; name a file, or add --text if it is the text")
     try:
         with path.open("rb") as file:
             return _taken(file, str(path), limit, path.stat().st_size)

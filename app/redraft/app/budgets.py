@@ -6,9 +6,8 @@ from typing import Final
 
 import msgspec
 
-from redraft.actors.plan_check import check_plan
 from redraft.events.errors import InputError
-from redraft.events.plan import Budget, Plan
+from redraft.events.plan import Budget
 
 _WHOLE: Final = frozenset({"tokens", "calls"})
 _FORM: Final = "write tokens=50000,cost=2,calls=40,seconds=600, or some of them"
@@ -26,8 +25,3 @@ def read_budget(text: str) -> Budget:
         except ValueError:
             raise InputError(f"--budget: {value!r} is no number for {name}; {_FORM}") from None
     return msgspec.convert(given, Budget)
-
-
-def with_budget(plan: Plan, text: str) -> Plan:
-    """The plan with this budget in place of its own, checked again; without a text the plan itself."""
-    return check_plan(msgspec.structs.replace(plan, budget=read_budget(text))) if text else plan

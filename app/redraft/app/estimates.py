@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped
-from redraft.app.models import Models, Seat, asking_in, is_installed
+from redraft.app.models import Models, Seat, asks_model, is_installed
 from redraft.app.prices import stated_price
 from redraft.events.content import Brief
 from redraft.events.plan import Option, Plan, Step
@@ -39,10 +39,9 @@ def with_estimates(plan: Plan, brief: Brief, models: Models, own: frozenset[Seat
     """
     if all(each is None or (each.tokens, each.cost, each.calls) == (None,) * 3 for each in (plan.budget, plan.daily)):
         return plan
-    asking = asking_in(plan, own)
 
     def estimated(step: Step) -> Step:
-        if step not in asking or "reserve_tokens" in step.options:
+        if not asks_model(step, own) or "reserve_tokens" in step.options:
             return step
         return msgspec.structs.replace(step, options={**_estimate(step, brief, models), **step.options})
 

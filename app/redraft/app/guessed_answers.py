@@ -6,13 +6,7 @@ from hashlib import sha256
 from random import Random
 from typing import Final, assert_never
 
-from redraft.app.guesses import (
-    Guesses,
-    Noisy,
-    Scores,
-    about,
-    within,
-)
+from redraft.app.guesses import CriticGuess, Guesses, Noisy, Scores, about, within
 from redraft.events.commands import Critiqued, Generated, OutcomeMessage, Published, Refined
 from redraft.events.content import Critique, DraftRef, Receipt
 from redraft.events.domain_events import StepRequested
@@ -39,7 +33,7 @@ class GuessedAnswers:
         return self._quality[draft.sha256]
 
     def answer(self, asked: StepRequested, step: Step, used: Usage) -> OutcomeMessage:
-        """What comes of a request."""
+        """Returns the answer to a request. Raises ValueError for one that lacks its draft."""
         place = self._run, asked.path, asked.attempt
         match asked.role, asked.draft:
             case "generator", _:
@@ -59,7 +53,7 @@ class GuessedAnswers:
         return self._written(before + (1.0 - before) * self._random.gauss(gains.share, gains.sd))
 
     def _written(self, quality: float) -> str:
-        """A text like no other, of this quality."""
+        """Makes up a text like no other; keeps its quality."""
         text = f"{self._random.getrandbits(64):016x}"
         self._quality[sha256(text.encode()).hexdigest()] = within(quality)
         return text
@@ -74,7 +68,7 @@ class GuessedAnswers:
         approves = isinstance(guess, Noisy) and score >= guess.approves
         return Critique(score, errors=errors, approved=True if approves else None)
 
-    def _score(self, asked: StepRequested, guess: Noisy | Scores, draft: DraftRef) -> float:
+    def _score(self, asked: StepRequested, guess: CriticGuess, draft: DraftRef) -> float:
         match guess:
             case Noisy(sd=sd, bias=bias):
                 return within(self._random.gauss(self.quality(draft) + bias, sd))

@@ -1,4 +1,4 @@
-"""What is guessed of actors that are not asked: how good first drafts are, what refining gains, how sure critics are.
+"""Guesses about actors that are not asked: how good first drafts are, what refining gains, how sure critics are.
 
 Each draft has a quality from 0 to 1, which only the guesses know. People write a guess as `noisy(0.1)` or, for one step
 alone, `judge=noisy(0.1, bias=-0.05)`.
@@ -18,7 +18,6 @@ from redraft.app.builtin.options import nearest
 from redraft.events.errors import InputError
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Spread: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class Noisy(msgspec.Struct, frozen=True):
@@ -27,7 +26,7 @@ class Noisy(msgspec.Struct, frozen=True):
     `sd` is the standard deviation of that. It approves a draft that it scores at `approves` or more.
     """
 
-    sd: Spread
+    sd: Share
     bias: Annotated[float, msgspec.Meta(ge=-1, le=1)] = 0.0
     approves: Annotated[float, msgspec.Meta(ge=0, le=2)] = 2.0
 
@@ -42,14 +41,14 @@ class Starts(msgspec.Struct, frozen=True):
     """First drafts have this quality, with this standard deviation, kept within 0 and 1."""
 
     quality: Share
-    sd: Spread = 0.0
+    sd: Share = 0.0
 
 
 class Gains(msgspec.Struct, frozen=True):
     """Refining adds this share of what is missing to the best, with this standard deviation; it may also take away."""
 
     share: Annotated[float, msgspec.Meta(ge=-1, le=1)]
-    sd: Spread = 0.0
+    sd: Share = 0.0
 
 
 class Passes(msgspec.Struct, frozen=True):
@@ -58,7 +57,7 @@ class Passes(msgspec.Struct, frozen=True):
     share: Share
 
 
-class Approves(msgspec.Struct, frozen=True):
+class Approve(msgspec.Struct, frozen=True):
     """People approve this share of what they are asked about and reject the rest, `after` these seconds on average."""
 
     share: Share
@@ -66,14 +65,18 @@ class Approves(msgspec.Struct, frozen=True):
 
 
 CriticGuess: TypeAlias = Noisy | Scores
-Guess: TypeAlias = CriticGuess | Starts | Gains | Passes | Approves
+Guess: TypeAlias = CriticGuess | Starts | Gains | Passes | Approve
 G = TypeVar("G", bound=Guess)
 
-CRITICS: Final[Mapping[str, type[CriticGuess]]] = {"noisy": Noisy, "scores": Scores}
-GENERATORS: Final[Mapping[str, type[Starts]]] = {"starts": Starts}
-REFINERS: Final[Mapping[str, type[Gains]]] = {"gains": Gains}
-GATES: Final[Mapping[str, type[Passes]]] = {"passes": Passes}
-PEOPLE: Final[Mapping[str, type[Approves]]] = {"approve": Approves}
+EXAMPLES: Final[Mapping[type[msgspec.Struct], str]] = {
+    Noisy: "noisy(0.1)",
+    Scores: "scores(0.5, 0.7, 0.9)",
+    Starts: "starts(0.5, 0.1)",
+    Gains: "gains(0.3, 0.1)",
+    Passes: "passes(0.9)",
+    Approve: "approve(0.8, after=3600)",
+}
+"""How each guess may be written: the name of its class in small letters, and its numbers."""
 
 _FORM: Final = re.compile(r"\s*(?:(?P<step>[^\s=()]+)\s*=)?\s*(?P<name>[a-z]+)\s*\((?P<given>[^()]*)\)\s*")
 
@@ -88,33 +91,33 @@ class Guesses(msgspec.Struct, frozen=True):
     generators: Mapping[str, Starts] = MappingProxyType({"": Starts(0.5, 0.1)})
     refiners: Mapping[str, Gains] = MappingProxyType({"": Gains(0.3, 0.1)})
     gates: Mapping[str, Passes] = MappingProxyType({"": Passes(0.9)})
-    people: Mapping[str, Approves] = MappingProxyType({"": Approves(1.0)})
+    people: Mapping[str, Approve] = MappingProxyType({"": Approve(1.0)})
     fails: float = 0.0
     takes: float = 10.0
 
 
 def about(guesses: Mapping[str, G], step: str, actor: str = "") -> G:
-    """The guess about this step, else about its actor, else about all."""
+    """Returns the guess about this step, else about its actor, else about all."""
     return guesses.get(step) or guesses.get(actor) or guesses[""]
 
 
 def read_guesses(
-    option: str, texts: Sequence[str], kinds: Mapping[str, type[G]], otherwise: Mapping[str, G]
+    option: str, texts: Iterable[str], kinds: Sequence[type[G]], otherwise: Mapping[str, G]
 ) -> Mapping[str, G]:
-    """What these texts say, beside what is guessed `otherwise`; `option` is where they were given.
+    """Returns the guesses of these `kinds` that the texts of an `option` say, beside those that hold `otherwise`.
 
     Raises InputError, with the remedy, when one says nothing that can be understood.
     """
     return {**otherwise, **dict(_read(option, text, kinds) for text in texts)}
 
 
-def _read(option: str, text: str, kinds: Mapping[str, type[G]]) -> tuple[str, G]:
+def _read(option: str, text: str, kinds: Sequence[type[G]]) -> tuple[str, G]:
     found = _FORM.fullmatch(text)
-    examples = [_EXAMPLES[name] for name in kinds]
+    examples = [EXAMPLES[kind] for kind in kinds]
     write = f"write {' or '.join(examples)}, for one step NAME={examples[0]}"
     if found is None:
         raise InputError(f"{option} {text!r} is no guess; {write}")
-    kind = kinds.get(found["name"])
+    kind = next((each for each in kinds if _name_of(each) == found["name"]), None)
     if kind is None:
         raise InputError(f"{option} {text!r}: there is no {found['name']!r}; {write}")
     try:
@@ -123,18 +126,12 @@ def _read(option: str, text: str, kinds: Mapping[str, type[G]]) -> tuple[str, G]
         raise InputError(f"{option} {text!r}: {_told(error)}; {write}") from None
 
 
-_EXAMPLES: Final = {
-    "noisy": "noisy(0.1)",
-    "scores": "scores(0.5, 0.7, 0.9)",
-    "starts": "starts(0.5, 0.1)",
-    "gains": "gains(0.3, 0.1)",
-    "passes": "passes(0.9)",
-    "approve": "approve(0.8, after=3600)",
-}
+def _name_of(kind: type[msgspec.Struct]) -> str:
+    return kind.__name__.lower()
 
 
 def _arguments(kind: type[msgspec.Struct], text: str) -> dict[str, object]:
-    """The numbers of a guess, by the names of its fields. Raises ValueError."""
+    """Returns the numbers of a guess by the names of its fields. Raises ValueError."""
     given = [part.strip() for part in text.split(",")] if text.strip() else []
     if kind is Scores:
         if not given:
@@ -165,7 +162,7 @@ def _number(text: str) -> float:
 
 
 def _told(error: Exception) -> str:
-    """`Expected `float` <= 1.0 - at `$.sd`` as people say it."""
+    """Returns an error in plain words: "sd is above 1" for "Expected `float` <= 1.0 - at `$.sd`"."""
     said = str(error)
     wanted = re.fullmatch(r"Expected `float` (<=|>=) (\S+) - at `\$\.?(.*)`", said)
     if wanted is not None:
@@ -176,27 +173,28 @@ def _told(error: Exception) -> str:
 
 
 def within(number: float) -> float:
-    """The number, or the nearest from 0 to 1."""
+    """Returns the number, or the nearest from 0 to 1."""
     return min(1.0, max(0.0, number))
 
 
 def written(guess: Guess) -> str:
-    """A guess as people write it."""
-    every: Mapping[str, type[Guess]] = {**CRITICS, **GENERATORS, **REFINERS, **GATES, **PEOPLE}
-    name = next(name for name, kind in every.items() if type(guess) is kind)
+    """Returns a guess as people write it."""
     if isinstance(guess, Scores):
-        return f"{name}({', '.join(f'{each:g}' for each in guess.scores)})"
-    given = [
-        f"{getattr(guess, field.name):g}" if field.required else f"{field.name}={getattr(guess, field.name):g}"
-        for field in msgspec.structs.fields(guess)
-        if field.required or getattr(guess, field.name) != field.default
-    ]
-    return f"{name}({', '.join(given)})"
+        given = [f"{each:g}" for each in guess.scores]
+    else:
+        values = [(field, getattr(guess, field.name)) for field in msgspec.structs.fields(guess)]
+        given = [
+            f"{value:g}" if field.required else f"{field.name}={value:g}"
+            for field, value in values
+            if field.required or value != field.default
+        ]
+    return f"{_name_of(type(guess))}({', '.join(given)})"
 
 
-def check_steps(option: str, names: Iterable[str], known: Sequence[str]) -> None:
-    """Raises InputError for a guess about a step that the plan does not have."""
+def check_steps(option: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Raises InputError for a guess about a step that the plan does not have; `known` are its steps and actors."""
+    there = list(dict.fromkeys(known))
     for name in names:
-        if name and name not in known:
-            remedy = nearest(name, known) if known else "it has none of this kind"
+        if name and name not in there:
+            remedy = nearest(name, there) if there else "it has none of this kind"
             raise InputError(f"{option} {name}=…: the plan has no such step or actor; {remedy}")

@@ -11,6 +11,7 @@ import msgspec
 
 from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped, steps_in
+from redraft.actors.roles import Actor
 from redraft.app.prices import ModelPrice, asks_for_cost, has_money_budget, stated_price, unknown_price, with_prices
 from redraft.app.settings import Settings
 from redraft.app.turns import Turns
@@ -77,9 +78,19 @@ def with_model(plan: Plan, model: str, prices: Mapping[str, ModelPrice]) -> Plan
     return msgspec.structs.replace(plan, steps=mapped(plan.steps, with_arms(named)))
 
 
+def seats_of(actors: Iterable[Actor]) -> frozenset[Seat]:
+    """Returns the seats that these actors take."""
+    return frozenset((actor.role, actor.name) for actor in actors)
+
+
+def asks_model(step: Step, own: frozenset[Seat]) -> bool:
+    """Whether a step asks a model. `own` are the seats of actors that the user brought along: of those nobody knows."""
+    return step.actor in ACTORS and (step.role, step.actor) not in own
+
+
 def asking_in(plan: Plan, own: frozenset[Seat]) -> list[Step]:
-    """The steps that ask a model. `own` are the seats of actors that the user brought along, of which nobody knows."""
-    return [step for _, step in steps_in(plan.steps) if step.actor in ACTORS and (step.role, step.actor) not in own]
+    """The steps that ask a model; `own` as for `asks_model`."""
+    return [step for _, step in steps_in(plan.steps) if asks_model(step, own)]
 
 
 def check_models(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> None:

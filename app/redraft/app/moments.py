@@ -13,6 +13,11 @@ _AGO: Final = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
+def moment_of(option: str, what: str) -> datetime | None:
+    """Returns the time that an option names, by the clock of now, and None for an empty one. Raises as `moment`."""
+    return moment(option, datetime.now(UTC), what) if option else None
+
+
 def moment(text: str, now: datetime, what: str) -> datetime:
     """The time (UTC) of `2026-01-03`, `2026-01-03T10:00Z`, or of `7d`, `2h`, `30m`, `45s`, `1w` before `now`.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from redraft.actors.workflow import Workflow
 from redraft.app.compose import open_house
 from redraft.app.forks import as_brief, planned
-from redraft.app.models import check_models, models_of
+from redraft.app.models import check_models, models_of, seats_of
 from redraft.app.outlets import Outlets
 from redraft.app.prepare import prepare
 from redraft.app.result import Result
@@ -38,7 +38,7 @@ async def refine(
     chosen = settings or read_settings()
     models = models_of(chosen)
     actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
-    own = frozenset((actor.role, actor.name) for actor in workflow.actors.values())
+    own = seats_of(workflow.actors.values())
     check_models(workflow.plan, models, own)
     plan = prepare(planned(workflow), as_brief(brief), models, own)
     async with open_house(chosen, actors) as house:

@@ -5,16 +5,17 @@ Time is a number, and chance an argument: the same one gives the same run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from redraft.actors.arms import asked_step
 from redraft.actors.decider import handle
 from redraft.actors.plan_paths import step_key, steps_in
 from redraft.actors.run_state import RunState
@@ -23,7 +24,7 @@ from redraft.actors.thompson import thompson
 from redraft.app.estimates import expected_usage
 from redraft.app.guessed_answers import GuessedAnswers
 from redraft.app.guesses import Guesses, about
-from redraft.app.models import Models, Seat, asking_in
+from redraft.app.models import Models, Seat, asks_model
 from redraft.app.staff import SHIPPED
 from redraft.events.commands import ApproveDraft, ExpireStep, Failed, Message, RejectDraft, RetryStep, StartRun
 from redraft.events.content import Brief
@@ -33,9 +34,6 @@ from redraft.events.usage import Usage
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _RUN: Final = "rehearsal"
-
-Seats: TypeAlias = Mapping[tuple[str, str], tuple[Step, Usage]]
-"""The steps of a plan, by their path in it and their actor, and what an attempt of each uses."""
 
 
 class Rehearsed(msgspec.Struct, frozen=True):
@@ -63,41 +61,52 @@ class Rehearsal:
     def __init__(
         self, plan: Plan, brief: Brief, guesses: Guesses, models: Models, own: frozenset[Seat] = frozenset()
     ) -> None:
-        asking = asking_in(plan, own)
-        self._own = own
         self.plan = plan
         self.brief = brief
         self.guesses = guesses
-        self.seats: Seats = {
-            (path, step.actor): (step, _used(step, brief, models) if step in asking else reserve_said(step))
-            for path, step in steps_in(plan.steps)
-        }
+        self._models = models
+        self._own = own
+        self._known: dict[tuple[str, str], tuple[Step, Usage]] = {}
 
     def run(self, random: Random) -> Rehearsed:
-        """One run."""
+        """Rehearses the plan once; returns how the run went."""
         return _Run(self, random).run()
 
+    def step(self, asked: StepRequested) -> tuple[Step, Usage]:
+        """Returns the step that a request is for, and what an attempt of it uses."""
+        key = step_key(asked.path), asked.choice.arm if asked.choice else ""
+        if key not in self._known:
+            step = asked_step(self.plan, asked)
+            self._known[key] = step, self._used(step)
+        return self._known[key]
+
     def free(self) -> list[str]:
-        """The actors, publishers and shipped ones apart, of which nobody knows what they use: they count as free."""
-        steps = (step for step, used in self.seats.values() if step.role != "publisher" and used.is_nothing)
-        seats = {(step.role, step.actor): None for step in steps}
-        return list(
-            dict.fromkeys(actor for role, actor in seats if (role, actor) in self._own | (seats.keys() - SHIPPED))
+        """Returns the actors, publishers and shipped ones apart, that count as free: nobody knows what they use."""
+        steps = (step for _, step in steps_in(self.plan.steps) if step.role != "publisher")
+        unknown = (step.actor for step in steps if self._is_own(step) and self._used(step).is_nothing)
+        return list(dict.fromkeys(unknown))
+
+    def _is_own(self, step: Step) -> bool:
+        seat = step.role, step.actor
+        return seat in self._own or seat not in SHIPPED
+
+    def _used(self, step: Step) -> Usage:
+        """Returns the usage of an attempt: what its options reserve, else what is expected where it asks a model."""
+        said, options = reserve_said(step), step.options
+        if not asks_model(step, self._own):
+            return said
+        used = expected_usage(step, self.brief, self._models)
+        return replace(
+            used,
+            tokens=said.tokens if "reserve_tokens" in options else used.tokens,
+            cost=said.cost if "reserve_cost" in options else used.cost,
+            calls=said.calls if "reserve_calls" in options else used.calls,
+            unpriced=0 if "reserve_cost" in options else used.unpriced,
         )
 
 
-def _used(step: Step, brief: Brief, models: Models) -> Usage:
-    """What a step says itself comes before the estimate."""
-    thought = expected_usage(step, brief, models)
-    if "reserve_tokens" not in step.options and "reserve_cost" not in step.options:
-        return thought
-    said = reserve_said(step)
-    unpriced = 0 if said.cost else thought.unpriced
-    return Usage(said.tokens, said.cost, said.calls or thought.calls, unpriced, currency=thought.currency)
-
-
 class _Run:
-    """Messages wait for their time; each is decided on, and brings about others."""
+    """One run: messages wait for their time, each is decided on, and brings about others."""
 
     def __init__(self, rehearsal: Rehearsal, random: Random) -> None:
         self._rehearsal = rehearsal
@@ -112,7 +121,7 @@ class _Run:
         self._ended: RunEnded | None = None
 
     def run(self) -> Rehearsed:
-        """Until it has ended, as every run does: whatever it waits for, there is a time by which it no longer does."""
+        """Goes on until the run has ended, as every one does: nothing is waited for without a deadline."""
         self._take(StartRun(_RUN, self._rehearsal.plan, self._rehearsal.brief))
         while self._ended is None:
             at, _, message = heappop(self._due)
@@ -131,7 +140,7 @@ class _Run:
             self._follow(event)
 
     def _follow(self, event: DomainEvent) -> None:
-        """What comes of an event, and when."""
+        """Schedules what comes of an event."""
         match event:
             case StepRequested():
                 self._ask(event)
@@ -148,10 +157,10 @@ class _Run:
         heappush(self._due, (at, next(self._numbers), message))
 
     def _ask(self, asked: StepRequested) -> None:
-        """The answer comes after a while; where that is beyond the step's timeout, it has failed by then."""
+        """Schedules the answer to a request: a failure where it takes longer than the step's timeout."""
         self._steps += 1
         guesses, random = self._rehearsal.guesses, self._random
-        step, used = self._rehearsal.seats[step_key(asked.path), asked.actor]
+        step, used = self._rehearsal.step(asked)
         takes = 0.0 if asked.role == "publisher" else self._drawn(guesses.takes)
         came = self._now + timedelta(seconds=min(takes, step.timeout))
         place = _RUN, asked.path, asked.attempt
@@ -165,7 +174,7 @@ class _Run:
             self._later(asked.due, ExpireStep(*place))
 
     def _ask_people(self, asked: ApprovalRequested) -> None:
-        """As many as are needed decide, each in their own time, or the time for it is over."""
+        """Schedules the decisions of as many people as are needed, and the deadline."""
         guess = about(self._rehearsal.guesses.people, step_key(asked.path).rpartition("/")[2])
         people = asked.approvers or tuple(f"person {number + 1}" for number in range(asked.quorum))
         for by in people[: asked.quorum]:
@@ -175,5 +184,5 @@ class _Run:
         self._later(asked.due, ExpireStep(_RUN, asked.path, 1))
 
     def _drawn(self, mean: float) -> float:
-        """Seconds, of this mean."""
+        """Draws seconds from an exponential distribution with this mean."""
         return self._random.expovariate(1.0 / mean) if mean else 0.0

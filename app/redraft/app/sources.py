@@ -10,8 +10,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from redraft.actors.condition_text import parse_condition
+from redraft.actors.limits import with_limits
 from redraft.actors.plan_check import check_plan
 from redraft.actors.roles import Actor
+from redraft.app.budgets import read_budget
 from redraft.app.builtin.options import nearest
 from redraft.events.conditions import Condition
 from redraft.events.errors import ConditionError, InputError, PlanError
@@ -74,11 +76,14 @@ def own_actors(file: str) -> tuple[Actor, ...]:
     return actors_in(Path(file)) if file else ()
 
 
-def override(plan: Plan, until: str = "", max_iterations: int | None = None) -> Plan:
-    """The plan with another condition (as text) or number of passes for its outermost loop, checked again.
+def override(plan: Plan, until: str = "", max_iterations: int | None = None, budget: str = "") -> Plan:
+    """The plan with another condition or number of passes for its outermost loop, or another budget, checked again.
 
-    Raises PlanError when there is not exactly one such loop or the plan is wrong then, ConditionError for the text.
+    Raises PlanError when there is not exactly one such loop or the plan is wrong then, ConditionError for the
+    condition, InputError for the budget.
     """
+    if budget:
+        plan = check_plan(msgspec.structs.replace(plan, budget=read_budget(budget)))
     if not until and max_iterations is None:
         return plan
     loops = [node for node in plan.steps if isinstance(node, Repeat)]
@@ -88,14 +93,7 @@ def override(plan: Plan, until: str = "", max_iterations: int | None = None) -> 
             plan.name,
             f"--until and --max-iterations need one outermost loop, and it has {names}; change the plan itself",
         )
-    loop = loops[0]
-    changed = msgspec.structs.replace(
-        loop,
-        until=_condition(until) if until else loop.until,
-        max_iterations=loop.max_iterations if max_iterations is None else max_iterations,
-    )
-    steps = tuple(changed if node is loop else node for node in plan.steps)
-    return check_plan(msgspec.structs.replace(plan, steps=steps))
+    return with_limits(plan, loops[0].name, read_condition(until) if until else None, max_iterations)
 
 
 def _shipped_plan(name: str, tests: Sequence[str], publish: Outlet, model: str) -> Plan:
@@ -152,7 +150,8 @@ def _python(name: str, own: tuple[Actor, ...]) -> Source:
     return Source(workflow.plan, (*given, *others, *own))
 
 
-def _condition(text: str) -> Condition:
+def read_condition(text: str) -> Condition:
+    """Returns the condition of an option `--until`; raises ConditionError, which names the option."""
     try:
         return parse_condition(text)
     except ConditionError as error:

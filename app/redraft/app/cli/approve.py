@@ -86,7 +86,7 @@ def edit(
     from redraft.app.settings import read_settings
     from redraft.events.commands import EditDraft
 
-    text = read_brief(file, sys.stdin.buffer, limit=read_settings(store=store, bus=bus).draft_limit).text
+    text = read_brief(file, sys.stdin.buffer, as_text=None, limit=read_settings(store=store, bus=bus).draft_limit).text
 
     def word(past: Sequence[Recorded], who: str) -> EditDraft:
         newest = max(drafts_of(past), default=0)

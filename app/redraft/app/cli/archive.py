@@ -51,13 +51,13 @@ def export(
     import asyncio
     from datetime import UTC, datetime
 
-    from redraft.app.moments import moment
+    from redraft.app.moments import moment_of
     from redraft.app.settings import read_settings
 
     settings = read_settings(store=store)
     refuse_missing(settings.store)
     now = datetime.now(UTC)
-    after = moment(since, now, "--since") if since else None
+    after = moment_of(since, "--since")
     if not out:
         if sys.stdout.isatty():
             raise InputError("an archive is no text for a terminal; write it to a file: redraft export -o FILE")

@@ -16,7 +16,7 @@ from redraft.app.cli.order import Order, functions
 from redraft.app.cli.reading import events_at, events_of, refuse_missing
 from redraft.app.compose import open_log
 from redraft.app.forks import Change, fork_of, stand
-from redraft.app.models import Models, Seat, check_models
+from redraft.app.models import Models, Seat, check_models, seats_of
 from redraft.app.outlets import Outlets, check_out, publish_to
 from redraft.app.prepare import prepare
 from redraft.app.settings import Settings
@@ -47,7 +47,7 @@ class Forked:
 def fork_order(given: Forked, outlets: Outlets, settings: Settings) -> Order:
     """A fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
     mine = _own(given)
-    own = frozenset((actor.role, actor.name) for actor in mine)
+    own = seats_of(mine)
     start = start_of(given, settings, outlets.models, own)
     plan = start.plan
     if given.out:
@@ -76,7 +76,7 @@ def start_of(given: Forked, settings: Settings, models: Models, own: frozenset[S
 def _brief(given: Forked, settings: Settings) -> Brief | None:
     if not given.brief:
         return None
-    return read_brief(given.brief, sys.stdin.buffer, as_text=False, limit=settings.draft_limit)
+    return read_brief(given.brief, sys.stdin.buffer, as_text=None, limit=settings.draft_limit)
 
 
 def _own(given: Forked) -> Sequence[Actor]:

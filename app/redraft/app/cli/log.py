@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,7 +11,7 @@ import typer
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import print_json, print_line
 from redraft.app.cli.reading import ask
-from redraft.app.moments import moment
+from redraft.app.moments import moment_of
 from redraft.events.errors import InputError
 from redraft.events.filters import EventFilter, event_filter
 
@@ -56,14 +56,13 @@ def events(
         raise InputError(f"--from is {start}; positions in the log begin at 1")
     if limit is not None and limit < 1:
         raise InputError(f"--limit is {limit}; give at least 1")
-    now = datetime.now(UTC)
     wanted = event_filter(
         types=kind or (),
         workflows=workflow or (),
         tags=tag or (),
         outcomes=outcome or (),
-        since=moment(since, now, "--since") if since else None,
-        until=moment(until, now, "--until") if until else None,
+        since=moment_of(since, "--since"),
+        until=moment_of(until, "--until"),
     )
 
     async def printed(log: House) -> None:

@@ -13,11 +13,10 @@ from redraft.actors.evolve import fold
 from redraft.actors.pinning import pinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import check_tested, read_brief
-from redraft.app.budgets import with_budget
 from redraft.app.cli.faults import say
 from redraft.app.cli.reading import refuse_missing
 from redraft.app.compose import open_log
-from redraft.app.models import check_models, money_note, with_model
+from redraft.app.models import check_models, money_note, seats_of, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
 from redraft.app.prepare import prepare
 from redraft.app.settings import Settings
@@ -105,11 +104,11 @@ def prepared(given: Given, name: str, outlets: Outlets, longest: Brief) -> tuple
 
 def _staffed(given: Given, found: Source, outlets: Outlets, brief: Brief) -> tuple[Plan, tuple[Actor, ...], Plan]:
     refuse_folder(found.plan, found.actors)
-    plan = with_budget(override(found.plan, given.until, given.max_iterations), given.budget)
+    plan = override(found.plan, given.until, given.max_iterations, given.budget)
     if given.out:
         plan = publish_to(plan, Path(given.out))
     written = with_model(plan, given.model, outlets.models.prices)
-    own = frozenset((actor.role, actor.name) for actor in found.actors)
+    own = seats_of(found.actors)
     plan = prepare(plan, brief, outlets.models, own, given.model)
     actors = staff(plan, found.actors, outlets)
     check_models(plan, outlets.models, own)
@@ -132,7 +131,7 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     own = read_source(given.workflow).actors if given.workflow else ()
     mine = [*own, *own_actors(given.actors)]
     actors = staff(begun.plan, mine, outlets)
-    check_models(begun.plan, outlets.models, frozenset((actor.role, actor.name) for actor in mine))
+    check_models(begun.plan, outlets.models, seats_of(mine))
     return Order(begun.plan, actors, None, run=order.run, past=past, files=functions(given.workflow, given.actors))
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BudgetOption, JsonOption
+from redraft.app.cli.options import BudgetOption, JsonOption, ModelOption, PassesOption, UntilOption
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
     from redraft.app.guesses import Guesses
     from redraft.app.rehearsal import Rehearsal
-    from redraft.events.plan import Node, Plan
+    from redraft.events.plan import Plan
 
 EXAMPLE: Final = """\b
 Examples:
@@ -59,12 +58,10 @@ def simulate(
     brief: Annotated[
         str, typer.Option(metavar="SOURCE", help="A brief as long as those to come: a file, or the text itself.")
     ] = "",
-    until: Annotated[str, typer.Option(help="End the outermost loop when this holds, such as 'score >= 0.9'.")] = "",
-    max_iterations: Annotated[int | None, typer.Option(help="At most so many passes of the outermost loop.")] = None,
+    until: UntilOption = "",
+    max_iterations: PassesOption = None,
     budget: BudgetOption = "",
-    model: Annotated[
-        str, typer.Option(metavar="NAME", help="For steps that ask a model and name none (REDRAFT_MODEL).")
-    ] = "",
+    model: ModelOption = "",
     json: JsonOption = False,
 ) -> None:
     """Rehearse a plan many times and print how it ends, its iterations, scores and cost. Nobody is asked.
@@ -74,7 +71,7 @@ def simulate(
     0.1. A guess for one step has its name, or its actor's, before it: judge=noisy(0.05). docs/cli.md has the details.
     """
     from redraft.app.cli.simulate_view import print_rehearsed
-    from redraft.app.guesses import CRITICS, GATES, GENERATORS, PEOPLE, REFINERS, Guesses, read_guesses
+    from redraft.app.guesses import Approve, Gains, Guesses, Noisy, Passes, Scores, Starts, read_guesses
 
     if not 1 <= runs <= MOST:
         raise InputError(f"--runs is {runs}; give 1 to {MOST:,}")
@@ -84,11 +81,11 @@ def simulate(
         raise InputError(f"--takes is {takes:g}; give seconds, 0 or more")
     usual = Guesses()
     guesses = Guesses(
-        read_guesses("--critic", critic or (), CRITICS, usual.critics),
-        read_guesses("--generator", generator or (), GENERATORS, usual.generators),
-        read_guesses("--refiner", refiner or (), REFINERS, usual.refiners),
-        read_guesses("--gate", gate or (), GATES, usual.gates),
-        read_guesses("--people", people or (), PEOPLE, usual.people),
+        read_guesses("--critic", critic or (), [Noisy, Scores], usual.critics),
+        read_guesses("--generator", generator or (), [Starts], usual.generators),
+        read_guesses("--refiner", refiner or (), [Gains], usual.refiners),
+        read_guesses("--gate", gate or (), [Passes], usual.gates),
+        read_guesses("--people", people or (), [Approve], usual.people),
         fails,
         takes,
     )
@@ -99,10 +96,9 @@ def simulate(
 def _rehearsal(
     workflow: str, guesses: Guesses, brief: str, until: str, max_iterations: int | None, budget: str, model: str
 ) -> Rehearsal:
-    """Raises InputError for all that is wrong with what was given."""
+    """Returns the rehearsal of a workflow. Raises InputError for all that is wrong with what was given."""
     from redraft.app.briefs import read_brief
-    from redraft.app.budgets import with_budget
-    from redraft.app.models import models_of
+    from redraft.app.models import models_of, seats_of
     from redraft.app.prepare import prepare
     from redraft.app.rehearsal import Rehearsal
     from redraft.app.settings import read_settings
@@ -111,11 +107,12 @@ def _rehearsal(
 
     settings = read_settings()
     found = read_source(workflow, model=model)
-    plan = with_budget(override(found.plan, until, max_iterations), budget)
+    plan = override(found.plan, until, max_iterations, budget)
     _check_steps(plan, guesses)
-    about = read_brief(brief, sys.stdin.buffer, limit=settings.draft_limit) if brief else Brief(" " * LENGTH)
-    models = models_of(settings)
-    own = frozenset((actor.role, actor.name) for actor in found.actors)
+    about = (
+        read_brief(brief, sys.stdin.buffer, as_text=None, limit=settings.draft_limit) if brief else Brief(" " * LENGTH)
+    )
+    models, own = models_of(settings), seats_of(found.actors)
     return Rehearsal(prepare(plan, about, models, own, model), about, guesses, models, own)
 
 
@@ -123,26 +120,17 @@ def _check_steps(plan: Plan, guesses: Guesses) -> None:
     """Raises InputError for a guess about a step that is not there."""
     from redraft.actors.plan_paths import steps_in
     from redraft.app.guesses import check_steps
+    from redraft.events.plan import Approve, loops_of
 
     steps = [step for _, step in steps_in(plan.steps)]
 
     def named(role: str, *, gate: bool = False) -> list[str]:
-        those = (step for step in steps if step.role == role and step.gate is gate)
-        return list(dict.fromkeys(name for step in those for name in (step.name, step.actor)))
+        return [name for step in steps if (step.role, step.gate) == (role, gate) for name in (step.name, step.actor)]
 
+    bodies = [plan.steps, *(loop.body for _, loop in loops_of(plan.steps))]
+    people = [node.name for body in bodies for node in body if isinstance(node, Approve)]
     check_steps("--critic", guesses.critics, named("critic"))
     check_steps("--gate", guesses.gates, named("critic", gate=True))
     check_steps("--generator", guesses.generators, named("generator"))
     check_steps("--refiner", guesses.refiners, named("refiner"))
-    check_steps("--people", guesses.people, list(_asking(plan.steps)))
-
-
-def _asking(nodes: Sequence[Node]) -> Iterator[str]:
-    """The names of the steps that ask people."""
-    from redraft.events.plan import Approve, Repeat
-
-    for node in nodes:
-        if isinstance(node, Approve):
-            yield node.name
-        elif isinstance(node, Repeat):
-            yield from _asking(node.body)
+    check_steps("--people", guesses.people, people)

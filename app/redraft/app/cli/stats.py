@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -13,7 +13,7 @@ import typer
 from redraft.app.cli.options import JsonOption, StoreOption
 from redraft.app.cli.output import out, print_json, print_line
 from redraft.app.cli.reading import ask
-from redraft.app.moments import moment
+from redraft.app.moments import moment_of
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _verb(question: Question) -> Question:
         store: StoreOption = None,
         json: JsonOption = False,
     ) -> None:
-        _tell(question, store, Asked(run, _moment(since), workflow or "", 0), json=json)
+        _tell(question, store, Asked(run, moment_of(since, "--since"), workflow or "", 0), json=json)
 
     APP.command(question.__name__, help=inspect.getdoc(question))(verb)
     return question
@@ -160,7 +160,7 @@ def publications(
     json: JsonOption = False,
 ) -> None:
     """What was published, the latest first: when (UTC), which draft of which run, and where it is."""
-    _tell(_publications, store, Asked(run, _moment(since), workflow or "", limit), json=json)
+    _tell(_publications, store, Asked(run, moment_of(since, "--since"), workflow or "", limit), json=json)
 
 
 async def _publications(models: ReadModels, asked: Asked) -> Told[Any]:
@@ -221,10 +221,6 @@ def _tell(question: Question, store: str | None, asked: Asked, *, json: bool) ->
         print_json(told.found)
     else:
         _table(told.names, map(told.row, told.found))
-
-
-def _moment(since: str) -> datetime | None:
-    return moment(since, datetime.now(UTC), "--since") if since else None
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -60,16 +60,13 @@ def limits(
     json: JsonOption = False,
 ) -> None:
     """Change when a loop of a run ends, from its next critique on: the condition, the number of passes, or both."""
-    from redraft.actors.condition_text import parse_condition
+    from redraft.app.sources import read_condition
     from redraft.events.commands import ChangeLimits
-    from redraft.events.errors import ConditionError, InputError
+    from redraft.events.errors import InputError
 
     if not until and max_iterations is None:
         raise InputError("nothing is changed; give --until, --max-iterations, or both")
-    try:
-        condition = parse_condition(until) if until else None
-    except ConditionError as error:
-        raise ConditionError(f"--until: {error}") from None
+    condition = read_condition(until) if until else None
     say_to(
         run,
         lambda past, who: ChangeLimits(past[0].run, loop, condition, max_iterations, reason, who),

@@ -23,9 +23,7 @@ from redraft.app.cli.options import (
 
 if TYPE_CHECKING:
     from redraft.app.client import Client
-    from redraft.app.settings import Settings
-    from redraft.app.sources import Source
-    from redraft.events.content import Brief
+    from redraft.app.models import Models, Seat
     from redraft.events.plan import Plan
 
 EXAMPLE: Final = """\b
@@ -67,10 +65,11 @@ def submit(
 
     from redraft.actors.pinning import pinned
     from redraft.app.briefs import check_tested, read_brief
-    from redraft.app.budgets import with_budget
     from redraft.app.cli.waiting import submitted
     from redraft.app.deployment import require_broker, require_store
+    from redraft.app.models import Models, seats_of
     from redraft.app.outlets import Outlets, refuse_folder
+    from redraft.app.prepare import prepare
     from redraft.app.settings import read_settings
     from redraft.app.sources import override, read_source
     from redraft.app.staff import staff
@@ -86,8 +85,9 @@ def submit(
     found = read_source(workflow, tests=tests or (), model=model)
     check_tested(brief, tests or ())
     refuse_folder(found.plan, found.actors)
-    plan = with_budget(override(found.plan, until, max_iterations), budget)
-    plan = _prepared(plan, brief, settings, found, model)
+    models, mine = Models(prices=settings.model_prices), seats_of(found.actors)
+    plan = prepare(override(found.plan, until, max_iterations, budget), brief, models, mine, model)
+    _check_money(plan, models, mine)
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
     plan = pinned(plan, own)
 
@@ -97,19 +97,11 @@ def submit(
     return submitted(settings, begin, {}, wait=wait, reads=False, json=json, quiet=quiet)
 
 
-def _prepared(plan: Plan, brief: Brief, settings: Settings, found: Source, model: str) -> Plan:
-    """The plan as it is kept with the run.
-
-    Raises InputError for one that cannot be kept. Of steps that name no model the worker's own is asked.
-    """
+def _check_money(plan: Plan, models: Models, own: frozenset[Seat]) -> None:
+    """Raises InputError for a budget that cannot be kept; tells what of the cost is not known."""
     from redraft.app.cli.faults import say
-    from redraft.app.models import Models, check_money, money_note
-    from redraft.app.prepare import prepare
+    from redraft.app.models import check_money, money_note
 
-    models = Models(prices=settings.model_prices)
-    own = frozenset((actor.role, actor.name) for actor in found.actors)
-    plan = prepare(plan, brief, models, own, model)
     check_money(plan, models, own)
     if note := money_note(plan, models, own):
         say(note)
-    return plan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final, get_args
 
 import typer
@@ -13,6 +12,8 @@ from redraft.app.cli.reading import ask
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from redraft.actors.policy import Policy
     from redraft.actors.whatif import WhatIf
     from redraft.app.compose import House
@@ -55,12 +56,13 @@ def whatif(
     a table, in which means leave out the records that ended early.
     """
     from redraft.app.cli.whatif_view import print_each, print_table
+    from redraft.app.moments import moment_of
 
     policies = _policies(until or (), max_iterations, keep, rollback_margin)
     if bool(run) == bool(workflow):
         raise InputError("name one run, or many with --workflow" + (", not both" if run else ""))
     if run is None:
-        table = ask(store, lambda log: _over(log, workflow, tag, _moment(since), limit, policies, loop))
+        table = ask(store, lambda log: _over(log, workflow, tag, moment_of(since, "--since"), limit, policies, loop))
         print_table(table, json=json)
         return
     if tag or since:
@@ -68,27 +70,17 @@ def whatif(
     print_each(ask(store, lambda log: _of_one(log, run, policies, loop)), json=json)
 
 
-def _moment(since: str) -> datetime | None:
-    from redraft.app.moments import moment
-
-    return moment(since, datetime.now(UTC), "--since") if since else None
-
-
 def _policies(
     until: Sequence[str], max_iterations: int | None, keep: str | None, rollback_margin: float | None
 ) -> list[Policy]:
-    from redraft.actors.condition_text import parse_condition
     from redraft.actors.policy import Policy
-    from redraft.events.errors import ConditionError
+    from redraft.app.sources import read_condition
     from redraft.events.plan import Keep
 
     kept = next((each for each in get_args(Keep) if each == keep), None)
     if keep is not None and kept is None:
         raise InputError(f"--keep is {keep!r}; write {' or '.join(get_args(Keep))}")
-    try:
-        conditions: list[Condition | None] = [parse_condition(text) for text in until]
-    except ConditionError as error:
-        raise ConditionError(f"--until: {error}") from None
+    conditions: list[Condition | None] = [read_condition(text) for text in until]
     found = [Policy(each, max_iterations, kept, rollback_margin) for each in conditions or [None]]
     if any(policy.changes_nothing for policy in found):
         raise InputError("say what is to be different: --until, --max-iterations, --keep or --rollback-margin")
