@@ -10,15 +10,13 @@ from typing import Final
 import msgspec
 
 from redraft.app.rehearsal import Rehearsed
+from redraft.events.domain_events import Outcome
 
 PERCENTS: Final = (5, 25, 50, 75, 95)
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """How a number is distributed: `p05` is that which 5 % of the runs do not pass, and so on.
-
-    `runs` is of how many it is known.
-    """
+    """The distribution of a quantity over the runs in which it is known; `p05` is its 5th percentile, and so on."""
 
     runs: int
     mean: float
@@ -38,14 +36,14 @@ class Summary(msgspec.Struct, frozen=True):
     """
 
     runs: int
-    outcomes: dict[str, int]
+    outcomes: dict[Outcome, int]
     iterations: dict[int, int]
     spreads: dict[str, Spread]
     unpriced: int
 
 
 def summary(rehearsed: Iterable[Rehearsed]) -> Summary:
-    """All of these runs, at least one, in numbers."""
+    """Returns these runs, at least one, in numbers."""
     runs = list(rehearsed)
     measured: dict[str, Sequence[float | None]] = {
         "iterations": [each.iterations for each in runs],

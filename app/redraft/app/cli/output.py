@@ -6,7 +6,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from rich.console import Console
+    from rich.table import Table
 
 WIDE: Final = 10_000
 """Columns where no terminal sets them: lines are not cut for a file or a pipe."""
@@ -45,3 +48,22 @@ def out() -> Console:
 
     console = Console(highlight=False, markup=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=WIDE)
+
+
+def table_of(
+    names: Iterable[str], rows: Iterable[Iterable[object]], right: Collection[str] = (), longest: int = 200
+) -> Table:
+    """Returns a table without lines: columns named in `right` are for numbers, and a cell has so many characters."""
+    from rich.table import Table
+
+    from redraft.projections.plain import plain
+
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        if name in right:
+            made.add_column(name, justify="right", no_wrap=True)
+        else:
+            made.add_column(name, overflow="fold")
+    for row in rows:
+        made.add_row(*("" if cell is None else plain(str(cell), longest) for cell in row))
+    return made

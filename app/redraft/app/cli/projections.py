@@ -8,7 +8,7 @@ import typer
 
 from redraft.app.cli.faults import FAILED
 from redraft.app.cli.options import JsonLogOption, JsonOption, StoreOption
-from redraft.app.cli.output import out, print_json, print_line
+from redraft.app.cli.output import out, print_json, print_line, table_of
 from redraft.app.cli.reading import ask, refuse_missing
 from redraft.events.errors import InputError
 
@@ -190,16 +190,8 @@ def _told(state: State, head: int) -> str:
 
 
 def _print(name: str, columns: Sequence[str], rows: Sequence[Cells]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+    from redraft.projections.plain import counted
 
-    from redraft.projections.plain import counted, plain
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else plain(str(cell), 80)) for cell in row))
     print_line(f"{name}: {counted(len(rows), 'row')}")
     if rows:
-        out().print(table)
+        out().print(table_of(columns, rows, longest=80))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from redraft.app.cli.options import JsonOption, StoreOption
-from redraft.app.cli.output import out, print_json, print_line
+from redraft.app.cli.output import out, print_json, print_line, table_of
 from redraft.app.cli.reading import ask
 from redraft.app.moments import moment_of
 from redraft.events.errors import InputError
@@ -219,23 +219,8 @@ def _tell(question: Question, store: str | None, asked: Asked, *, json: bool) ->
     told = ask(store, answer)
     if json:
         print_json(told.found)
-    else:
-        _table(told.names, map(told.row, told.found))
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    from redraft.projections.plain import plain
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(plain(str(cell), 200)) for cell in row))
-    if table.row_count:
-        out().print(table)
+    elif told.found:
+        out().print(table_of(told.names, map(told.row, told.found)))
     else:
         print_line("nothing yet")
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from rich.table import Table
 
 from redraft.actors.policy import Policy
 from redraft.actors.whatif import Course, Decision, Parting, WhatIf
-from redraft.app.cli.output import out, print_json
+from redraft.app.cli.output import out, print_json, table_of
 from redraft.app.whatif_table import Row
 from redraft.events.domain_events import StepRequested
 from redraft.projections.history import path_of, sentence
@@ -77,13 +76,11 @@ def _at_path(parting: Parting) -> str:
 
 
 def _path(parting: Parting) -> str:
-
     decision = parting.instead or parting.recorded
     return plain(path_of(decision)) if decision else ""
 
 
 def _told(decision: Decision | None) -> str:
-
     if decision is None:
         return ""
     if not isinstance(decision, StepRequested):
@@ -92,23 +89,21 @@ def _told(decision: Decision | None) -> str:
     return sentence(decision, f"{decision.role} {plain(actor)}")
 
 
-def print_table(table: Sequence[Row], *, json: bool) -> None:
+def print_table(rows: Sequence[Row], *, json: bool) -> None:
     """A row for each policy, the first for the runs as they were."""
     if json:
-        print_json({"rows": list(table)})
+        print_json({"rows": list(rows)})
         return
+    numbers = ("runs", "steps", "score", "accepted", "ended early")
+    out().print(table_of(("policy", *numbers), map(_cells, rows), numbers))
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column("policy")
-    for name in ("runs", "steps", "score", "accepted", "ended early"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    for row in table:
-        shown.add_row(
-            plain(row.policy),
-            str(row.runs),
-            "" if row.mean_steps is None else f"{row.mean_steps:.1f}",
-            "" if row.mean_score is None else score_text(row.mean_score),
-            "" if row.accepted is None else f"{row.accepted:.0%}",
-            str(row.ended_early),
-        )
-    out().print(shown)
+
+def _cells(row: Row) -> Sequence[object]:
+    return (
+        row.policy,
+        row.runs,
+        None if row.mean_steps is None else f"{row.mean_steps:.1f}",
+        None if row.mean_score is None else score_text(row.mean_score),
+        None if row.accepted is None else f"{row.accepted:.0%}",
+        row.ended_early,
+    )
