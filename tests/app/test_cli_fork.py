@@ -105,6 +105,12 @@ def test_a_fork_of_a_fork_at_a_time_shows_what_the_first_worker_was_given():
     assert found["command"]["request"]["run"] == parent
 
 
+@pytest.mark.parametrize("key", ["", " "])
+def test_a_key_of_blanks_is_refused_for_each_call_would_be_a_fork_more(folder: Path, key: str):
+    refused = call("fork", "last", "--at", "4", "--key", key, "-w", "loud.py:loud", "-q")
+    assert (refused.code, one_line(refused)) == (2, "--key is empty: give it a word, such as notes-7, or leave it out")
+
+
 def test_the_same_key_is_the_same_fork(folder: Path):
     first = forked("last", "--at", "4", "--key", "k")
     parent = document("list")[1]["run"]

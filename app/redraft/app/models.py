@@ -93,33 +93,33 @@ def asking_in(plan: Plan, own: frozenset[Seat]) -> list[Step]:
     return [step for _, step in steps_in(plan.steps) if asks_model(step, own)]
 
 
-def check_models(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> None:
+def check_models(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> str:
     """Raises InputError when a step of this plan asks a model that is not named, not known, or has no key here.
 
-    `own` are the seats of actors that the user brought along: what they ask is theirs to say. It is also raised for a
-    budget of money where nobody knows what a model costs, since it could not be kept.
+    `own` are the seats of actors that the user brought along: what they ask is theirs to say. Returns and raises what
+    `check_money` does besides.
     """
     asking = asking_in(plan, own)
     if not asking:
-        return
+        return ""
     require_installed()
     from redraft.app.builtin.llm_model import model_fault
 
     for name in dict.fromkeys(str(step.options.get("model", "")) or models.default for step in asking):
         if fault := model_fault(name, models.url):
             raise InputError(fault)
-    check_money(plan, models, own)
+    return check_money(plan, models, own)
 
 
-def check_money(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> None:
-    """Raises InputError when the plan has a budget of money, and asks a model of which nobody knows what it costs."""
-    if has_money_budget(plan) and (names := _unpriced(plan, models, own)):
+def check_money(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> str:
+    """Raises InputError for a budget of money in a plan that asks a model of which nobody knows what it costs.
+
+    Returns what to tell where loops end by what was spent and that is not known; empty where it is.
+    """
+    is_budgeted = has_money_budget(plan)
+    names = _unpriced(plan, models, own) if is_budgeted or asks_for_cost(plan) else []
+    if names and is_budgeted:
         raise InputError(f"the budget of cost cannot be kept: {unknown_price(names)}")
-
-
-def money_note(plan: Plan, models: Models, own: frozenset[Seat] = frozenset()) -> str:
-    """What to tell of a plan whose loops end by what was spent, where that is not known; empty where it is."""
-    names = _unpriced(plan, models, own) if asks_for_cost(plan) else []
     return f"conditions on cost leave out calls without a price: {unknown_price(names)}" if names else ""
 
 

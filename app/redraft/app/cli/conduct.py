@@ -17,7 +17,7 @@ from redraft.actors.roles import Actor
 from redraft.app.cli.ending import tell_end
 from redraft.app.cli.faults import say
 from redraft.app.cli.interrupts import Interrupts, interrupts
-from redraft.app.cli.order import Given, Order, new_order, resumed_order
+from redraft.app.cli.order import Given, Order, begun, new_order, resumed_order
 from redraft.app.compose import House, open_house
 from redraft.app.loop import run
 from redraft.app.models import models_of
@@ -86,7 +86,7 @@ async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result
         resume = [order.run] if order.run else []
         async with open_house(settings, order.actors, resume=resume, differs=differs) as house:
             after = order.past[-1].position if order.past else await house.store.head()
-            run = await _begun(house, order)
+            run = await begun(house.client, order)
             known = await house.store.read(run)
             if (ended := result_of(known)) is not None:
                 return ended
@@ -98,23 +98,6 @@ async def _conducted(settings: Settings, order: Order, screen: Screen) -> Result
                 return await _watched(house, run, after, progress, screen, signals)
             finally:
                 screen.pause()
-
-
-async def _begun(house: House, order: Order) -> str:
-    """The run that the order is about, begun if it is a new one."""
-    if order.brief is None:
-        return order.run
-    if order.parent is None:
-        return await house.client.submit(order.plan, order.brief, key=order.key, tags=order.tags, by="redraft run")
-    return await house.client.fork(
-        order.parent.run,
-        order.parent.version,
-        plan=order.plan,
-        brief=order.brief,
-        key=order.key,
-        tags=order.tags,
-        by="redraft fork",
-    )
 
 
 async def _watched(

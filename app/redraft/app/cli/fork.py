@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BusOption, JsonOption, QuietOption, RunArgument, StoreOption, TagOption
+from redraft.app.cli.options import BusOption, JsonOption, QuietOption, RunArgument, StoreOption, TagOption, named
 
 if TYPE_CHECKING:
     from redraft.app.cli.fork_order import Forked
@@ -41,7 +41,9 @@ def fork(
     ] = "",
     actors: Annotated[str, typer.Option(metavar="FILE.py", help="A Python file with the plan's own functions.")] = "",
     out: Annotated[str, typer.Option(metavar="PATH", help="Publish to this file, by the publisher file.")] = "",
-    key: Annotated[str, typer.Option(help="The same key is the same fork, however often it is asked for.")] = "",
+    key: Annotated[
+        str | None, typer.Option(help="The same key is the same fork, however often it is asked for.")
+    ] = None,
     tag: TagOption = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="In a deployment: wait for its end, and tell it as `run` does.")
@@ -60,7 +62,7 @@ def fork(
     from redraft.app.cli.fork_order import Forked, fork_order
     from redraft.app.settings import LOCAL, read_settings
 
-    given = Forked(run, at, tuple(settings or ()), brief, workflow, actors, out, key, tuple(tag or ()))
+    given = Forked(run, at, tuple(settings or ()), brief, workflow, actors, out, named(key), tuple(tag or ()))
     chosen = read_settings(store=store, bus=bus)
     if chosen.bus == LOCAL:
         return carry_out(lambda outlets, read: fork_order(given, outlets, read), store, json=json, quiet=quiet)
@@ -70,8 +72,8 @@ def fork(
 def _submitted(given: Forked, settings: Settings, *, wait: bool, json: bool, quiet: bool) -> int:
     """Submits the fork for a deployment to work on; returns the exit code."""
     from redraft.app.cli.fork_order import start_of
+    from redraft.app.cli.order import Order, begun
     from redraft.app.cli.waiting import submitted
-    from redraft.app.client import Client
     from redraft.app.models import Models
     from redraft.events.errors import InputError
 
@@ -79,19 +81,8 @@ def _submitted(given: Forked, settings: Settings, *, wait: bool, json: bool, qui
     for name in (name for name, value in elsewhere.items() if value):
         raise InputError(f"{name} is for a fork in this process; leave it out, or give --bus local:")
     start = start_of(given, settings, Models(prices=settings.model_prices))
-    parent = start.parent
-    if parent is None:
-        raise InputError("a fork has a parent")
-
-    async def begin(client: Client) -> str:
-        return await client.fork(
-            parent.run,
-            parent.version,
-            plan=start.plan,
-            brief=start.brief,
-            key=given.key,
-            tags=start.tags,
-            by="redraft fork",
-        )
-
-    return submitted(settings, begin, {"parent": parent}, wait=wait, reads=True, json=json, quiet=quiet)
+    order = Order(start.plan, (), start.brief, given.key, tags=start.tags, parent=start.parent)
+    facts = {"parent": start.parent}
+    return submitted(
+        settings, lambda client: begun(client, order), facts, wait=wait, reads=True, json=json, quiet=quiet
+    )

@@ -15,8 +15,9 @@ from redraft.actors.roles import Actor
 from redraft.app.briefs import check_tested, read_brief
 from redraft.app.cli.faults import say
 from redraft.app.cli.reading import refuse_missing
+from redraft.app.client import Client
 from redraft.app.compose import open_log
-from redraft.app.models import check_models, money_note, seats_of, with_model
+from redraft.app.models import check_models, seats_of, with_model
 from redraft.app.outlets import Outlets, check_out, publish_to, refuse_folder
 from redraft.app.prepare import prepare
 from redraft.app.settings import Settings
@@ -111,8 +112,7 @@ def _staffed(given: Given, found: Source, outlets: Outlets, brief: Brief) -> tup
     own = seats_of(found.actors)
     plan = prepare(plan, brief, outlets.models, own, given.model)
     actors = staff(plan, found.actors, outlets)
-    check_models(plan, outlets.models, own)
-    if note := money_note(plan, outlets.models, own):
+    if note := check_models(plan, outlets.models, own):
         say(note)
     return pinned(plan, actors), actors, written
 
@@ -133,6 +133,23 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     actors = staff(begun.plan, mine, outlets)
     check_models(begun.plan, outlets.models, seats_of(mine))
     return Order(begun.plan, actors, None, run=order.run, past=past, files=functions(given.workflow, given.actors))
+
+
+async def begun(client: Client, order: Order, by: str = "redraft run") -> str:
+    """Returns the run that the order is about, begun if it is a new one."""
+    if order.brief is None:
+        return order.run
+    if order.parent is None:
+        return await client.submit(order.plan, order.brief, key=order.key, tags=order.tags, by=by)
+    return await client.fork(
+        order.parent.run,
+        order.parent.version,
+        plan=order.plan,
+        brief=order.brief,
+        key=order.key,
+        tags=order.tags,
+        by="redraft fork",
+    )
 
 
 async def _past(settings: Settings, text: str) -> tuple[Recorded, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -20,11 +20,6 @@ from redraft.app.cli.options import (
     UntilOption,
     named,
 )
-
-if TYPE_CHECKING:
-    from redraft.app.client import Client
-    from redraft.app.models import Models, Seat
-    from redraft.events.plan import Plan
 
 EXAMPLE: Final = """\b
 Examples:
@@ -65,9 +60,11 @@ def submit(
 
     from redraft.actors.pinning import pinned
     from redraft.app.briefs import check_tested, read_brief
+    from redraft.app.cli.faults import say
+    from redraft.app.cli.order import Order, begun
     from redraft.app.cli.waiting import submitted
     from redraft.app.deployment import require_broker, require_store
-    from redraft.app.models import Models, seats_of
+    from redraft.app.models import Models, check_money, seats_of
     from redraft.app.outlets import Outlets, refuse_folder
     from redraft.app.prepare import prepare
     from redraft.app.settings import read_settings
@@ -79,29 +76,23 @@ def submit(
     require_broker(settings)
     if wait:
         require_store(settings)
-    key = named(key)
-    tags = checked_tags(tag or ())
+    key, tags = named(key), checked_tags(tag or ())
     brief = read_brief(source, sys.stdin.buffer, as_text=text, limit=settings.draft_limit)
     found = read_source(workflow, tests=tests or (), model=model)
     check_tested(brief, tests or ())
     refuse_folder(found.plan, found.actors)
     models, mine = Models(prices=settings.model_prices), seats_of(found.actors)
     plan = prepare(override(found.plan, until, max_iterations, budget), brief, models, mine, model)
-    _check_money(plan, models, mine)
-    own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
-    plan = pinned(plan, own)
-
-    async def begin(client: Client) -> str:
-        return await client.submit(plan, brief, key=key, tags=tags, by="redraft submit")
-
-    return submitted(settings, begin, {}, wait=wait, reads=False, json=json, quiet=quiet)
-
-
-def _check_money(plan: Plan, models: Models, own: frozenset[Seat]) -> None:
-    """Raises InputError for a budget that cannot be kept; tells what of the cost is not known."""
-    from redraft.app.cli.faults import say
-    from redraft.app.models import check_money, money_note
-
-    check_money(plan, models, own)
-    if note := money_note(plan, models, own):
+    if note := check_money(plan, models, mine):
         say(note)
+    own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
+    order = Order(pinned(plan, own), (), brief, key, tags=tags)
+    return submitted(
+        settings,
+        lambda client: begun(client, order, by="redraft submit"),
+        {},
+        wait=wait,
+        reads=False,
+        json=json,
+        quiet=quiet,
+    )
