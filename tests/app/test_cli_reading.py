@@ -450,6 +450,13 @@ def test_stats_of_one_workflow(what: str):
     assert "--workflow loud is for all its runs" in one_line(said)
 
 
+@pytest.mark.parametrize("what", ["critics", "scores", "issues"])
+def test_stats_that_tell_a_run_in_full_refuse_since_beside_it(what: str):
+    run = ids()[0]
+    said = call("stats", what, run, "--since", "2099-01-01")
+    assert (said.code, one_line(said)) == (2, f"--since is for many runs, and {run} is told in full; leave one out")
+
+
 def test_stats_of_what_one_workflow_published_chose_and_mended():
     assert document("stats", "issues", "--workflow", "prose") == []
     assert document("stats", "issues", "--workflow", "loud") == document("stats", "issues") != []

@@ -139,7 +139,7 @@ def _arguments(kind: type[msgspec.Struct], text: str) -> dict[str, object]:
         return {"scores": [_number(part) for part in given]}
     fields, values = kind.__struct_fields__, dict[str, object]()
     for place, part in enumerate(given):
-        name, sign, value = part.partition("=") if "=" in part else ("", "", part)
+        name, sign, value = part.rpartition("=")
         if not sign and place >= len(fields):
             raise ValueError(f"it takes {len(fields)} numbers at most: {', '.join(fields)}")
         name = name.strip() if sign else fields[place]

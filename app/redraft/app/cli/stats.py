@@ -114,9 +114,9 @@ async def critics(models: ReadModels, asked: Asked) -> Told[Any]:
 
     views = await models.of(CRITIQUES)
     verdicts = {True: "approved", False: "refused", None: ""}
-    if asked.run:
+    if run := _in_full(asked):
         return Told(
-            await critiques_of(views, asked.run),
+            await critiques_of(views, run),
             ("version", "critic", "draft", "score", "verdict", "errors", "suggestions", "path"),
             lambda c: (
                 (c.version, c.critic, c.draft, _score(c.score), verdicts[c.approved], c.errors, c.suggestions, c.path)
@@ -138,8 +138,8 @@ async def scores(models: ReadModels, asked: Asked) -> Told[Any]:
     from redraft.projections.score_series import SCORES, course, series
 
     views = await models.of(SCORES)
-    if asked.run:
-        found = await series(views, asked.run)
+    if run := _in_full(asked):
+        found = await series(views, run)
         return Told(
             found, ("draft", "score", "critics", "in"), lambda s: (s.draft, _score(s.score), s.critics, s.within)
         )
@@ -180,9 +180,9 @@ async def issues(models: ReadModels, asked: Asked) -> Told[Any]:
     from redraft.projections.issues import ISSUES, issue_counts, issues_of
 
     views = await models.of(ISSUES)
-    if asked.run:
+    if run := _in_full(asked):
         return Told(
-            await issues_of(views, asked.run),
+            await issues_of(views, run),
             ("status", "kind", "raised in", "fixed in", "came back", "critic", "text"),
             lambda i: (i.status, i.kind, i.first, i.fixed or "", i.returns or "", i.critic, i.text),
         )
@@ -203,6 +203,13 @@ async def tree(models: ReadModels, asked: Asked) -> Told[Any]:
         ("run", "path", "kind", "status", "outcome", "actor", "draft", "score"),
         lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", _score(n.score)),
     )
+
+
+def _in_full(asked: Asked) -> str:
+    """Returns the run that is asked about, empty for all. Raises InputError for a time beside it."""
+    if asked.run and asked.since:
+        raise InputError(f"--since is for many runs, and {asked.run} is told in full; leave one out")
+    return asked.run
 
 
 def _tell(question: Question, store: str | None, asked: Asked, *, json: bool) -> None:
