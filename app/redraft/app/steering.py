@@ -60,7 +60,7 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
         refuse(fold(event.data for event in past), message, settings.draft_limit)
         if settings.bus == LOCAL:
             return run, await recorded(settings, house, message)
-        return run, await _sent(settings, house, message, PATIENCE)
+        return run, await _sent(settings, house, message)
 
 
 def refuse(state: RunState, message: SteeringMessage, limit: int) -> None:
@@ -99,12 +99,12 @@ async def recorded(settings: Settings, house: House, message: SteeringMessage) -
     return None
 
 
-async def _sent(settings: Settings, house: House, message: SteeringMessage, patience: float) -> Recorded | None:
+async def _sent(settings: Settings, house: House, message: SteeringMessage) -> Recorded | None:
     after = await house.store.head()
     async with open_client(settings, reads=False) as client:
         said = await client.steer(message)
     with suppress(TimeoutError):
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(PATIENCE):
             async for event in house.client.subscribe(after, run=message.run):
                 if event.id == f"{said}.0":
                     return event

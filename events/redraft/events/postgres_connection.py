@@ -95,7 +95,7 @@ class AsyncConnection(psycopg.AsyncConnection[DictRow]):
 
 
 def _heard(connection: psycopg.BaseConnection[Any], gen: PQGen[_T], silence: float) -> PQGen[_T]:
-    """What psycopg waits for; closes the connection and raises OperationalError when nothing is heard for so long."""
+    """Yields what psycopg waits for; closes the connection and raises OperationalError after so long a silence."""
     try:
         heard, wanted = time.monotonic(), next(gen)
         while True:
