@@ -1,4 +1,4 @@
-"""What a trial found: how many runs are wrong by `record_faults`, how many never ended, and how long it took."""
+"""What a trial found: how many runs do not fit their plan, how many never ended, and how long it took."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from tests.record_faults import faults_in, log_of
 
+from redraft.app.record_faults import check_log
 from redraft.events.domain_events import RunEnded
 from redraft.events.store import open_store
 
@@ -44,10 +44,10 @@ async def examined(trial: str, store: str, runs: int, begun: float, ended_early:
     """What a trial of so many runs left in a store; `begun` is by `time.monotonic`."""
     seconds = time.monotonic() - begun
     async with open_store(store) as opened:
-        log = await log_of(opened)
-    faults = faults_in(log)
-    ended = {run for run, events in log.items() if any(isinstance(event.data, RunEnded) for event in events)}
-    examples = {run: tuple(told[:SHOWN]) for run, told in list(faults.items())[:SHOWN]}
+        faults = {each.run: each.findings async for each in check_log(opened) if each.findings}
+        batches = [batch async for batch in opened.tail(0, follow=False)]
+    ended = {event.run for batch in batches for event in batch if isinstance(event.data, RunEnded)}
+    examples = {run: tuple(each.told for each in faults[run][:SHOWN]) for run in list(faults)[:SHOWN]}
     return Found(trial, runs, len(faults), runs - len(ended), round(seconds, 1), ended_early, examples)
 
 
