@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from tests.appending import append_to
 from tests.events.fitting import Fitting
-from tests.events.lossy_wire import lossy_wire
 from tests.events.postgres_cluster import Cluster, postgres_cluster
+from tests.proxy import Proxy
 
 from redraft.events import postgres_connection
 from redraft.events.envelope import Recorded
@@ -168,18 +168,18 @@ async def test_appends_through_kills_are_recorded_once_each(cluster: Cluster, no
 
 
 async def test_an_answer_that_got_lost_on_the_wire_is_a_success(cluster: Cluster, notes: Notes) -> None:
-    async with deadline(), lossy_wire(cluster.port) as wire:
-        url = cluster.url.replace(str(cluster.port), str(wire.port))
+    async with deadline(), Proxy(cluster.port).open() as proxy:
+        url = cluster.url.replace(str(cluster.port), str(proxy.port))
         async with await asyncio.to_thread(open_store, url) as store:
             (first,) = await append_to(store, "a", 0, notes("a"))
-            wire.lose_answer()
+            swallowed = proxy.swallow(keep=False)
             events = await store.append("a", 1, notes("a", 3, after=1), first.hash)
-            assert wire.lost == 1
+            assert swallowed.done()
             assert [event.position for event in events] == [2, 3, 4]
             await append_to(store, "a", 4, notes("a", after=4))
-            wire.lose_answer()
+            swallowed = proxy.swallow(keep=False)
             results = await asyncio.gather(*(append_to(store, f"r{n}", 0, notes(f"r{n}")) for n in range(5)))
-            assert wire.lost == 2
+            assert swallowed.done()
             assert [await store.read(f"r{n}") for n in range(5)] == list(results)
             assert await store.head() == 10
 
@@ -194,25 +194,25 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_answer_that_never_comes_on_a_connection_that_stays_is_a_success(
     cluster: Cluster, notes: Notes
 ) -> None:
-    async with deadline(), lossy_wire(cluster.port) as wire:
-        url = cluster.url.replace(str(cluster.port), str(wire.port))
+    async with deadline(), Proxy(cluster.port).open() as proxy:
+        url = cluster.url.replace(str(cluster.port), str(proxy.port))
         async with await asyncio.to_thread(open_store, url) as store:
             (first,) = await append_to(store, "a", 0, notes("a"))
-            wire.lose_answers()
+            swallowed = proxy.swallow(keep=True)
             events = await store.append("a", 1, notes("a", 3, after=1), first.hash)
-            assert wire.lost == 1
+            assert swallowed.done()
             assert [event.position for event in events] == [2, 3, 4]
             await append_to(store, "a", 4, notes("a", after=4))
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_read_that_is_never_answered_is_told_and_the_next_one_is(cluster: Cluster, notes: Notes) -> None:
-    async with deadline(), lossy_wire(cluster.port) as wire:
-        url = cluster.url.replace(str(cluster.port), str(wire.port))
+    async with deadline(), Proxy(cluster.port).open() as proxy:
+        url = cluster.url.replace(str(cluster.port), str(proxy.port))
         async with await asyncio.to_thread(open_store, url) as store:
             await append_to(store, "a", 0, notes("a"))
             assert await store.head() == 1
-            wire.lose_answers()
+            proxy.swallow(keep=True)
             with pytest.raises(StoreError, match="no answer for 1 s; check that the server runs"):
                 await store.head()
             assert await store.head() == 1
@@ -220,11 +220,11 @@ async def test_a_read_that_is_never_answered_is_told_and_the_next_one_is(cluster
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_lease_whose_server_falls_silent_is_lost(cluster: Cluster) -> None:
-    async with deadline(), lossy_wire(cluster.port) as wire:
-        url = cluster.url.replace(str(cluster.port), str(wire.port))
+    async with deadline(), Proxy(cluster.port).open() as proxy:
+        url = cluster.url.replace(str(cluster.port), str(proxy.port))
         async with open_lease(url) as lease:
             assert await lease.acquire() == 0
-            wire.lose_answers()
+            proxy.swallow(keep=True)
             with pytest.raises(LeaseLost, match="no answer for 1 s"):
                 await lease.save(1)
             assert await lease.acquire() in (0, 1)

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 import psycopg
-from tests.chaos.campaign.proxy import Proxy
 from tests.events.postgres_cluster import Cluster, postgres_cluster
 from tests.events.rabbit_node import RabbitNode, server_script
+from tests.proxy import Proxy
 
 _PLAIN: Final = "sslmode=disable&gssencmode=disable"
 """The proxy reads what is said: nothing is encrypted."""

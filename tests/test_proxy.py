@@ -1,4 +1,4 @@
-"""The campaign's proxy: an answer to a commit is swallowed, what was committed is there; connections break as told."""
+"""The proxy: an answer to a commit is swallowed, what was committed is there; connections break as told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.appending import append_to
-from tests.chaos.campaign.proxy import Proxy
+from tests.proxy import Proxy
 
 from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
@@ -45,7 +45,7 @@ async def test_the_answer_to_a_commit_is_swallowed_and_it_is_committed(
         await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as beside,
         await psycopg.AsyncConnection.connect(through(proxy, postgres_url)) as connection,
     ):
-        swallowed = asyncio.create_task(proxy.swallow(keep=keep))
+        swallowed = proxy.swallow(keep=keep)
         await connection.execute("CREATE TABLE numbers (number integer)")
         await connection.execute("INSERT INTO numbers VALUES (7)")
         assert not swallowed.done()
@@ -64,8 +64,7 @@ async def test_the_answer_to_an_append_is_swallowed_and_it_is_recorded_once(post
     url = "postgresql://?" + "&".join(f"{name}={quote(str(value), safe='')}" for name, value in given.items())
     async with await asyncio.to_thread(open_store, url) as store:
         await append_to(store, "a", 0, [failed("a")])
-        swallowed = asyncio.create_task(proxy.swallow(keep=False))
-        await asyncio.sleep(0)
+        swallowed = proxy.swallow(keep=False)
         events = await append_to(store, "b", 0, [failed("b")])
         await swallowed
         assert [event.position for event in events] == [2]

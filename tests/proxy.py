@@ -1,4 +1,4 @@
-"""A TCP proxy before a server, which cuts, half-closes and freezes connections, and swallows answers of commits."""
+"""A TCP proxy before a server, which cuts, half-closes and freezes connections, and swallows answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Final
 
-from tests.chaos.campaign.postgres_frames import Commits, Frames
+from tests.postgres_frames import Commits, Frames
 
 _CHUNK: Final = 64 * 1024
 _LINGER: Final = struct.pack("ii", 1, 0)
@@ -43,14 +43,15 @@ class Link:
 
 
 class Proxy:
-    """Listens on `port`, and passes on to another. `swallow` waits for an answer to a commit, which it drops."""
+    """Listens on `port`, and passes on to another. `speaks_postgres`: only answers to commits are swallowed."""
 
     def __init__(self, target: int, *, speaks_postgres: bool = False) -> None:
         self.port = 0
         self._target = target
         self._speaks_postgres = speaks_postgres
         self._links: set[Link] = set()
-        self._swallowing: list[tuple[bool, asyncio.Future[None]]] = []
+        self._keep = False
+        self._swallowed: asyncio.Future[None] | None = None
         self._flows = asyncio.Event()
         self._flows.set()
 
@@ -88,14 +89,10 @@ class Proxy:
         """Passes on again, what waited first."""
         self._flows.set()
 
-    async def swallow(self, *, keep: bool) -> None:
-        """Returns when an answer to a commit was dropped; the connection stays open if it is to be kept."""
-        done = asyncio.get_running_loop().create_future()
-        self._swallowing.append((keep, done))
-        try:
-            await done
-        finally:
-            self._swallowing = [each for each in self._swallowing if each[1] is not done]
+    def swallow(self, *, keep: bool) -> asyncio.Future[None]:
+        """Done when the next answer was dropped; the connection stays open if it is to be kept."""
+        self._keep, self._swallowed = keep, asyncio.get_running_loop().create_future()
+        return self._swallowed
 
     def _chosen(self, chance: Random | None) -> list[Link]:
         links = list(self._links)
@@ -129,30 +126,36 @@ class Proxy:
         with suppress(OSError, RuntimeError):
             while data := await reader.read(_CHUNK):
                 await self._flows.wait()
-                writer.write(seen(link, data) if self._speaks_postgres else data)
+                writer.write(seen(link, data))
                 await writer.drain()
         with suppress(OSError, RuntimeError):
             writer.write_eof()
 
     def _heard(self, link: Link, data: bytes) -> bytes:
         link.is_dumb = False
-        for kind, frame in link.asked.feed(data):
-            link.commits.asked(kind, frame)
+        if self._speaks_postgres:
+            for kind, frame in link.asked.feed(data):
+                link.commits.asked(kind, frame)
         return data
 
     def _answered(self, link: Link, data: bytes) -> bytes:
         """What of it is passed on: all, but for what is swallowed."""
         passed = b""
-        for kind, frame in link.said.feed(data):
-            if link.commits.is_commit(kind, frame) and self._swallowing and not link.is_dumb:
-                self._swallow(link)
+        for is_answer, part in self._parts(link, data):
+            if is_answer and self._swallowed and not self._swallowed.done() and not link.is_dumb:
+                self._swallow(link, self._swallowed)
             if not link.is_dumb:
-                passed += frame
+                passed += part
         return passed
 
-    def _swallow(self, link: Link) -> None:
-        keep, done = self._swallowing.pop(0)
+    def _parts(self, link: Link, data: bytes) -> list[tuple[bool, bytes]]:
+        """What the server says, in parts, and whether each can be swallowed."""
+        if not self._speaks_postgres:
+            return [(True, data)]
+        return [(link.commits.is_commit(kind, frame), frame) for kind, frame in link.said.feed(data)]
+
+    def _swallow(self, link: Link, done: asyncio.Future[None]) -> None:
         link.is_dumb = True
-        if not keep:
-            asyncio.get_running_loop().call_later(0.05, link.cut)
+        if not self._keep:
+            link.cut()
         done.set_result(None)
