@@ -85,22 +85,16 @@ class Trials:
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     options.add_argument("--sample", type=int, default=800, help="how many mutants, at least (default 800)")
-    options.add_argument(
-        "--seed", type=int, default=1, help="by which those are drawn that are not tried all (default 1)"
-    )
+    options.add_argument("--seed", type=int, default=1, help="by which mutants are drawn (default 1)")
     options.add_argument("--histories", type=int, default=50, help="seeds for what the tests do not kill (default 50)")
     options.add_argument("--record", type=Path, default=Path("mutants.tsv"), help="the file of results (mutants.tsv)")
-    options.add_argument("--again", action="store_true", help="try what survived once more")
-    options.add_argument("--only", default="", help="mutants whose name begins so")
     options.add_argument("--show", action="store_true", help="try nothing: show the table, and what survived")
     given = options.parse_args()
     record = Record(given.record)
     if given.show:
         return _show(record)
     sources = {module: Source(module) for module in (*WHOLE, *DRAWN)}
-    mutants = [each for each in sample(sources, given.sample, given.seed) if each.id.startswith(given.only)]
-    done = {each.id for each in record.survivors()} if given.again else set(record.lines)
-    todo = [each for each in mutants if (each.id in done) == given.again]
+    todo = [each for each in sample(sources, given.sample, given.seed) if each.id not in record.lines]
     every = sum(len(source.mutants) for source in sources.values())
     record.say(f"commit {_commit()}: a sample of {given.sample}, by seed {given.seed}, of {every} mutants")
     code = pytest.main([*OPTIONS, *TESTS], plugins=[Trials(sources, todo, record, given.histories)])

@@ -25,7 +25,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Record:
-    """A file of lines, of which the last about a mutant counts."""
+    """A file with a line for each mutant."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,9 +43,7 @@ class Record:
         line = Line(mutant.id, mutant.change, fate.word, fate.by)
         self.lines[mutant.id] = line
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(
-                "\t".join((line.id, line.change, line.word, line.by, f"{mutant.line}", f"{fate.seconds}")) + "\n"
-            )
+            file.write(f"{line.id}\t{line.change}\t{line.word}\t{line.by}\t{mutant.line}\t{fate.seconds}\n")
 
     def survivors(self) -> list[Line]:
         """Those that nobody killed, and that are not named as equivalent."""
@@ -55,10 +53,8 @@ class Record:
 
 def equivalents() -> Mapping[str, str]:
     """The changes that are named as equivalent, by the mutant's name."""
-    rows = (
-        [row.split("\t") for row in EQUIVALENT.read_text(encoding="utf-8").splitlines()] if EQUIVALENT.exists() else []
-    )
-    return {row[0]: row[1] for row in rows if len(row) == 3}
+    rows = [row.split("\t") for row in EQUIVALENT.read_text(encoding="utf-8").splitlines()]
+    return {name: change for name, change, _ in rows}
 
 
 def is_named(line: Line, named: Mapping[str, str]) -> bool:

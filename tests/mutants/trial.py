@@ -11,7 +11,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -74,7 +74,7 @@ def forked(work: Callable[[], str], times: int = 1, *, may_wait: bool = False) -
     return Fate(word, by, taken)
 
 
-def failing_test(items: Sequence[pytest.Item], around: Around = lambda item: nullcontext()) -> str:
+def failing_test(items: Sequence[pytest.Item], around: Around) -> str:
     """The first of these tests that fails now; `around` is entered for each."""
     failed: list[str] = []
 
