@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.actors.strategies_plans import plans, steady
+from tests.actors.test_workflow import improve, judge, save, write
 
 from redraft.actors.plan_yaml import print_plan, read_plan
-from redraft.actors.roles import critic, generator, publisher, refiner
 from redraft.actors.workflow import Workflow, parallel, repeat, step
 from redraft.events.conditions import outputs, plateau, score
-from redraft.events.content import Critique
 from redraft.events.errors import PlanError
 from redraft.events.plan import Option, Plan, Retry, Step
 
@@ -26,26 +25,6 @@ steps:
         - refine: {actor: improve}
   - publish: {actor: save}
 """
-
-
-@generator
-def write(brief: str) -> str:
-    return brief
-
-
-@critic
-def judge(draft: str) -> Critique:
-    return Critique(len(draft) / 100)
-
-
-@refiner
-def improve(draft: str) -> str:
-    return draft + "."
-
-
-@publisher
-def save(draft: str) -> str:
-    return draft
 
 
 def test_the_python_form_and_the_yaml_form_give_equal_plans() -> None:

@@ -7,11 +7,22 @@ from hashlib import sha256
 from itertools import count
 
 from eventsourcing.persistence import StoredEvent
+from hypothesis import strategies as st
 
 from redraft.events.codec import GENESIS
 
 Drawn = tuple[str, int, str, bytes]
 """Run, version, topic, and something that the bytes are to hold."""
+
+ROWS = st.lists(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.sampled_from(["t1", "t2"]), st.binary(max_size=20)),
+        min_size=1,
+        max_size=5,
+    ),
+    max_size=8,
+)
+"""Groups of what is drawn."""
 
 
 class Fitting:

@@ -15,10 +15,9 @@ from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.popo import POPOApplicationRecorder
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.appending import append_to
-from tests.events.fitting import Fitting
+from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.errors import Conflict, InputError, StoreError, StoreUnusable, Tampered
 from redraft.events.postgres_connection import Database
@@ -354,15 +353,6 @@ async def test_an_event_of_many_megabytes_is_kept(postgres_url: str, notes: Note
 
 
 # The library's recorder and ours
-
-ROWS = st.lists(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.sampled_from(["t1", "t2"]), st.binary(max_size=20)),
-        min_size=1,
-        max_size=5,
-    ),
-    max_size=8,
-)
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ import pytest
 from eventsourcing.persistence import IntegrityError, StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from hypothesis import given
-from hypothesis import strategies as st
 from tests.appending import append_to, chained
-from tests.events.fitting import Fitting
+from tests.events.fitting import ROWS, Fitting
 
 from redraft.events.envelope import Recorded, Unreadable
 from redraft.events.errors import CodecError, Conflict, InputError, StoreError, StoreUnusable, Tampered
@@ -572,15 +571,6 @@ asyncio.run(main(*sys.argv[1:]))
 
 
 # The library's recorder and ours
-
-ROWS = st.lists(
-    st.lists(
-        st.tuples(st.sampled_from("abc"), st.integers(1, 6), st.sampled_from(["t1", "t2"]), st.binary(max_size=20)),
-        min_size=1,
-        max_size=5,
-    ),
-    max_size=8,
-)
 
 
 @given(groups=ROWS)
