@@ -144,20 +144,23 @@ def fork(
     """
     pipes: dict[str, IO[str]] = {}
     with ExitStack() as open_here:
-        files = []
-        for name, wanted in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
-            if wanted == subprocess.PIPE:
-                ends = os.pipe()
-                theirs, ours = ends if name == "stdin" else reversed(ends)
-                pipes[name] = os.fdopen(ours, "w" if name == "stdin" else "r", encoding="utf-8")
-                open_here.callback(os.close, theirs)
-            elif wanted == subprocess.DEVNULL:
-                theirs = os.open(os.devnull, os.O_RDWR)
-                open_here.callback(os.close, theirs)
-            else:
-                theirs = wanted
-            files.append(theirs)
+        wanted = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+        files = [_file(name, number, pipes, open_here) for name, number in wanted.items()]
         asked = {"command": command, "folder": str(folder), "environment": dict(environment)}
         pid = server().ask(asked, *files)
     assert pid
     return Forked(pid, pipes)
+
+
+def _file(name: str, wanted: int, pipes: dict[str, IO[str]], open_here: ExitStack) -> int:
+    """The file that the process is to have; our end of a pipe is put to the others."""
+    if wanted == subprocess.DEVNULL:
+        theirs = os.open(os.devnull, os.O_RDWR)
+    elif wanted == subprocess.PIPE:
+        ends = os.pipe()
+        theirs, ours = ends if name == "stdin" else reversed(ends)
+        pipes[name] = os.fdopen(ours, "w" if name == "stdin" else "r", encoding="utf-8")
+    else:
+        return wanted
+    open_here.callback(os.close, theirs)
+    return theirs

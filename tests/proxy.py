@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Final
 
@@ -81,13 +81,14 @@ class Proxy:
             link.half_close(to_client=chance.random() < 0.5)
         return len(chosen)
 
-    def freeze(self) -> None:
-        """Passes nothing on, and says nothing of it, until `thaw`."""
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Passes nothing on while the block lasts, and says nothing of it; then what waited first."""
         self._flows.clear()
-
-    def thaw(self) -> None:
-        """Passes on again, what waited first."""
-        self._flows.set()
+        try:
+            yield
+        finally:
+            self._flows.set()
 
     def swallow(self, *, keep: bool) -> asyncio.Future[None]:
         """Done when the next answer was dropped; the connection stays open if it is to be kept."""

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import io
-import os
+import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 from unittest.mock import patch
 
 from tests.forked import Forked, fork
+from tests.processes import Said, called, plain
 
 from redraft.app.cli import main
-
-
-class Said(NamedTuple):
-    """What a call ended with, and what it wrote."""
-
-    code: int
-    out: str
-    err: str
 
 
 def call(*arguments: str, stdin: bytes = b"") -> Said:
@@ -36,6 +29,21 @@ def call(*arguments: str, stdin: bytes = b"") -> Said:
         stream.flush()
     out, err = (stream.buffer.getvalue().decode() for stream in streams)  # type: ignore[attr-defined]
     return Said(code, out, err)
+
+
+def said(*arguments: str) -> str:
+    """What a call wrote that is to do its work."""
+    spoken = call(*arguments)
+    assert spoken.code == 0, spoken.err
+    return spoken.out
+
+
+def document(*arguments: str) -> Any:
+    """The one line of JSON that a call wrote, and nothing else."""
+    spoken = call(*arguments, "--json")
+    assert (spoken.code, spoken.err) == (0, "")
+    assert spoken.out.count("\n") == 1
+    return json.loads(spoken.out)
 
 
 def start(*arguments: str, folder: Path, **settings: str) -> Forked:
@@ -52,23 +60,13 @@ def spawn(*arguments: str, folder: Path, stdin: str = "", **settings: str) -> Sa
 
 
 def environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with a store in `folder`, and no colours."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-    return kept | {"REDRAFT_STORE": f"sqlite:///{folder / 'store.db'}", "PYTHONWARNINGS": "error"} | dict(settings)
+    """This process's environment with a store in `folder` and these settings."""
+    return plain(REDRAFT_STORE=f"sqlite:///{folder / 'store.db'}") | dict(settings)
 
 
 def begin(*arguments: str, folder: Path, **settings: str) -> Said:
     """The same in a Python that has imported nothing yet, as users start it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "redraft", *arguments],
-        cwd=folder,
-        env=environment(folder, settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+    return called(*arguments, folder=folder, environment=environment(folder, settings))
 
 
 def one_line(said: Said) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.app.cli_calls import Said
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 from tests.forked import Forked, fork
+from tests.processes import Said, lines_of, logged, plain, stop
 
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunEnded
@@ -81,9 +79,8 @@ class Deployment:
         (folder / "loop.py").write_text(ACTORS)
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-        settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL, "REDRAFT_PREFIX": self.prefix}
-        return kept | settings | {"REDRAFT_QUEUES": self.queues, "PYTHONWARNINGS": "error"}
+        place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL}
+        return plain(**place, REDRAFT_PREFIX=self.prefix, REDRAFT_QUEUES=self.queues)
 
     def start(self, name: str, *arguments: str) -> Forked:
         """A process that serves; its log is `NAME.log`."""
@@ -116,8 +113,7 @@ class Deployment:
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The log of a process: every line of it is JSON."""
-        text = self.log(name).read_text() if self.log(name).exists() else ""
-        return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        return logged(self.log(name))
 
     def said(self, name: str, event: str) -> list[dict[str, Any]]:
         """What a process logged under this event."""
@@ -163,19 +159,10 @@ class Deployment:
 
     def worked(self) -> list[str]:
         """Every piece of work that was begun, such as `Loop[1]/judge#1`."""
-        file = self.folder / "worked.txt"
-        return file.read_text().splitlines() if file.exists() else []
+        return lines_of(self.folder / "worked.txt")
 
     def stop(self) -> None:
-        for process in self.processes:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-        for process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop(self.processes)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line, start, until
+from tests.app.cli_calls import call, one_line, said, start, until
 from tests.app.deployments import Deployment, deployment
 
 LOOP = """
@@ -50,17 +50,9 @@ gate = Workflow("gate").start_with(write).then(step(judge, gate=True)).then(appr
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
-    (tmp_path / "loop.py").write_text(LOOP)
-    return tmp_path
-
-
-def said(*arguments: str) -> str:
-    spoken = call(*arguments)
-    assert spoken.code == 0, spoken.err
-    return spoken.out
+def folder(home: Path) -> Path:
+    (home / "loop.py").write_text(LOOP)
+    return home
 
 
 def waits(draft: int, run: str = "last") -> bool:

@@ -52,11 +52,9 @@ loop = loop.repeat_until(score >= 1, max_iterations=2, name="L", body=[judge, im
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
-    (tmp_path / "loop.py").write_text(LOOP)
-    return tmp_path
+def folder(home: Path) -> Path:
+    (home / "loop.py").write_text(LOOP)
+    return home
 
 
 def briefs(folder: Path, *lines: object) -> str:

@@ -9,14 +9,16 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from getpass import getuser
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from tests.app.cli_calls import Said, call, environment, one_line, spawn, start
+from tests.forked import Forked
+from tests.processes import called
 
 CRITICS = """
 import asyncio
@@ -270,16 +272,7 @@ def limited(size: int) -> Callable[[], None]:
 
 def spawn_limited(folder: Path, size: int, *arguments: str, **settings: str) -> Said:
     """A process that cannot make a file larger than `size` bytes, as on a full disk."""
-    done = subprocess.run(
-        [sys.executable, "-m", "redraft", *arguments],
-        cwd=folder,
-        env=environment(folder, settings),
-        preexec_fn=limited(size),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return Said(done.returncode, done.stdout, done.stderr)
+    return called(*arguments, folder=folder, environment=environment(folder, settings), preexec_fn=limited(size))
 
 
 def test_a_full_disk_under_the_store_is_told_and_nothing_is_lost(folder: Path):
@@ -356,13 +349,20 @@ flow = Workflow("waiting").start_with(write).repeat_until(score >= 1, max_iterat
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_lets_the_step_end_and_says_how_to_go_on(folder: Path, number: signal.Signals, code: int):
-    (folder / "waiting.py").write_text(WAITING)
-    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
+@contextmanager
+def at_work(folder: Path, *options: str, text: str = WAITING) -> Iterator[Forked]:
+    """A process with a run, while its first critic is at work."""
+    (folder / "waiting.py").write_text(text)
+    with start("run", "waiting.py:flow", "Tides", *options, folder=folder) as process:
         assert process.stderr
         while "iteration 1" not in process.stderr.readline():
             assert process.poll() is None
+        yield process
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_lets_the_step_end_and_says_how_to_go_on(folder: Path, number: signal.Signals, code: int):
+    with at_work(folder) as process:
         process.send_signal(number)
         assert "stopping when the step under way has ended" in process.stderr.readline()
         (folder / "go.txt").touch()
@@ -379,13 +379,9 @@ def test_a_signal_lets_the_step_end_and_says_how_to_go_on(folder: Path, number: 
 
 
 def test_how_to_go_on_is_said_without_the_password_of_the_store(folder: Path, postgres_url: str):
-    (folder / "waiting.py").write_text(WAITING)
     parts = urlsplit(postgres_url)
     url = parts._replace(netloc=f"{getuser()}:hunter2@{parts.hostname}:{parts.port}").geturl()
-    with start("run", "waiting.py:flow", "Tides", "--store", url, folder=folder) as process:
-        assert process.stderr
-        while "iteration 1" not in process.stderr.readline():
-            assert process.poll() is None
+    with at_work(folder, "--store", url) as process:
         process.send_signal(signal.SIGTERM)
         (folder / "go.txt").touch()
         _, err = process.communicate(timeout=60)
@@ -394,11 +390,7 @@ def test_how_to_go_on_is_said_without_the_password_of_the_store(folder: Path, po
 
 
 def test_a_second_signal_stops_at_once(folder: Path):
-    (folder / "waiting.py").write_text(WAITING)
-    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
-        assert process.stderr
-        while "iteration 1" not in process.stderr.readline():
-            assert process.poll() is None
+    with at_work(folder) as process:
         process.send_signal(signal.SIGINT)
         assert "press Ctrl-C again" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
@@ -410,11 +402,7 @@ def test_a_second_signal_stops_at_once(folder: Path):
 
 
 def test_going_on_needs_the_functions_of_the_plan(folder: Path):
-    (folder / "waiting.py").write_text(WAITING)
-    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
-        assert process.stderr
-        while "iteration 1" not in process.stderr.readline():
-            assert process.poll() is None
+    with at_work(folder) as process:
         process.kill()
     result = call("run", "--resume", "last")
     assert result.code == 2
@@ -424,11 +412,7 @@ def test_going_on_needs_the_functions_of_the_plan(folder: Path):
 
 
 def test_going_on_with_other_code_than_the_run_began_with_is_said_in_one_line(folder: Path):
-    (folder / "waiting.py").write_text(WAITING)
-    with start("run", "waiting.py:flow", "Tides", folder=folder) as process:
-        assert process.stderr
-        while "iteration 1" not in process.stderr.readline():
-            assert process.poll() is None
+    with at_work(folder) as process:
         process.kill()
     (folder / "waiting.py").write_text(WAITING.replace("version / 3", "version / 1"))
     (folder / "go.txt").touch()
@@ -441,18 +425,12 @@ def test_going_on_with_other_code_than_the_run_began_with_is_said_in_one_line(fo
 
 
 def test_going_on_publishes_where_out_said_at_the_start(folder: Path):
-    (folder / "waiting.py").write_text(
-        WAITING.replace("[judge, improve])", '[judge, improve]).finally_(step("file", role="publisher"))').replace(
-            "import Workflow", "import Workflow, step"
-        )
-    )
+    text = WAITING.replace("[judge, improve])", '[judge, improve]).finally_(step("file", role="publisher"))')
+    text = text.replace("import Workflow", "import Workflow, step")
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     target = elsewhere / "out.txt"
-    with start("run", "waiting.py:flow", "Tides", "--out", str(target), folder=folder) as process:
-        assert process.stderr
-        while "iteration 1" not in process.stderr.readline():
-            assert process.poll() is None
+    with at_work(folder, "--out", str(target), text=text) as process:
         process.kill()
     (folder / "go.txt").touch()
     assert call("run", "--resume", "last", "-w", "waiting.py:flow", "--quiet").code == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.cli_calls import call, one_line
+from tests.app.cli_calls import call, document, one_line
 
 LOUD = """
 from pathlib import Path
@@ -42,12 +42,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     assert call("run", "loud.py:loud", "Tides", "-q", "--tag", "sea").code == 3
     (tmp_path / "worked.txt").unlink()
     return tmp_path
-
-
-def document(*arguments: str) -> Any:
-    said = call(*arguments, "--json")
-    assert (said.code, said.err) == (0, "")
-    return json.loads(said.out)
 
 
 def forked(*arguments: str) -> Any:

@@ -8,10 +8,9 @@ import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.app.cli_calls import call, one_line, spawn, start
+from tests.app.cli_calls import call, document, one_line, spawn, start
 
 from redraft.app.cli.verbs import APP
 from redraft.projections import SHIPPED
@@ -56,13 +55,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def at_the_runs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(request.getfixturevalue("runs"))
     monkeypatch.setenv("REDRAFT_STORE", "sqlite:///store.db")
-
-
-def document(*arguments: str) -> Any:
-    said = call(*arguments, "--json")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.count("\n") == 1
-    return json.loads(said.out)
 
 
 def ids() -> list[str]:

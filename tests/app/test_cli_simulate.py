@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.app.cli_calls import call, one_line
+from tests.app.cli_calls import call, document, one_line
 
 from redraft.actors import Critique, Workflow, critic, generator, refiner, score
 from redraft.app import Settings, refine
@@ -49,13 +47,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def told(*arguments: str) -> Any:
-    said = call("simulate", *arguments, "--json")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.count("\n") == 1
-    return json.loads(said.out)
-
-
 def plan(text: str) -> str:
     Path("other.yaml").write_text(text)
     return "other.yaml"
@@ -68,7 +59,7 @@ def test_what_the_guide_shows_is_what_is_printed():
 
 def test_numbers_are_those_that_one_works_out():
     """A draft of 1,000 tokens; a brief of 400 characters is 101 tokens, and a prompt 1,000."""
-    found = told("plan.yaml", *SURE, "--runs", "20")
+    found = document("simulate", "plan.yaml", *SURE, "--runs", "20")
     assert found["outcomes"] == {"accepted": 20}
     assert found["iterations"] == {"3": 20}
     given, written, calls = 1101 + 5 * 2101, 6 * 1000, 6
@@ -99,7 +90,7 @@ async def test_it_ends_as_a_real_run_with_the_same_scores_does():
     text = "name: w\nsteps:\n- generate: {actor: write}\n- repeat:\n    until: score >= 0.9\n    max_iterations: 4\n"
     text += "    body:\n    - critique: {actor: judge}\n    - refine: {actor: improve}\n"
     guess = f"scores({', '.join(map(str, scores))})"
-    found = told(plan(text), "--critic", guess, "--runs", "3")
+    found = document("simulate", plan(text), "--critic", guess, "--runs", "3")
     assert found["outcomes"] == {real.outcome: 3} == {"accepted": 3}
     assert found["iterations"] == {str(real.iterations): 3} == {"4": 3}
     assert found["spreads"]["score"]["max"] == real.score == 0.95
@@ -108,7 +99,7 @@ async def test_it_ends_as_a_real_run_with_the_same_scores_does():
 
 
 def test_a_seed_is_the_same_numbers():
-    first, again, other = (told("plan.yaml", "--runs", "50", "--seed", seed) for seed in "001")
+    first, again, other = (document("simulate", "plan.yaml", "--runs", "50", "--seed", seed) for seed in "001")
     assert first == again
     assert first["spreads"] != other["spreads"]
     assert sum(first["outcomes"].values()) == sum(first["iterations"].values()) == 50
@@ -116,7 +107,7 @@ def test_a_seed_is_the_same_numbers():
 
 def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
     def gap(sd: str) -> float:
-        spreads = told("plan.yaml", "--critic", f"noisy({sd})", "--runs", "300")["spreads"]
+        spreads = document("simulate", "plan.yaml", "--critic", f"noisy({sd})", "--runs", "300")["spreads"]
         return float(spreads["score"]["mean"] - spreads["quality"]["mean"])
 
     assert gap("0") == pytest.approx(0)
@@ -124,11 +115,13 @@ def test_a_noisy_critic_takes_drafts_for_better_than_they_are():
 
 
 def test_chance_has_the_mean_and_the_spread_that_were_guessed():
-    spreads = told(plan(ONCE), "--generator", "starts(0.5, 0.1)", "--critic", "noisy(0)", "--runs", "4000")["spreads"]
+    spreads = document(
+        "simulate", plan(ONCE), "--generator", "starts(0.5, 0.1)", "--critic", "noisy(0)", "--runs", "4000"
+    )["spreads"]
     assert spreads["quality"]["mean"] == pytest.approx(0.5, abs=0.01)
     assert spreads["quality"]["p95"] - spreads["quality"]["p05"] == pytest.approx(2 * 1.645 * 0.1, abs=0.02)
     assert spreads["seconds"]["mean"] == pytest.approx(20, abs=1)
-    biased = told(plan(ONCE), "--critic", "noisy(0.1, bias=-0.2)", "--runs", "2000")["spreads"]
+    biased = document("simulate", plan(ONCE), "--critic", "noisy(0.1, bias=-0.2)", "--runs", "2000")["spreads"]
     assert biased["score"]["mean"] == pytest.approx(biased["quality"]["mean"] - 0.2, abs=0.01)
 
 
@@ -161,18 +154,20 @@ steps:
     ],
 )
 def test_every_part_of_a_plan_is_rehearsed(text: str, options: tuple[str, ...], outcomes: dict[str, int]):
-    assert told(plan(text), *SURE, *options, "--runs", "30")["outcomes"] == outcomes
+    assert document("simulate", plan(text), *SURE, *options, "--runs", "30")["outcomes"] == outcomes
 
 
 def test_attempts_that_fail_are_tried_again_and_paid():
-    sound, failing = (told("plan.yaml", *SURE, "--fails", share, "--runs", "200") for share in ("0", "0.2"))
+    sound, failing = (
+        document("simulate", "plan.yaml", *SURE, "--fails", share, "--runs", "200") for share in ("0", "0.2")
+    )
     assert failing["spreads"]["calls"]["mean"] > sound["spreads"]["calls"]["mean"] + 0.5
     assert failing["outcomes"]["accepted"] > 150
 
 
 @pytest.mark.parametrize("name", ["article", "chain-of-verification", "code", "prose", "self-consistency"])
 def test_shipped_workflows_are_rehearsed_without_a_model(name: str):
-    found = told(name, "--runs", "20")
+    found = document("simulate", name, "--runs", "20")
     assert sum(found["outcomes"].values()) == 20
     assert found["free"] == []
 
@@ -186,7 +181,7 @@ def test_calls_without_a_price_and_actors_of_the_users_own_are_told():
     said = ONCE.replace("judge}", "judge, with: {reserve_cost: 0.25, reserve_calls: 2}}").replace(
         "write}", "write, with: {reserve_tokens: 100}}"
     )
-    found = told(plan(said), "--runs", "10")
+    found = document("simulate", plan(said), "--runs", "10")
     assert (found["spreads"]["cost"]["max"], found["spreads"]["calls"]["max"], found["free"]) == (0.25, 2, [])
 
 
@@ -231,7 +226,7 @@ def test_functions_of_a_file_are_not_called():
         "@critic\ndef judge(draft): raise SystemExit('called')\n"
         "mine = Workflow('mine').start_with(write).then(judge)\n"
     )
-    assert told("mine.py:mine", "--runs", "5")["outcomes"] == {"accepted": 5}
+    assert document("simulate", "mine.py:mine", "--runs", "5")["outcomes"] == {"accepted": 5}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line, spawn, start, until
+from tests.app.cli_calls import call, one_line, said, spawn, start, until
 from tests.app.deployments import Deployment, deployment
 
 from redraft.events.domain_events import RunCancelled, RunEnded
@@ -48,17 +48,9 @@ loop = loop.repeat_until(score >= 1, max_iterations=9, name="Loop", body=[judge,
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
-    (tmp_path / "loop.py").write_text(LOOP)
-    return tmp_path
-
-
-def said(*arguments: str) -> str:
-    spoken = call(*arguments)
-    assert spoken.code == 0, spoken.err
-    return spoken.out
+def folder(home: Path) -> Path:
+    (home / "loop.py").write_text(LOOP)
+    return home
 
 
 def kept(run: str = "last") -> list[dict[str, object]]:

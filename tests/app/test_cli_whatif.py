@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.app.cli_calls import call, one_line
+from tests.app.cli_calls import call, document, one_line
 
 LOUD = """
 from redraft.actors import critic, generator, refiner
@@ -40,13 +38,6 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     return tmp_path
 
 
-def document(*arguments: str) -> Any:
-    said = call("whatif", *arguments, "--json")
-    assert (said.code, said.err) == (0, "")
-    assert said.out.count("\n") == 1
-    return json.loads(said.out)
-
-
 def test_one_run_says_where_they_part_and_what_it_would_have_saved():
     out = call("whatif", "last", "--until", "score >= 0.1").out.splitlines()
     assert out[0].endswith("(loud), had it been: until score >= 0.1")
@@ -55,7 +46,7 @@ def test_one_run_says_where_they_part_and_what_it_would_have_saved():
     assert out[4] == "    recorded: refiner improve was asked to improve draft 2, which was scored at 0.10"
     assert out[5].startswith("    instead:  Refinement ended as accepted after 2 passes: ")
     assert out[6:] == ["  4 steps fewer"]
-    found = document("last", "--until", "score >= 0.1")
+    found = document("whatif", "last", "--until", "score >= 0.1")
     assert (found["saved"], found["ends_at"], found["parting"]["version"]) == (4, None, 12)
     assert (found["imagined"]["outcome"], found["imagined"]["steps"], found["recorded"]["steps"]) == ("accepted", 4, 8)
 
@@ -65,7 +56,7 @@ def test_one_run_says_where_the_record_ends():
     assert out[0].endswith("had it been: max_iterations 5, keep last")
     assert "  instead:  no end; score 0.30, 8 steps so far" in out
     assert out[-1] == "  the record ends at Refinement[4]/improve: nobody was asked for that then"
-    assert document("last", "--max-iterations", "5")["ends_at"] == "Refinement[4]/improve"
+    assert document("whatif", "last", "--max-iterations", "5")["ends_at"] == "Refinement[4]/improve"
 
 
 def test_one_run_that_would_have_been_the_same():
@@ -76,13 +67,15 @@ def test_one_run_that_would_have_been_the_same():
 
 
 def test_several_conditions_are_several_policies():
-    found = document("last", "--until", "score >= 0.1", "--until", "score >= 0.2")
+    found = document("whatif", "last", "--until", "score >= 0.1", "--until", "score >= 0.2")
     assert [each["policy"] for each in found] == ["until score >= 0.1", "until score >= 0.2"]
     assert [each["saved"] for each in found] == [4, 2]
 
 
 def test_many_runs_are_a_table_with_a_row_for_each_policy():
-    rows = document("--workflow", "loud", "--since", "1h", "--until", "score >= 0.2", "--until", "score >= 0.9")["rows"]
+    rows = document(
+        "whatif", "--workflow", "loud", "--since", "1h", "--until", "score >= 0.2", "--until", "score >= 0.9"
+    )["rows"]
     assert rows == [
         {"policy": "as recorded", "runs": 2, "ended_early": 0, "mean_steps": 10.0, "mean_score": 0.4, "accepted": 0.5},
         {
@@ -105,7 +98,7 @@ def test_many_runs_are_a_table_with_a_row_for_each_policy():
     shown = call("whatif", "--workflow", "loud", "--until", "score >= 0.9").out.splitlines()
     assert shown[0].split() == ["policy", "runs", "steps", "score", "accepted", "ended", "early"]
     assert shown[1].split() == ["as", "recorded", "2", "10.0", "0.40", "50%", "0"]
-    tagged = document("--workflow", "loud", "--tag", "long", "--until", "score >= 0.9")["rows"]
+    tagged = document("whatif", "--workflow", "loud", "--tag", "long", "--until", "score >= 0.9")["rows"]
     assert [(row["runs"], row["ended_early"], row["mean_steps"]) for row in tagged] == [(1, 0, 12.0), (1, 1, None)]
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import plain
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(folder: Path, *command: str) -> str:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-    environment = {**kept, "PYTHONWARNINGS": "error", "REDRAFT_STORE": f"sqlite:///{folder / 'log.db'}"}
+    environment = plain(REDRAFT_STORE=f"sqlite:///{folder / 'log.db'}")
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, cwd=folder, env=environment, timeout=60, check=False
     )

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line
+from tests.app.cli_calls import call, one_line, said
 
 from redraft.app.compose import open_log
 from redraft.app.settings import read_settings
@@ -36,21 +36,13 @@ flow = Workflow("flow").start_with(write).then(judge)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
-    (tmp_path / "flow.py").write_text(FLOW)
-    return tmp_path
+def folder(home: Path) -> Path:
+    (home / "flow.py").write_text(FLOW)
+    return home
 
 
 def runs() -> list[dict[str, object]]:
     return json.loads(said("list", "--json"))  # type: ignore[no-any-return]
-
-
-def said(*arguments: str) -> str:
-    spoken = call(*arguments)
-    assert spoken.code == 0, spoken.err
-    return spoken.out
 
 
 def ran(brief: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
-import sys
+import subprocess
 import time
-from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Final
 from tests.app.cli_calls import environment
 from tests.app.subscribing import beginning, new_events, passes
 from tests.appending import append_to
+from tests.processes import started
 
 from redraft.events.store import EventStore, open_store
 from redraft.events.subscriptions import open_subscriptions
@@ -31,31 +31,24 @@ class Subscriber:
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
         self._url = url
-        self._process: Process | None = None
+        self._place = folder / "subscriber.log"
+        self._process: subprocess.Popen[bytes] | None = None
         self._notes = folder / "notes.db"
 
-    async def start(self) -> None:
-        command = ("subscribe", str(EXAMPLE) + ":note", "--name", "notes", "--store", self._url)
-        with (self._folder / "subscriber.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "redraft", *command),
-                cwd=self._folder,
-                env=environment(self._folder, {"NOTES": str(self._notes)}),
-                stdin=DEVNULL,
-                stdout=DEVNULL,
-                stderr=log,
-            )
+    def start(self) -> None:
+        command = ("subscribe", f"{EXAMPLE}:note", "--name", "notes", "--store", self._url)
+        there = environment(self._folder, {"NOTES": str(self._notes)})
+        self._process = started(*command, folder=self._folder, environment=there, log=self._place)
 
-    async def kill(self) -> None:
+    def kill(self) -> None:
         assert self._process is not None
-        assert self._process.returncode is None, self._log()[-2000:]
-        self._process.kill()
-        await self._process.wait()
+        assert self._process.poll() is None, self._log()[-2000:]
+        self.stop()
 
-    async def stop(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+    def stop(self) -> None:
+        if self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            self._process.wait()
 
     def position(self) -> int:
         """How far its effects go."""
@@ -87,7 +80,7 @@ class Subscriber:
             await asyncio.sleep(0.01)
 
     def _log(self) -> str:
-        return (self._folder / "subscriber.log").read_text()
+        return self._place.read_text()
 
 
 async def _saved(url: str) -> int:
@@ -125,18 +118,18 @@ async def killed_while_they_write(
                 before = subscriber.position()
                 for _ in range(events // kills):
                     allowed.release()
-                await subscriber.start()
+                subscriber.start()
                 if chance.random() < 0.8:  # else it is killed wherever its start has come to
                     await subscriber.beyond(before + chance.randrange(1, max(2, events // kills)))
                 await asyncio.sleep(chance.random() * 0.3)
-                await subscriber.kill()
+                subscriber.kill()
                 again.append(subscriber.position() - await _saved(url))
             for _ in range(events):
                 allowed.release()
-            await subscriber.start()
+            subscriber.start()
             await subscriber.beyond(events)
         finally:
-            await subscriber.stop()
+            subscriber.stop()
         log = [event async for batch in store.tail(0, follow=False) for event in batch]
     assert [event.position for event in log] == list(range(1, events + 1))
     assert subscriber.effects() == [(event.position, event.id, event.run, event.name) for event in log]

@@ -8,19 +8,17 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import psycopg
-from tests.app.cli_calls import Said
 from tests.chaos import loop
 from tests.events.postgres_cluster import Cluster
 from tests.events.rabbit_node import RabbitNode
 from tests.events.rabbit_server import new_prefix
+from tests.processes import Said, called, lines_of, logged, plain, started, stop
 
 from redraft.app.deployment import open_client
 from redraft.app.settings import read_settings
@@ -46,44 +44,19 @@ class Scene:
         self.node = node
         self.cluster = cluster
         self.prefix = new_prefix()
-        name = self.prefix.replace("-", "_")
-        with psycopg.connect(cluster.url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
-        self.store = f"{cluster.url.rpartition('/')[0]}/{name}"
+        self.store = cluster.new_database(self.prefix.replace("-", "_"))
         self._processes: list[subprocess.Popen[bytes]] = []
         shutil.copy(loop.__file__, folder / "loop.py")
 
     def start(self, name: str, *arguments: str) -> None:
         """A process that serves; its log is `NAME.log`."""
-        with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "redraft", *arguments],
-                cwd=self.folder,
-                env=self._environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-        self._processes.append(process)
+        log = self.folder / f"{name}.log"
+        self._processes.append(started(*arguments, folder=self.folder, environment=self._environment(), log=log))
 
     async def call(self, *arguments: str, within: float = DEADLINE) -> Said:
         """A command, waited for."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "redraft", *arguments),
-            cwd=self.folder,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        try:
-            async with asyncio.timeout(within):
-                out, err = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        return Said(process.returncode or 0, out.decode(), err.decode())
+        environment = self._environment()
+        return await asyncio.to_thread(called, *arguments, folder=self.folder, environment=environment, within=within)
 
     async def json(self, *arguments: str, within: float = DEADLINE) -> Any:
         said = await self.call(*arguments, "--json", within=within)
@@ -137,13 +110,10 @@ class Scene:
 
     def worked(self) -> list[str]:
         """Every piece of work that was begun, such as `RUN Loop[1]/judge#1`."""
-        file = self.folder / "worked.txt"
-        return file.read_text().splitlines() if file.exists() else []
+        return lines_of(self.folder / "worked.txt")
 
     def lines(self, name: str = "up") -> list[dict[str, Any]]:
-        file = self.folder / f"{name}.log"
-        text = file.read_text() if file.exists() else ""
-        return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        return logged(self.folder / f"{name}.log")
 
     def said(self, event: str, process: str, name: str = "up") -> list[dict[str, Any]]:
         """What a process logged under this event."""
@@ -157,19 +127,11 @@ class Scene:
         return {path.name: path.read_text()[-4000:] for path in self.folder.glob("*.log")}
 
     def stop(self) -> None:
-        for process in self._processes:
-            process.send_signal(signal.SIGTERM)
-        for process in self._processes:
-            try:
-                process.wait(30)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stop(self._processes)
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-        settings = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": self.node.url, "REDRAFT_PREFIX": self.prefix}
-        return kept | settings | {"REDRAFT_QUEUES": self.queues, "PYTHONWARNINGS": "error"}
+        place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": self.node.url}
+        return plain(**place, REDRAFT_PREFIX=self.prefix, REDRAFT_QUEUES=self.queues)
 
 
 @contextmanager

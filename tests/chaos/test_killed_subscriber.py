@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
 from tests.chaos.killed_subscriber import Subscriber, killed_while_they_write, write
 from tests.events.postgres_cluster import Cluster
@@ -35,15 +34,12 @@ async def test_a_subscriber_is_killed_two_hundred_times_while_eight_write_ten_th
 
 
 async def test_a_subscriber_goes_on_when_its_store_was_killed(tmp_path: Path, cluster: Cluster) -> None:
-    name = f"notes_{uuid4().hex[:8]}"
-    with psycopg.connect(cluster.url, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
-    url = f"{cluster.url.rpartition('/')[0]}/{name}"
+    url = cluster.new_database(f"notes_{uuid4().hex[:8]}")
     allowed = asyncio.Semaphore(40)
     await write(url, 0, 40, allowed)
     subscriber = Subscriber(tmp_path, url)
     try:
-        await subscriber.start()
+        subscriber.start()
         await subscriber.beyond(40)
         await asyncio.to_thread(cluster.kill)
         await subscriber.says("interrupted")
@@ -54,4 +50,4 @@ async def test_a_subscriber_goes_on_when_its_store_was_killed(tmp_path: Path, cl
         await subscriber.beyond(80)
         assert [position for position, *_ in subscriber.effects()] == list(range(1, 81))
     finally:
-        await subscriber.stop()
+        subscriber.stop()

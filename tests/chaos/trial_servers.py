@@ -24,8 +24,9 @@ from urllib.parse import quote
 
 import psycopg
 from tests.chaos import panel
-from tests.chaos.trials import PANEL, Found, ended, examined, options, redraft, report
+from tests.chaos.trials import PANEL, Found, examined, options, report
 from tests.events.rabbit_server import URL, clear, new_prefix
+from tests.processes import plain, started, stop
 from tests.services import postgres_database
 
 from redraft.app.deployment import open_client
@@ -88,16 +89,16 @@ async def _until_still(store: str, runs: int) -> None:
 def _deployed(settings: Settings, folder: Path, coordinators: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Coordinators and workers, each a process, for as long as the block lasts."""
     names = ("store", "bus", "prefix", "queues")
-    environment = {f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in names}
+    environment = plain(**{f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in names})
     parts = [("coordinator",)] * coordinators + [("worker", str(PANEL))] * WORKERS
-    processes = [redraft(environment, folder / f"{n}-{part[0]}.log", *part) for n, part in enumerate(parts)]
+    processes = [
+        started(*part, folder=folder, environment=environment, log=folder / f"{number}-{part[0]}.log")
+        for number, part in enumerate(parts)
+    ]
     try:
         yield processes
     finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            ended(process)
+        stop(processes)
 
 
 @contextmanager
@@ -129,7 +130,7 @@ def main() -> int:
     parser.add_argument("--store", choices=["postgresql", "sqlite"], default="postgresql", help="default: postgresql")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        return report(asyncio.run(trials(given.folder or Path(folder), given)), as_json=given.json)
+        return report(asyncio.run(trials((given.folder or Path(folder)).resolve(), given)), as_json=given.json)
 
 
 if __name__ == "__main__":

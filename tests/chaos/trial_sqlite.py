@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from tests.chaos.trials import PANEL, Found, ended, examined, options, redraft, report
+from tests.chaos.trials import PANEL, Found, examined, options, report
+from tests.processes import plain, started, stop
 
 from redraft.app.settings import Settings, read_settings
 from redraft.app.steering import steer
@@ -40,8 +41,8 @@ async def batches(folder: Path, briefs: int, processes: int, workflow: str) -> F
     lines = [json.dumps({"id": f"b{number}", "text": f"brief {number}"}) for number in range(briefs)]
     (folder / "briefs.jsonl").write_text("\n".join(lines))
     order = ["run", "--batch", str(folder / "briefs.jsonl"), "-w", f"{PANEL}:{workflow}", "--store", store, "--quiet"]
-    started = [redraft({}, folder / f"{number}.log", *order) for number in range(processes)]
-    codes = await _ended(started, PATIENCE + briefs)
+    begun_all = [_started(folder, number, order) for number in range(processes)]
+    codes = await _ended(begun_all, PATIENCE + briefs)
     return await examined(f"{processes} batches, {workflow}", store, briefs, begun, sum(code != 3 for code in codes))
 
 
@@ -53,7 +54,7 @@ async def steered(folder: Path, runs: int, every: float, workflow: str) -> Found
     early = 0
     for number in range(runs):
         order = ["run", f"brief {number}", "--text", "-w", f"{PANEL}:{workflow}", "--key", str(number)]
-        process = redraft({}, folder / f"{number}.log", *order, "--store", settings.store, "--quiet")
+        process = _started(folder, number, [*order, "--store", settings.store, "--quiet"])
         talking = asyncio.create_task(_talk(settings, number, every))
         (code,) = await _ended([process], PATIENCE)
         early += code != 3
@@ -91,14 +92,17 @@ async def _newest(store: str, number: int) -> str:
     return begun[number] if len(begun) > number else ""
 
 
+def _started(folder: Path, number: int, order: Sequence[str]) -> subprocess.Popen[bytes]:
+    return started(*order, folder=folder, environment=plain(), log=folder / f"{number}.log")
+
+
 async def _ended(processes: Sequence[subprocess.Popen[bytes]], within: float) -> list[int]:
     """The exit codes, once all have ended; those that have not in time are stopped."""
     end = time.monotonic() + within
     while any(process.poll() is None for process in processes) and time.monotonic() < end:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
-    for process in processes:
-        process.terminate()
-    return [await asyncio.to_thread(ended, process) for process in processes]
+    await asyncio.to_thread(stop, processes)
+    return [process.wait() for process in processes]
 
 
 async def trials(folder: Path, given: argparse.Namespace) -> list[Found]:
@@ -123,7 +127,7 @@ def main() -> int:
     parser.add_argument("--every", type=float, default=0.01, help="seconds between two words (default 0.01)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        return report(asyncio.run(trials(given.folder or Path(folder), given)), as_json=given.json)
+        return report(asyncio.run(trials((given.folder or Path(folder)).resolve(), given)), as_json=given.json)
 
 
 if __name__ == "__main__":

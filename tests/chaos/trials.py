@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -20,9 +18,6 @@ from redraft.events.store import open_store
 
 PANEL: Final = Path(__file__).with_name("panel.py")
 """The workflow of the trials."""
-
-STOPPING: Final = 20.0
-"""Seconds that a process has to end when it is told to."""
 
 SHOWN: Final = 3
 """Of how many runs, and how many faults of each, a trial tells."""
@@ -49,28 +44,6 @@ async def examined(trial: str, store: str, runs: int, begun: float, ended_early:
     ended = {event.run for batch in batches for event in batch if isinstance(event.data, RunEnded)}
     examples = {run: tuple(each.told for each in faults[run][:SHOWN]) for run in list(faults)[:SHOWN]}
     return Found(trial, runs, len(faults), runs - len(ended), round(seconds, 1), ended_early, examples)
-
-
-def redraft(environment: Mapping[str, str], log: Path, *arguments: str) -> subprocess.Popen[bytes]:
-    """A `redraft` process with these settings alone; what it says goes into the file."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-    with log.open("ab") as said:
-        return subprocess.Popen(
-            [sys.executable, "-m", "redraft", *arguments],
-            env={**kept, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-        )
-
-
-def ended(process: subprocess.Popen[bytes]) -> int:
-    """The exit code of a process that was told to end."""
-    try:
-        return process.wait(STOPPING)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
 
 
 def report(found: Iterable[Found], *, as_json: bool) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+from tests.events.rabbit_node import free_port
 from tests.services import missing
 
 DEADLINE: Final = 60.0
@@ -28,7 +28,7 @@ class Cluster:
         self._programs = programs
         self._folder = folder
         self._server: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
         command = [programs / "initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N"]
         subprocess.run([*command, "--locale=C"], check=True, capture_output=True, cwd=folder, **_owner())
@@ -42,6 +42,12 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise TimeoutError((self._folder / "log").read_text())
             time.sleep(0.02)
+
+    def new_database(self, name: str) -> str:
+        """Makes an empty database of this name; returns its URL."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
+        return f"{self.url.rpartition('/')[0]}/{name}"
 
     def kill(self) -> None:
         """kill -9 of the server and the processes that serve connections, as when the machine fails."""
@@ -136,9 +142,3 @@ def _programs() -> Path | None:
 def _owner() -> dict[str, str]:
     """PostgreSQL does not run as root."""
     return {"user": "postgres", "group": "postgres"} if os.geteuid() == 0 else {}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
