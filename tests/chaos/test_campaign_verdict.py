@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 from tests.chaos.campaign import workflow
 from tests.chaos.campaign.people import Said
-from tests.chaos.campaign.scene import delivered, runs_of, worked
+from tests.chaos.campaign.scene import delivered, rows_of, worked
 from tests.chaos.campaign.verdict import Evidence, Kind, judge
 
 from redraft.app.refine import refine
@@ -54,7 +54,7 @@ async def _made(folder: Path) -> Evidence:
     said = Said()
     said.runs = {result.run: datetime.now(UTC) for result in results}
     async with open_store(settings.store) as store:
-        log = {run: [Row(*raw) for raw in await store.raw(run)] for run in await runs_of(store)}
+        log = await rows_of(store)
     return Evidence(log, said, delivered(folder), datetime.now(UTC), worked(folder))
 
 

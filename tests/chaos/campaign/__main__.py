@@ -16,13 +16,13 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 from tests.chaos.campaign import recovery, sqlite
-from tests.chaos.campaign.parts import PARTS, Outcome, Skipped, play
+from tests.chaos.campaign.deployment import Skipped
+from tests.chaos.campaign.parts import PARTS, Outcome, play
 from tests.chaos.campaign.record import add, row
 from tests.chaos.campaign.servers import Servers, servers
 from tests.chaos.campaign.verdict import Verdict
@@ -47,8 +47,8 @@ class Campaign:
     async def run(self) -> int:
         """Returns the exit code."""
         chosen = self._given.part or ALL
-        plain = [name for name in chosen if name == RECOVERY or (name in PARTS and not PARTS[name].small)]
         small = [name for name in chosen if name in PARTS and PARTS[name].small]
+        plain = [name for name in chosen if name not in SQLITE and name not in small]
         if plain:
             async with servers() as made:
                 for name in plain:
@@ -62,16 +62,16 @@ class Campaign:
                 _say(f"{', '.join(small)}: not tried: {error}")
         for name in chosen:
             if name in SQLITE:
-                await self._play(name, None)
+                await self._play(name)
         return int(bool(self._bad))
 
-    async def _play(self, name: str, made: Servers | None) -> None:
-        began, seed = time.monotonic(), self._given.seed
+    async def _play(self, name: str, made: Servers | None = None) -> None:
+        began = time.monotonic()
         folder = self._folder / name
         folder.mkdir()
         folder.chmod(0o755)
         try:
-            faults, verdict, notes, told = await self._outcome(name, made, seed, folder)
+            outcome = await self._outcome(name, made, folder)
         except Skipped as why:
             _say(f"{name}: not tried: {why}")
             return
@@ -79,29 +79,26 @@ class Campaign:
             _say(f"{name}: not ended: {error}")
             self._bad += 1
             return
-        line = row(name, seed, faults, verdict, time.monotonic() - began, self._given.beside)
+        self._tell(name, outcome, time.monotonic() - began)
+
+    def _tell(self, name: str, outcome: Outcome, seconds: float) -> None:
+        line = row(name, self._given.seed, outcome.faults, outcome.verdict, seconds, self._given.beside)
         _say(line)
-        for each in [*told, *_shown(verdict), *(f"{what}: {number}" for what, number in notes.items())]:
+        notes = [f"{what}: {number}" for what, number in outcome.notes.items()]
+        for each in [*outcome.told, *_shown(outcome.verdict), *notes]:
             _say(f"    {each}")
-        self._bad += not verdict.is_clean
+        self._bad += not outcome.verdict.is_clean
         if self._given.record:
             add(line)
 
-    async def _outcome(
-        self, name: str, made: Servers | None, seed: int, folder: Path
-    ) -> tuple[Mapping[str, int], Verdict, Mapping[str, int], list[str]]:
-        scale = self._given.scale
-        if name == RECOVERY:
-            assert made is not None
-            found = await recovery.measure(made, scale, seed, folder)
-            return {kind: len(each) for kind, each in found.recovered.items()}, found.verdict, found.notes, found.told()
-        outcome: Outcome
+    async def _outcome(self, name: str, made: Servers | None, folder: Path) -> Outcome:
+        scale, seed = self._given.scale, self._given.seed
         if name in SQLITE:
-            outcome = await SQLITE[name](scale, seed, folder)
-        else:
-            assert made is not None
-            outcome = await play(PARTS[name], made, scale, seed, folder)
-        return outcome.faults, outcome.verdict, outcome.notes, []
+            return await SQLITE[name](scale, seed, folder)
+        assert made is not None
+        if name == RECOVERY:
+            return await recovery.play(made, scale, seed, folder)
+        return await play(PARTS[name], made, scale, seed, folder)
 
 
 def _shown(verdict: Verdict) -> list[str]:
@@ -140,7 +137,7 @@ def main() -> int:
         parser.error(f"--scale {given.scale:g}: give a number above 0 and at most 1")
     try:
         with tempfile.TemporaryDirectory(prefix="redraft-campaign-") as folder, libraries():
-            place = given.folder or Path(folder)
+            place = (given.folder or Path(folder)).resolve()
             place.mkdir(parents=True, exist_ok=True)
             return asyncio.run(_stoppable(Campaign(given, place)))
     except (asyncio.CancelledError, KeyboardInterrupt):

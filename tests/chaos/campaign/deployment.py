@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, Literal
 
 from tests.chaos.campaign import workflow
+from tests.processes import called, logged, plain, started, stop
 
 Kind = Literal["coordinator", "worker"]
 
 COORDINATORS: Final = ("coordinator-1", "coordinator-2")
 WORKERS: Final = ("worker-1", "worker-2")
-STOPPING: Final = 30.0
-"""Seconds that a process has to end when it is told to."""
+
+LIBFAKETIME: Final = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/faketime/libfaketime.so.1")
+
+
+class Skipped(Exception):
+    """A part cannot be tried here; the text says why, and what would help."""
 
 
 class Program:
@@ -28,17 +31,11 @@ class Program:
 
     def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self.name = name
-        self._command = [sys.executable, "-m", "redraft", *arguments]
+        self.process: subprocess.Popen[bytes] | None = None
+        self._arguments = arguments
         self._environment = environment
         self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
         self._changing = Lock()
-        self._starts = 0
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
 
     @property
     def log(self) -> Path:
@@ -46,28 +43,24 @@ class Program:
 
     def start(self) -> None:
         """Starts it; what it logs is added to its log."""
-        self._starts += 1
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._folder,
-                env=dict(self._environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
+        self.process = started(*self._arguments, folder=self._folder, environment=self._environment, log=self.log)
 
     def kill(self) -> None:
         """kill -9, waited for."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
 
-    def freeze(self) -> None:
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        os.kill(self.pid, signal.SIGCONT)
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """The process that there is stands still while the block lasts."""
+        assert self.process is not None
+        process = self.process
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
 
     def replace(self) -> None:
         """kill -9, and started again at once, as a supervisor does."""
@@ -77,38 +70,19 @@ class Program:
 
     def serves(self) -> bool:
         """Whether it serves, since it was started last."""
-        return len(self.lines("serving")) >= self._starts
+        return self.process is not None and any(line["pid"] == self.process.pid for line in self.lines("serving"))
 
     def revive(self) -> bool:
         """Starts it again if it ended by itself; returns whether it did."""
         with self._changing:
-            died = self._process is not None and self._process.poll() is not None
+            died = self.process is not None and self.process.poll() is not None
             if died:
                 self.start()
             return died
 
-    def told(self) -> None:
-        """Tells it to end."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-
-    def ended(self) -> bool:
-        """Waits until it has ended; whether that was by itself."""
-        if self._process is None:
-            return True
-        try:
-            self._process.wait(STOPPING)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return False
-        return True
-
     def lines(self, event: str) -> list[dict[str, Any]]:
         """What it logged under this event."""
-        if not self.log.exists():
-            return []
-        told = [json.loads(line) for line in self.log.read_text().splitlines() if line.endswith("}")]
-        return [line for line in told if line["event"] == event]
+        return [line for line in logged(self.log) if line["event"] == event]
 
 
 class Deployment:
@@ -117,11 +91,10 @@ class Deployment:
     `odd` is what the second of each kind has in its environment beside.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, str], odd: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str], odd: dict[str, str]) -> None:
         self.folder = folder
         shutil.copy(workflow.__file__, folder / "workflow.py")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-        self.environment = kept | dict(settings) | {"PYTHONWARNINGS": "error", "REDRAFT_LOG": "json"}
+        self.environment = plain(**settings, REDRAFT_LOG="json")
         orders = {name: ("coordinator", "--name", name) for name in COORDINATORS}
         orders |= {name: ("worker", "workflow.py", "--name", name) for name in WORKERS}
         self.programs = {
@@ -135,9 +108,8 @@ class Deployment:
 
     def stop(self) -> list[str]:
         """Ends all; returns those that had to be killed."""
-        for program in self.programs.values():
-            program.told()
-        return [program.name for program in self.programs.values() if not program.ended()]
+        killed = stop([program.process for program in self.programs.values() if program.process])
+        return [program.name for program in self.programs.values() if program.process in killed]
 
     def of(self, kind: Kind) -> list[Program]:
         return [program for name, program in self.programs.items() if name.startswith(kind)]
@@ -157,15 +129,21 @@ class Deployment:
 
     def call(self, *arguments: str, within: float = 120.0) -> str:
         """A command, waited for; what it wrote. Raises RuntimeError when it fails, with what it said."""
-        ended = subprocess.run(
-            [sys.executable, "-m", "redraft", *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=within,
-            check=False,
-        )
-        if ended.returncode:
-            raise RuntimeError(f"redraft {' '.join(arguments)} ended with {ended.returncode}: {ended.stderr[-500:]}")
-        return ended.stdout
+        said = called(*arguments, folder=self.folder, environment=self.environment, within=within)
+        if said.code:
+            raise RuntimeError(f"redraft {' '.join(arguments)} ended with {said.code}: {said.err[-500:]}")
+        return said.out
+
+
+def faked(clock: Path) -> dict[str, str]:
+    """What makes the clock of a process follow a file; monotonic time is left alone. Raises Skipped."""
+    library = next((each for each in LIBFAKETIME if Path(each).exists()), None)
+    if library is None:
+        raise Skipped("libfaketime is not installed (on Debian: apt-get install libfaketime)")
+    clock.write_text("+0s\n")
+    return {
+        "LD_PRELOAD": library,
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }

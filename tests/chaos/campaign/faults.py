@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Final
 
 from tests.chaos.campaign.deployment import Program
 from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import full
+from tests.proxy import Proxy
 
 Fault = Callable[[Scene], Awaitable[None]]
 
@@ -24,6 +24,8 @@ AWAY: Final = 20.0
 FULL: Final = 10.0
 """Seconds for which a disk is full."""
 
+JUMP: Final = 120.0
+"""Seconds by which a clock is out."""
 
 SERVES: Final = 120.0
 """Seconds within which a process that was started serves, on a machine that is busy with something else."""
@@ -72,54 +74,34 @@ async def swallow_commit_and_keep(scene: Scene) -> None:
 
 
 async def cut(scene: Scene) -> None:
-    proxy = scene.chance.choice((scene.servers.broker, scene.servers.store))
-    proxy.cut(scene.chance if scene.chance.random() < 0.7 else None)
+    _way(scene).cut(scene.chance if scene.chance.random() < 0.7 else None)
 
 
 async def half_close(scene: Scene) -> None:
-    scene.chance.choice((scene.servers.broker, scene.servers.store)).half_close(scene.chance)
+    _way(scene).half_close(scene.chance)
 
 
-def freeze_worker(seconds: float) -> Fault:
-    async def freeze(scene: Scene) -> None:
-        await _freeze(scene.chance.choice(scene.deployment.of("worker")), seconds)
-
-    return freeze
+async def freeze_worker(scene: Scene) -> None:
+    await _held(scene.chance.choice(scene.deployment.of("worker")).frozen(), scene.freeze)
 
 
-def freeze_coordinator(seconds: float) -> Fault:
-    async def freeze(scene: Scene) -> None:
-        await _freeze(await asyncio.to_thread(scene.deployment.relaying), seconds)
-
-    return freeze
+async def freeze_coordinator(scene: Scene) -> None:
+    relaying = await asyncio.to_thread(scene.deployment.relaying)
+    await _held(relaying.frozen(), scene.freeze)
 
 
-def freeze_broker(seconds: float) -> Fault:
-    async def freeze(scene: Scene) -> None:
-        await _held(scene.servers.node.frozen(), seconds)
-
-    return freeze
+async def freeze_broker(scene: Scene) -> None:
+    await _held(scene.servers.node.frozen(), scene.freeze)
 
 
-def freeze_store(seconds: float) -> Fault:
-    async def freeze(scene: Scene) -> None:
-        await _held(scene.servers.cluster.frozen(), seconds)
-
-    return freeze
+async def freeze_store(scene: Scene) -> None:
+    await _held(scene.servers.cluster.frozen(), scene.freeze)
 
 
-def freeze_way(seconds: float) -> Fault:
+async def freeze_way(scene: Scene) -> None:
     """The network passes nothing on to one of the servers, and says nothing of it."""
-
-    async def freeze(scene: Scene) -> None:
-        proxy = scene.chance.choice((scene.servers.broker, scene.servers.store))
-        proxy.freeze()
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            proxy.thaw()
-
-    return freeze
+    with _way(scene).frozen():
+        await asyncio.sleep(scene.freeze)
 
 
 async def fill_broker(scene: Scene) -> None:
@@ -137,30 +119,31 @@ async def fill_store(scene: Scene) -> None:
     await asyncio.to_thread(scene.servers.cluster.start)
 
 
-def jump(clock: Path, seconds: float) -> Fault:
-    """The clock of who reads this file jumps, and 20 seconds later back."""
+async def clock_ahead(scene: Scene) -> None:
+    await _jump(scene, JUMP)
 
-    async def jumped(scene: Scene) -> None:
-        scene.clocks = max(scene.clocks, abs(seconds))
-        clock.write_text(f"{seconds:+g}s\n")
-        await asyncio.sleep(20)
-        clock.write_text("+0s\n")
 
-    return jumped
+async def clock_behind(scene: Scene) -> None:
+    await _jump(scene, -JUMP)
+
+
+def _way(scene: Scene) -> Proxy:
+    """The way to one of the servers."""
+    return scene.chance.choice((scene.servers.broker, scene.servers.store))
+
+
+async def _jump(scene: Scene, seconds: float) -> None:
+    """The clock of who reads it from a file jumps, and 20 seconds later back."""
+    scene.clocks = JUMP
+    scene.clock.write_text(f"{seconds:+g}s\n")
+    await asyncio.sleep(20)
+    scene.clock.write_text("+0s\n")
 
 
 async def _kill(scene: Scene, program: Program) -> None:
     """Kills a process that serves: one that is killed again and again while it starts does nothing at all."""
     await scene.until(f"{program.name} serves", program.serves, SERVES)
     await asyncio.to_thread(program.replace)
-
-
-async def _freeze(program: Program, seconds: float) -> None:
-    program.freeze()
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        program.thaw()
 
 
 async def _held(held: AbstractContextManager[None], seconds: float) -> None:

@@ -24,12 +24,6 @@ FROZEN: Final = (20.0, 30.0)
 SILENT: Final = ("COMMIT swallowed, kept", "way frozen", "connections half-closed")
 """Faults after which a server may be waited for as long as is waited for one that says nothing."""
 
-LIBFAKETIME: Final = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1", "/usr/lib/faketime/libfaketime.so.1")
-
-
-class Skipped(Exception):
-    """A part cannot be tried here; the text says why, and what would help."""
-
 
 class Part(msgspec.Struct, frozen=True):
     """`faults` say how many of each at scale 1; `apart` are the least and the most seconds between two.
@@ -45,11 +39,12 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a part: the faults that were brought about, the verdict, and what else was seen."""
+    """What came of a part: the faults that were brought about, the verdict, what else was seen, and lines about it."""
 
     faults: Mapping[str, int]
     verdict: Verdict
     notes: Mapping[str, int]
+    told: tuple[str, ...] = ()
 
 
 PARTS: Final[dict[str, Part]] = {
@@ -76,6 +71,28 @@ PARTS: Final[dict[str, Part]] = {
 }
 
 
+FAULTS: Final[dict[str, Fault]] = {
+    "worker killed": faults.kill_worker,
+    "coordinator killed": faults.kill_coordinator,
+    "broker killed": faults.kill_broker,
+    "PostgreSQL killed": faults.kill_store,
+    "broker emptied": faults.wipe_broker,
+    "COMMIT swallowed, cut": faults.swallow_commit_and_cut,
+    "COMMIT swallowed, kept": faults.swallow_commit_and_keep,
+    "worker frozen": faults.freeze_worker,
+    "coordinator frozen": faults.freeze_coordinator,
+    "broker frozen": faults.freeze_broker,
+    "PostgreSQL frozen": faults.freeze_store,
+    "way frozen": faults.freeze_way,
+    "connections cut": faults.cut,
+    "connections half-closed": faults.half_close,
+    "broker's disk full": faults.fill_broker,
+    "PostgreSQL's disk full": faults.fill_store,
+    "clock ahead": faults.clock_ahead,
+    "clock behind": faults.clock_behind,
+}
+
+
 def numbers(part: Part, scale: float) -> dict[str, int]:
     """How many of each fault on this scale: one at least."""
     return {what: max(1, math.ceil(number * scale)) for what, number in part.faults}
@@ -86,50 +103,10 @@ async def play(part: Part, servers: Servers, scale: float, seed: int, folder: Pa
     chance = Random(seed)
     order = [what for what, number in numbers(part, scale).items() for _ in range(number)]
     chance.shuffle(order)
-    clock = folder / "clock"
-    scene = Scene(folder, servers, chance, part.rate, faked(clock) if part.clock else {})
-    known = known_faults(FROZEN[scale >= 1], clock)
+    scene = Scene(folder, servers, chance, part.rate, FROZEN[scale >= 1], odd_clock=part.clock)
     async with scene.at_work():
         for what in order:
             await asyncio.sleep(chance.uniform(*part.apart))
             with scene.trouble(SILENCE if what in SILENT else 0.0):
-                await known[what](scene)
+                await FAULTS[what](scene)
     return Outcome(numbers(part, scale), judge(await scene.evidence()), scene.notes)
-
-
-def known_faults(frozen: float, clock: Path) -> dict[str, Fault]:
-    """Every fault by its name."""
-    return {
-        "worker killed": faults.kill_worker,
-        "coordinator killed": faults.kill_coordinator,
-        "broker killed": faults.kill_broker,
-        "PostgreSQL killed": faults.kill_store,
-        "broker emptied": faults.wipe_broker,
-        "COMMIT swallowed, cut": faults.swallow_commit_and_cut,
-        "COMMIT swallowed, kept": faults.swallow_commit_and_keep,
-        "worker frozen": faults.freeze_worker(frozen),
-        "coordinator frozen": faults.freeze_coordinator(frozen),
-        "broker frozen": faults.freeze_broker(frozen),
-        "PostgreSQL frozen": faults.freeze_store(frozen),
-        "way frozen": faults.freeze_way(frozen),
-        "connections cut": faults.cut,
-        "connections half-closed": faults.half_close,
-        "broker's disk full": faults.fill_broker,
-        "PostgreSQL's disk full": faults.fill_store,
-        "clock ahead": faults.jump(clock, 120),
-        "clock behind": faults.jump(clock, -120),
-    }
-
-
-def faked(clock: Path) -> dict[str, str]:
-    """What makes the clock of a process follow a file; monotonic time is left alone. Raises Skipped."""
-    library = next((each for each in LIBFAKETIME if Path(each).exists()), None)
-    if library is None:
-        raise Skipped("libfaketime is not installed (on Debian: apt-get install libfaketime)")
-    clock.write_text("+0s\n")
-    return {
-        "LD_PRELOAD": library,
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_CACHE_DURATION": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }

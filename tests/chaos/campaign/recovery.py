@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -13,9 +13,11 @@ from typing import Final
 
 import msgspec
 from tests.chaos.campaign import faults
+from tests.chaos.campaign.faults import Fault
+from tests.chaos.campaign.parts import Outcome
 from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import Servers
-from tests.chaos.campaign.verdict import Verdict, judge
+from tests.chaos.campaign.verdict import judge
 
 EACH: Final = 20
 """Kills of each kind at scale 1."""
@@ -35,39 +37,33 @@ class Recovered(msgspec.Struct, frozen=True):
     all: float
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """What was measured for each kind, and what was left judged."""
-
-    recovered: Mapping[str, tuple[Recovered, ...]]
-    verdict: Verdict
-    notes: Mapping[str, int]
-
-    def told(self) -> list[str]:
-        """A line for each kind: medians and maxima, beside the goal."""
-        return [
-            f"{kind}: goes on after {_both([each.next for each in found])} s (goal {GOALS[kind]:g}), "
-            f"all that was open answered after {_both([each.all for each in found])} s; {len(found)} kills"
-            for kind, found in self.recovered.items()
-        ]
-
-
-async def measure(servers: Servers, scale: float, seed: int, folder: Path) -> Measured:
+async def play(servers: Servers, scale: float, seed: int, folder: Path) -> Outcome:
     """Kills each kind so many times, and waits each time until all goes on."""
-    scene = Scene(folder, servers, Random(seed), 2.0, {})
-    kills: dict[str, Callable[[Scene], Awaitable[None]]] = {
+    scene = Scene(folder, servers, Random(seed))
+    kills: dict[str, Fault] = {
         "worker": faults.kill_worker,
         "coordinator": _kill_relaying,
         "broker": faults.kill_broker,
         "PostgreSQL": faults.kill_store,
     }
-    found: dict[str, tuple[Recovered, ...]] = {}
+    times = max(1, math.ceil(EACH * scale))
+    found: dict[str, list[Recovered]] = {kind: [] for kind in kills}
     async with scene.at_work():
         for kind, kill in kills.items():
-            for _ in range(max(1, math.ceil(EACH * scale))):
+            for _ in range(times):
                 await asyncio.sleep(QUIET)
                 with scene.trouble():
-                    found[kind] = (*found.get(kind, ()), await _recovered(scene, kind, kill))
-    return Measured(found, judge(await scene.evidence()), scene.notes)
+                    found[kind].append(await _recovered(scene, kind, kill))
+    told = tuple(_told(kind, each) for kind, each in found.items())
+    return Outcome(dict.fromkeys(kills, times), judge(await scene.evidence()), scene.notes, told)
+
+
+def _told(kind: str, found: Sequence[Recovered]) -> str:
+    """Medians and maxima, beside the goal."""
+    return (
+        f"{kind}: goes on after {_both([each.next for each in found])} s (goal {GOALS[kind]:g}), "
+        f"all that was open answered after {_both([each.all for each in found])} s; {len(found)} kills"
+    )
 
 
 async def _kill_relaying(scene: Scene) -> None:
@@ -76,7 +72,7 @@ async def _kill_relaying(scene: Scene) -> None:
     await asyncio.to_thread(program.replace)
 
 
-async def _recovered(scene: Scene, kind: str, kill: Callable[[Scene], Awaitable[None]]) -> Recovered:
+async def _recovered(scene: Scene, kind: str, kill: Fault) -> Recovered:
     if kind == "broker":
         await asyncio.sleep(faults.SETTLED)
     open_then, begun = scene.watch.open, datetime.now(UTC)

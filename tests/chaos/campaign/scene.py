@@ -13,11 +13,12 @@ from random import Random
 from typing import Final
 from uuid import uuid4
 
-from tests.chaos.campaign.deployment import Deployment
+from tests.chaos.campaign.deployment import Deployment, faked
 from tests.chaos.campaign.people import People
 from tests.chaos.campaign.servers import Servers
 from tests.chaos.campaign.verdict import Delivered, Evidence
 from tests.chaos.campaign.watch import BEYOND, Watch
+from tests.processes import lines_of
 
 from redraft.app.settings import Settings, read_settings
 from redraft.events.committer import Inline
@@ -36,18 +37,32 @@ SUPERVISED: Final = 0.5
 
 
 class Scene:
-    """All that a fault can be done to. `notes` are lines about what happened that is no fault of the record."""
+    """All that a fault can be done to. `notes` are lines about what happened that is no fault of the record.
 
-    def __init__(self, folder: Path, servers: Servers, chance: Random, rate: float, odd: dict[str, str]) -> None:
+    `rate` is how many runs are submitted a second, `freeze` for how many seconds something is frozen. `odd_clock`: the
+    second coordinator and worker read the time from the file `clock`; raises Skipped where that cannot be.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        servers: Servers,
+        chance: Random,
+        rate: float = 2.0,
+        freeze: float = 0.0,
+        *,
+        odd_clock: bool = False,
+    ) -> None:
         name = f"c{uuid4().hex[:10]}"
+        self.clock = folder / "clock"
+        self.freeze = freeze
         self.servers = servers
         self.chance = chance
         self.notes: Counter[str] = Counter()
         self.clocks = 0.0
         self._troubles: list[tuple[datetime, datetime]] = []
-        servers.new_database(name)
-        self.straight = servers.straight(name)
-        self.deployment = Deployment(folder, servers.settings(name), odd)
+        self.straight = servers.cluster.new_database(name)
+        self.deployment = Deployment(folder, servers.settings(name), faked(self.clock) if odd_clock else {})
         self.watch = Watch(self.straight)
         self.people = People(self._settings(), self.watch, rate, Random(chance.random()))
 
@@ -86,9 +101,7 @@ class Scene:
     async def evidence(self) -> Evidence:
         """What it left."""
         async with await asyncio.to_thread(open_store, self.straight) as store:
-            log: dict[str, list[Row]] = {}
-            for run in await runs_of(store):
-                log[run] = [Row(*raw) for raw in await store.raw(run)]
+            log = await rows_of(store)
             beside = (*await of_log(store), *await _of_views(store, self.straight))
         return Evidence(
             log,
@@ -144,14 +157,14 @@ class Scene:
 
 def delivered(folder: Path) -> Delivered:
     """What the publisher did in this folder."""
-    calls = _lines(folder / "delivered.txt")
+    calls = lines_of(folder / "delivered.txt")
     shelf = [each.read_text() for each in (folder / "shelf").glob("[!.]*")]
     return Delivered(tuple(map(_pair, calls)), dict(map(_pair, shelf)))
 
 
 def worked(folder: Path) -> Counter[str]:
     """Every piece of work that was begun, and how often."""
-    return Counter(_lines(folder / "worked.txt"))
+    return Counter(lines_of(folder / "worked.txt"))
 
 
 def _pair(line: str) -> tuple[str, str]:
@@ -159,12 +172,10 @@ def _pair(line: str) -> tuple[str, str]:
     return key, sha
 
 
-def _lines(file: Path) -> list[str]:
-    return file.read_text().splitlines() if file.exists() else []
-
-
-async def runs_of(store: EventStore) -> list[str]:
-    return list(dict.fromkeys([event.run async for batch in store.tail(0, follow=False) for event in batch]))
+async def rows_of(store: EventStore) -> dict[str, list[Row]]:
+    """The rows of every run."""
+    runs = dict.fromkeys([event.run async for batch in store.tail(0, follow=False) for event in batch])
+    return {run: [Row(*raw) for raw in await store.raw(run)] for run in runs}
 
 
 async def of_log(store: EventStore) -> list[str]:

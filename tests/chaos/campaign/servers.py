@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-import psycopg
 from tests.events.postgres_cluster import Cluster, postgres_cluster
 from tests.events.rabbit_node import RabbitNode, server_script
 from tests.proxy import Proxy
@@ -39,14 +38,6 @@ class Servers(msgspec.Struct, frozen=True):
             "REDRAFT_BUS": f"amqp://guest:guest@127.0.0.1:{self.broker.port}/",
             "REDRAFT_PREFIX": name,
         }
-
-    def straight(self, name: str) -> str:
-        """The URL of a database without a proxy before it."""
-        return f"{self.cluster.url.rpartition('/')[0]}/{name}"
-
-    def new_database(self, name: str) -> None:
-        with psycopg.connect(self.cluster.url, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0".encode())
 
 
 @asynccontextmanager
@@ -102,16 +93,10 @@ def full(place: Path) -> Iterator[None]:
     """The disk of this folder has no byte left while the block lasts."""
     filler = place / "filler"
     try:
-        with suppress(OSError), filler.open("wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 20)) or _no_more()
-        with suppress(OSError), filler.open("ab", buffering=0) as file:
-            while file.write(bytes(512)):
-                pass
+        for size in (1 << 20, 512):
+            with suppress(OSError), filler.open("ab", buffering=0) as file:
+                while file.write(bytes(size)):
+                    pass
         yield
     finally:
         filler.unlink(missing_ok=True)
-
-
-def _no_more() -> None:
-    raise OSError

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -20,15 +18,16 @@ from random import Random
 from typing import Final
 
 from tests.chaos.campaign import workflow
-from tests.chaos.campaign.parts import Outcome, Skipped
+from tests.chaos.campaign.deployment import Skipped
+from tests.chaos.campaign.parts import Outcome
 from tests.chaos.campaign.people import Said
-from tests.chaos.campaign.scene import delivered, of_log, runs_of, worked
+from tests.chaos.campaign.scene import delivered, of_log, rows_of, worked
 from tests.chaos.campaign.servers import full, mount, unmount
 from tests.chaos.campaign.verdict import Evidence, Verdict, judge
+from tests.processes import plain, started
 
 from redraft.events.errors import NoSuchRun, StoreError
 from redraft.events.store import open_store
-from redraft.projections.record_check import Row
 
 WORKFLOWS: Final = ("all_of", "two_of")
 ENDS: Final = 120.0
@@ -59,20 +58,18 @@ class House:
         self.file = file or folder / "log.db"
         self.store = f"sqlite:///{self.file}"
         shutil.copy(workflow.__file__, folder / "workflow.py")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("REDRAFT_")}
-        self._environment = kept | {"REDRAFT_STORE": self.store, "PYTHONWARNINGS": "error"}
+        self._environment = plain(REDRAFT_STORE=self.store)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """A `redraft` process; what it says goes into the folder's log."""
-        with (self.folder / "said.log").open("ab") as said:
-            return subprocess.Popen(
-                [sys.executable, "-m", "redraft", *arguments, "--quiet"],
-                cwd=self.folder,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=said,
-            )
+        log = self.folder / "said.log"
+        return started(*arguments, "--quiet", folder=self.folder, environment=self._environment, log=log)
+
+    def batch(self, briefs: int, workflow: str) -> tuple[str, ...]:
+        """What is to be started for so many briefs."""
+        lines = [json.dumps({"id": f"b{number}", "text": f"brief {number}"}) for number in range(briefs)]
+        (self.folder / "briefs.jsonl").write_text("\n".join(lines))
+        return ("run", "--batch", "briefs.jsonl", "-w", f"workflow.py:{workflow}", "--concurrency", "4")
 
     def length(self, run: str) -> int:
         """How many events of a run are recorded by now."""
@@ -97,11 +94,18 @@ class House:
     async def evidence(self, runs: Iterable[str]) -> Evidence:
         """What is left, of these runs that were to be there."""
         async with await asyncio.to_thread(open_store, self.store) as store:
-            log = {run: [Row(*raw) for raw in await store.raw(run)] for run in await runs_of(store)}
+            log = await rows_of(store)
             beside = await of_log(store)
         said, now = Said(), datetime.now(UTC)
         said.runs = dict.fromkeys(runs, now)
         return Evidence(log, said, delivered(self.folder), now, worked(self.folder), tuple(beside))
+
+    async def judged(self, faults: Mapping[str, int], briefs: int, notes: Counter[str]) -> Outcome:
+        """What came of a batch of so many briefs."""
+        evidence = await self.evidence(())
+        if len(evidence.log) != briefs:
+            notes[f"{len(evidence.log)} runs of {briefs} briefs"] += 1
+        return Outcome(faults, judge(evidence), notes)
 
 
 def run_of(key: str) -> str:
@@ -181,9 +185,7 @@ async def play_pairs(scale: float, seed: int, folder: Path) -> Outcome:
 
 
 async def _pair(house: House, kills: int, chance: Random) -> Outcome:
-    lines = [json.dumps({"id": f"b{number}", "text": f"brief {number}"}) for number in range(BRIEFS)]
-    (house.folder / "briefs.jsonl").write_text("\n".join(lines))
-    order = ("run", "--batch", "briefs.jsonl", "-w", f"workflow.py:{chance.choice(WORKFLOWS)}", "--concurrency", "4")
+    order = house.batch(BRIEFS, chance.choice(WORKFLOWS))
     both = [house.start(*order) for _ in range(2)]
     killed = 0
     notes: Counter[str] = Counter()
@@ -199,10 +201,7 @@ async def _pair(house: House, kills: int, chance: Random) -> Outcome:
         code = await _ended(process, None)
         if code not in (0, 3):
             notes[f"ended with {code}"] += 1
-    evidence = await house.evidence(())
-    if len(evidence.log) != BRIEFS:
-        notes[f"{len(evidence.log)} runs of {BRIEFS} briefs"] += 1
-    return Outcome({"one of two killed": killed}, judge(evidence), notes)
+    return await house.judged({"one of two killed": killed}, BRIEFS, notes)
 
 
 async def play_disk(scale: float, seed: int, folder: Path) -> Outcome:
@@ -217,10 +216,7 @@ async def play_disk(scale: float, seed: int, folder: Path) -> Outcome:
     notes: Counter[str] = Counter()
     try:
         house = House(folder, disk / "log.db")
-        order = ("run", "--batch", "briefs.jsonl", "-w", "workflow.py:all_of", "--concurrency", "4")
-        keys = [f"b{number}" for number in range(10 * times)]
-        lines = [json.dumps({"id": key, "text": f"brief {key}"}) for key in keys]
-        (folder / "briefs.jsonl").write_text("\n".join(lines))
+        order = house.batch(10 * times, "all_of")
         for _ in range(times):
             process = house.start(*order)
             await asyncio.sleep(chance.uniform(2.0, 4.0))
@@ -228,10 +224,7 @@ async def play_disk(scale: float, seed: int, folder: Path) -> Outcome:
             process.kill()
             process.wait()
         notes[f"ended with {await _ended(house.start(*order), None)}"] += 1
-        evidence = await house.evidence(())
-        if len(evidence.log) != len(keys):
-            notes[f"{len(evidence.log)} runs of {len(keys)} briefs"] += 1
-        return Outcome({"SQLite's disk full": times}, judge(evidence), notes)
+        return await house.judged({"SQLite's disk full": times}, 10 * times, notes)
     finally:
         unmount(disk)
 
