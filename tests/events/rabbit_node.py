@@ -79,6 +79,15 @@ class RabbitNode:
         """Whether the node has not ended."""
         return self._node is not None and self._node.poll() is None
 
+    def answers(self) -> bool:
+        """Whether the node speaks AMQP."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+                connection.sendall(_HEADER)
+                return bool(connection.recv(8))
+        except OSError:
+            return False
+
     def wipe(self) -> None:
         """Takes all data of a stopped node away."""
         shutil.rmtree(self._folder / "data")
@@ -133,12 +142,7 @@ class RabbitNode:
         assert self._node is not None
         if self._node.poll() is not None:
             pytest.fail(f"the RabbitMQ node of the tests ended:\n{self.log()[-2000:]}")
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
-                connection.sendall(_HEADER)
-                return bool(connection.recv(8))
-        except OSError:
-            return False
+        return self.answers()
 
 
 def free_port() -> int:

@@ -11,6 +11,7 @@ from typing import Final
 from tests.chaos.campaign.deployment import Program
 from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import full
+from tests.events.rabbit_node import RabbitNode
 from tests.proxy import Proxy
 
 Fault = Callable[[Scene], Awaitable[None]]
@@ -31,7 +32,7 @@ SERVES: Final = 120.0
 """Seconds within which a process that was started serves, on a machine that is busy with something else."""
 
 DUMPED: Final = 20.0
-"""Seconds within which a broker that cannot go on after its disk was full has ended."""
+"""Seconds within which a broker that cannot go on after its disk was full answers no more."""
 
 
 async def kill_worker(scene: Scene) -> None:
@@ -107,7 +108,7 @@ async def freeze_way(scene: Scene) -> None:
 async def fill_broker(scene: Scene) -> None:
     """An operator starts it again, once there is space, where it ended for that."""
     await _held(full(scene.servers.places["broker"]), FULL)
-    if not await _outlives(scene.servers.node.runs):
+    if not await _outlives(scene.servers.node):
         scene.notes["broker ended on a full disk"] += 1
         await scene.servers.node.restart()
 
@@ -154,12 +155,12 @@ async def _held(held: AbstractContextManager[None], seconds: float) -> None:
         await asyncio.to_thread(held.__exit__, None, None, None)
 
 
-async def _outlives(runs: Callable[[], bool]) -> bool:
-    """Whether a server is there some time after its disk was full: it writes a dump before it ends."""
+async def _outlives(node: RabbitNode) -> bool:
+    """Whether a broker answers some time after its disk was full. One that cannot go on writes a dump, and ends."""
     end = time.monotonic() + DUMPED
-    while runs() and time.monotonic() < end:  # noqa: ASYNC110  another process moves on
+    while node.runs() and (time.monotonic() < end or not await asyncio.to_thread(node.answers)):  # noqa: ASYNC110
         await asyncio.sleep(0.2)
-    return runs()
+    return node.runs()
 
 
 async def _swallow(scene: Scene, *, keep: bool) -> None:
