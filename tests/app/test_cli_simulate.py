@@ -197,7 +197,7 @@ steps:
 
 
 def test_an_arm_costs_what_it_says_itself_though_another_has_the_same_actor():
-    cost = told(plan(CHOICE), "--runs", "40")["spreads"]["cost"]
+    cost = document("simulate", plan(CHOICE), "--runs", "40")["spreads"]["cost"]
     assert (cost["min"], cost["max"]) == (0.25, 4)
 
 
@@ -214,7 +214,7 @@ def test_what_a_step_reserves_stands_for_that_quantity_alone(
     budget: tuple[str, ...], reserved: str, cost: float, tokens: int, calls: int
 ):
     text = f"name: once\nsteps:\n  - generate: {{actor: llm, {PRICED.replace('}', f', {reserved}}}')}}}\n"
-    spreads = told(plan(text), *budget, "--runs", "5")["spreads"]
+    spreads = document("simulate", plan(text), *budget, "--runs", "5")["spreads"]
     assert spreads["cost"]["max"] == pytest.approx(cost, abs=0.0001)
     assert (spreads["tokens"]["max"], spreads["calls"]["max"]) == (tokens, calls)
 
