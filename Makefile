@@ -64,7 +64,7 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-check: lint types contracts test-all
+check: lint types contracts test-all simulate
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/loop.py

@@ -9,7 +9,7 @@ CARRYING = [
         "Lanes.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        52,
+        14,
     ),
     Fault(
         "relay forgets requests",
@@ -18,7 +18,7 @@ CARRYING = [
         "return work_queue(asked.role, asked.actor), Parcel(letter, event, asked)",
         'queue = work_queue(asked.role, asked.actor) if event.position % 7 else "nowhere"\n'
         "    return queue, Parcel(letter, event, asked)",
-        14,
+        60,
     ),
     Fault(
         "relay sends what a fork repeats",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        57,
+        12,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        113,
+        81,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message = (RetryStep",
         "if step.retry:\n        return None\n    message = (RetryStep",
-        1,
+        34,
     ),
     Fault(
         "double notification",
@@ -50,7 +50,7 @@ CARRYING = [
         "Tail.follow",
         "position = batch[-1].position\n                yield batch",
         "yield batch\n                position = batch[-1].position if self._bell.count % 5 else batch[0].position",
-        2,
+        1,
     ),
     Fault(
         "notification without its event",
@@ -58,7 +58,7 @@ CARRYING = [
         "Tail.follow",
         "position = batch[-1].position\n                yield batch",
         "position = batch[-1].position + (self._bell.count % 9 == 8)\n                yield batch",
-        0,
+        1,
     ),
     Fault(
         "projection passes over a batch",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        176,
+        219,
     ),
     Fault(
         "position saved before its event is handled",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        1,
+        24,
     ),
     Fault(
         "name served without its lease",
@@ -90,7 +90,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        198,
+        189,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -106,6 +106,7 @@ CARRYING = [
         "is_for_another",
         "UnknownRules",
         "MemoryError",
+        35,
     ),
     Fault(
         "lease never ends",
@@ -113,6 +114,7 @@ CARRYING = [
         "SimDatabase.unheard",
         "lease.process is not process",
         "lease",
+        1,
     ),
     Fault(
         "deadlines are not told",
@@ -120,5 +122,6 @@ CARRYING = [
         "Timekeeper._letter",
         "message = (RetryStep",
         "if not step.retry:\n        return None\n    message = (RetryStep",
+        125,
     ),
 ]

@@ -9,7 +9,7 @@ DECIDING = [
         "barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        14,
+        24,
     ),
     Fault(
         "gate passed over",
@@ -33,7 +33,7 @@ DECIDING = [
         "_after_body",
         "top.iteration < top.node.max_iterations",
         "top.iteration <= top.node.max_iterations",
-        2,
+        1,
     ),
     Fault(
         "counter not reset",
@@ -49,7 +49,7 @@ DECIDING = [
         "_failure",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        6,
+        7,
     ),
     Fault(
         "panel does not wait",
@@ -65,7 +65,7 @@ DECIDING = [
         "best_of",
         "-each.ref.version))",
         "-each.ref.version)) if False else min(judged, key=lambda each: each.judgement.score)",
-        2,
+        1,
     ),
     Fault(
         "cancelled run goes on",
@@ -73,7 +73,7 @@ DECIDING = [
         "_following",
         "return _cancelled(state, state.cancelled)",
         "pass",
-        42,
+        39,
     ),
     Fault(
         "paused run goes on",
@@ -81,7 +81,7 @@ DECIDING = [
         "_following",
         "if state.paused:\n        return None",
         "if state.paused:\n        pass",
-        17,
+        27,
     ),
     Fault(
         "failed run ends accepted",
@@ -89,7 +89,7 @@ DECIDING = [
         "_after_failure",
         "return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)",
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
-        6,
+        7,
     ),
     Fault(
         "budget passed over",
@@ -121,7 +121,7 @@ DECIDING = [
         "_outcome",
         "asked.attempt != message.attempt or ",
         "",
-        125,
+        997,
     ),
     Fault(
         "panel is not closed at its deadline",
@@ -129,5 +129,6 @@ DECIDING = [
         "closed_panel",
         "now < fan.until or",
         "",
+        13,
     ),
 ]
