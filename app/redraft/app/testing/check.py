@@ -127,7 +127,11 @@ def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
 
 
 def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
-    """What is asked of somebody is answered, or over, when its time is: that of the request, or of who is asked."""
+    """Yields a finding for each request or approval that is still open half an hour after its deadline.
+
+    The deadline of a request is its `due`, or the longest timeout of the plan and an hour after it was made, whichever
+    is later.
+    """
     longest: dict[str, timedelta] = {}
     waiting: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     for event in events:

@@ -1,4 +1,7 @@
-"""One history: processes that work, and fail, until every run has ended; and what was wrong with it."""
+"""One history: processes that work, and fail, until every run has ended; and what was wrong with it.
+
+Every sleep here moves the simulated clock, and takes no time.
+"""
 
 from __future__ import annotations
 

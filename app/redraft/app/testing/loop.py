@@ -35,7 +35,7 @@ NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 """What clocks show when a history begins."""
 
 OF_RELEASE: Final = (redraft.events.rules, redraft.actors.decider, redraft.actors.forking)
-"""What says which rules a release knows."""
+"""The modules whose `RULES` is replaced while a process of an older release runs."""
 
 BURST: Final = 12
 """How many callbacks of a process run, at most, before another process may have its turn."""
@@ -52,7 +52,7 @@ class Stuck(Exception):
 
 
 class Process:
-    """What ends, or stands still, together.
+    """A simulated operating system process: killing or pausing it concerns all its tasks.
 
     `skew` is what its clock shows beyond the true time; `rules` are the latest that its release knows.
     """
@@ -193,13 +193,14 @@ class SimLoop(asyncio.BaseEventLoop):
         return done
 
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: object) -> NoReturn:  # noqa: ANN401
-        """There is nothing real to wait for."""
+        """Raises NotImplementedError, as asyncio's base loop does for what it cannot do, after an audit event."""
         sys.audit("redraft.wait_for_file", fd)
         raise NotImplementedError("a simulated loop waits for no socket or pipe")
 
     add_writer = add_reader
 
     async def _make_subprocess_transport(self, *args: object, **options: object) -> NoReturn:
+        """Raises NotImplementedError, as asyncio's base loop does for what a loop cannot do."""
         sys.audit("subprocess.Popen", *args)
         raise NotImplementedError("a simulated loop waits for no program")
 
@@ -249,7 +250,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._able.remove(process)
 
     def _turn_to(self, rules: int) -> None:
-        """What runs next is of a release that knows these rules, and no later ones."""
+        """Sets the newest rules that the shipped code knows, for the process that runs next."""
         self._rules = rules
         for module in OF_RELEASE:
             module.RULES = rules  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ Their sleeps move the simulated clock, and take no time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from random import Random
@@ -152,7 +152,7 @@ async def subscribe(world: World, process: Process) -> None:
 
 
 async def serve(world: World, process: Process) -> None:
-    """What `redraft subscribe --to` runs: one of those who deliver every event to the handler of a name."""
+    """Runs what `redraft subscribe FUNCTION --name NAME` runs: delivers every event to one handler, in order."""
     reads = Subscriber(StoreFeed(world.database.store(process)), partial(world.database.subscriptions, process))
 
     async def take(event: Recorded) -> None:
@@ -259,16 +259,6 @@ def _loop_of(events: Sequence[Recorded]) -> str:
     return next((node.name for node in plan if isinstance(node, Repeat)), "")
 
 
-async def watch(world: World) -> AsyncIterator[Recorded]:
-    """The events as they are recorded, read past all connections."""
-    position = 0
-    while True:
-        await asyncio.sleep(5)
-        for row in world.database.rows.select_notifications(position, 10_000, inclusive_of_start=False):
-            position = row.id
-            yield read(row)
-
-
 def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
     """A row as an event."""
     from redraft.events.codec import decode_event
@@ -277,9 +267,12 @@ def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
 
 
 async def look(world: World) -> None:
-    """Keeps which runs have ended, and how."""
-    async with aclosing(watch(world)) as events:  # type: ignore[type-var]
-        async for event in events:
+    """Keeps which runs have ended, and how, as the rows say, past all connections."""
+    position = 0
+    while True:
+        await asyncio.sleep(5)
+        for row in world.database.rows.select_notifications(position, 10_000, inclusive_of_start=False):
+            position, event = row.id, read(row)
             if isinstance(event.data, RunEnded):
                 world.ended[event.run] = event.data.outcome
             elif isinstance(event.data, RunQuarantined):

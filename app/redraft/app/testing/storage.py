@@ -83,7 +83,7 @@ class SimDatabase:
 
     @cached_property
     def book(self) -> sqlite3.Connection:
-        """What is known of named subscriptions."""
+        """The tables of named subscriptions, in SQLite in memory."""
         book = sqlite3.connect(":memory:", isolation_level=None)
         for table in LAYOUT:
             book.execute(table)
@@ -153,7 +153,7 @@ class SimRecorder:
 
 
 class SimBook:
-    """What the named subscriptions of a process see of the database."""
+    """The simulated `Book`: the named subscriptions that all processes share, on one process's connection."""
 
     where = "simulated"
 
