@@ -234,6 +234,8 @@ def test_every_connection_that_writes_overwrites_what_it_deletes(unsafe: None, t
         with opened.recorder.datastore.transaction(commit=commits) as cursor:  # type: ignore[attr-defined]
             cursor.execute(asked)
             assert tuple(cursor.fetchone()) == (1,)
+    with opened.recorder.writing() as connection:  # type: ignore[attr-defined]
+        assert connection.execute(asked).fetchone() == (1,)
     assert isinstance(opened.keys, SqliteKeys)
     with opened.keys._connection() as connection:
         assert connection.execute(asked).fetchone() == (1,)

@@ -110,9 +110,9 @@ async def test_a_new_file_is_marked_as_ours_and_synced(tmp_path: Path, notes: No
     async with EventStore(opened) as store:
         await append_to(store, "a", 0, notes("a"))
         assert isinstance(opened.recorder, SQLiteRecorder)
-        for commit in (True, False):
-            with opened.recorder.datastore.get_connection(commit=commit) as connection:
-                cursor = connection.cursor()
+        recorder = opened.recorder
+        with recorder.datastore.get_connection(commit=False) as pooled, recorder.writing() as writer:
+            for cursor in (pooled.cursor(), writer.cursor()):
                 for pragma, value in (("journal_mode", "wal"), ("synchronous", 2), ("busy_timeout", 10_000)):
                     cursor.execute(f"PRAGMA {pragma}")
                     assert cursor.fetchone()[0] == value
@@ -388,8 +388,8 @@ async def test_a_full_database_is_told_and_the_store_goes_on_when_there_is_room(
 
     def limit(pages: int) -> None:
         assert isinstance(opened.recorder, SQLiteRecorder)
-        with opened.recorder.datastore.get_connection(commit=True) as connection:
-            connection.cursor().execute(f"PRAGMA max_page_count={pages}")
+        with opened.recorder.writing() as connection:
+            connection.execute(f"PRAGMA max_page_count={pages}")
 
     async with EventStore(opened) as store:
         await append_to(store, "a", 0, notes("a"))

@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from functools import lru_cache, partial
 from heapq import nsmallest
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import UUID
 
@@ -153,6 +154,7 @@ def _open_sqlite(path: Path) -> Opened:
     check = FileCheck(path, table, statements)
 
     def release() -> None:
+        recorder.close_writer()
         if recorder.has_written or keys.has_written:
             seal_file(path, table, KEYS)
         datastore.close()
@@ -190,11 +192,32 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
     """The library's recorder and its table, with each group of events in one statement, and positions with every read.
 
     sqlite3 gives up the interpreter's lock at every statement and has to get it back from a busy event loop: one
-    statement that is its own transaction does so once, where the library does n + 2 times.
+    statement that is its own transaction does so once, where the library does n + 2 times. One connection writes: of
+    two that take turns, as those of the library's pool do, each reads again from the file what the other has written.
     """
 
     has_written = False
     _has_rules = False
+
+    def __init__(self, datastore: SQLiteDatastore) -> None:
+        super().__init__(datastore)
+        self._lock = Lock()
+        self._writer: sqlite3.Connection | None = None
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Gives the connection that writes, to one at a time. Raises the library's errors."""
+        with self._lock, _errors_of_the_library():
+            if self._writer is None:
+                self._writer = connect(Path(self.datastore.pool.db_name))
+            yield self._writer
+
+    def close_writer(self) -> None:
+        """Closes the connection that writes; the next insert opens another."""
+        with self._lock:
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         """Records all of the events or none, and gives their positions.
@@ -217,10 +240,8 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             return super().insert_events(stored_events, **kwargs)
         values = [v for s in stored_events for v in (str(s.originator_id), s.originator_version, s.topic, s.state)]
         statement = _insert(self.events_table_name, len(stored_events))
-        with self.datastore.get_connection(commit=True) as connection, _errors_of_the_library():
-            cursor = connection.cursor()
-            cursor.execute(statement, values)
-            last: int = cursor.lastrowid
+        with self.writing() as connection:
+            last = connection.execute(statement, values).lastrowid or 0
         return range(last - len(stored_events) + 1, last + 1)
 
     def select_events(
