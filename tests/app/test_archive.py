@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
@@ -397,3 +399,38 @@ def test_a_checkpoint_of_one_store_holds_for_its_copy(source: str, target: str):
     assert call("import", "archive", "--store", target).code == 0
     said = call("audit", "--all", "--against", "now.json", "--public-key", "a.pem.pub", "--store", target)
     assert (said.code, said.err) == (0, "")
+
+
+# What an archive may take
+
+
+@pytest.mark.parametrize("head", [b"", b'{"redraft_archive":1,"made":"2026-01-01T00:00:00Z"}\n'])
+def test_a_small_file_that_unpacks_to_a_line_without_end_is_refused_in_little_memory(tmp_path: Path, head: bytes):
+    window = zstandard.ZstdCompressionParameters.from_level(6, window_log=27)
+    with (
+        (tmp_path / "bomb").open("wb") as file,
+        zstandard.ZstdCompressor(compression_params=window).stream_writer(file) as out,
+    ):
+        out.write(head)
+        for _ in range(600):
+            out.write(bytes(2**20))
+    assert (tmp_path / "bomb").stat().st_size < 100_000
+    asked = [sys.executable, "-c", IMPORTING, str(tmp_path / "bomb"), f"sqlite:///{tmp_path / 'new.db'}"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment(tmp_path, {}))
+    assert said.returncode == 2
+    assert one_line(Said(said.returncode, "", said.stderr)).startswith(
+        ("archive ", f"{tmp_path / 'bomb'} is no archive")
+    )
+    assert int(said.stdout) < 300_000, "kilobytes at most"
+    assert not (tmp_path / "new.db").exists()
+
+
+IMPORTING = """
+import resource, sys
+from redraft.app.cli import main
+sys.argv = ["redraft", "import", sys.argv[1], "--store", sys.argv[2]]
+try:
+    sys.exit(main())
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""

@@ -21,12 +21,18 @@ import zstandard
 
 from redraft.app.audit_lines import export_jsonl
 from redraft.events.codec import verify_content
+from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.copying import Kept
 from redraft.events.errors import InputError, Tampered
 
 FORMAT: Final = 1
-LONGEST_LINE: Final = 512 * 1024 * 1024
-"""Bytes of one line at most; the largest draft has 64 MiB, and a character may take six bytes in JSON."""
+LEAST_LINE: Final = 32 * 1024 * 1024
+"""Bytes that a line may have whatever the size of drafts: twice what a message on the bus may have."""
+
+PER_BYTE: Final = 8
+"""Bytes of a line for each byte of the largest draft: a character may take six in JSON, and critics speak as well."""
+
+_HEAD_LINE: Final = 1024
 LEVEL: Final = 6
 
 _STATE: Final = b'"hash":"'
@@ -99,12 +105,13 @@ class ArchiveWriter:
         self._out.write(line)
 
 
-def read_archive(path: Path) -> Iterator[Item]:
+def read_archive(path: Path, draft_limit: int = MAX_DRAFT_BYTES) -> Iterator[Item]:
     """What an archive holds, in order, each event verified by itself; raises InputError for the first fault.
 
-    Faults that only the end shows (it was cut off, a line was taken out) come at the end.
+    Faults that only the end shows (it was cut off, a line was taken out) come at the end. No more than one line is
+    unpacked at a time, and none that is longer than an event whose draft has `draft_limit` bytes.
     """
-    lines = _lines(path)
+    lines = _lines(path, max(LEAST_LINE, PER_BYTE * draft_limit))
     whole = sha256()
     events = 0
     _check_head(path, next(lines, (1, b""))[1], whole)
@@ -132,14 +139,20 @@ def _check_head(path: Path, line: bytes, whole: object) -> None:
     whole.update(line)  # type: ignore[attr-defined]  # a hash, whose type has no public name
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers, each with its line end."""
+def _lines(path: Path, longest: int) -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, each with its line end. The first, which is the head, may be cut off."""
     try:
         with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as unpacked:
             reader = io.BufferedReader(unpacked, 1 << 20)
-            number = 0
-            while line := reader.readline(LONGEST_LINE):
+            number = 1
+            yield number, reader.readline(_HEAD_LINE)
+            while line := reader.readline(longest + 1):
                 number += 1
+                if len(line) > longest:
+                    raise InputError(
+                        f"archive {path}: line {number} has more than {longest:,} bytes, too many for an event with a "
+                        "draft of the size allowed here; if its drafts are larger, set REDRAFT_DRAFT_LIMIT to that"
+                    )
                 yield number, line
     except OSError as error:
         raise InputError(f"archive {path} cannot be read: {error.strerror}; see to its path and permissions") from None

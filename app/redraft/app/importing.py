@@ -17,6 +17,7 @@ import msgspec
 
 from redraft.app.archive import Item, RunKey, read_archive
 from redraft.events.codec import GENESIS, decode_event, link_of
+from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.copying import AT_ONCE, Copying, Kept
 from redraft.events.domain_events import EVENT_NAMES, RunErased
 from redraft.events.errors import CodecError, InputError, Sealed
@@ -52,24 +53,27 @@ class _Run(msgspec.Struct):
 Runs: TypeAlias = Mapping[str, _Run]
 
 
-async def verify_archive(path: Path) -> Runs:
+async def verify_archive(path: Path, draft_limit: int = MAX_DRAFT_BYTES) -> Runs:
     """The runs of an archive that could be put into an empty store. Raises InputError for one that is damaged."""
     async with open_store("memory:") as nothing:
-        return await _checked(nothing.copying(), path)
+        return await _checked(nothing.copying(), path, draft_limit)
 
 
-async def import_archive(store: EventStore, path: Path, verified: Runs | None = None) -> Imported:
+async def import_archive(
+    store: EventStore, path: Path, verified: Runs | None = None, draft_limit: int = MAX_DRAFT_BYTES
+) -> Imported:
     """Puts in what the store does not have. Nobody else may relay from the store meanwhile.
 
     `verified` is what `verify_archive` gave, if it was asked: then it is not verified again for a store that is empty.
+    `draft_limit` is the size of the largest draft, in bytes, that is expected in it.
     Raises InputError, with nothing put in, for an archive that is damaged or holds another history of a run that is
     there; StoreError when the store cannot be written: what was put in until then stays, and is passed over next time.
     """
     rows = store.copying()
-    runs = verified if verified is not None and not await store.head() else await _checked(rows, path)
+    runs = verified if verified is not None and not await store.head() else await _checked(rows, path, draft_limit)
     keeps = await store.head() == sum(run.there for run in runs.values())
     added, known = 0, 0
-    async for batch in _batches(path):
+    async for batch in _batches(path, draft_limit):
         keys = [item for item in batch if isinstance(item, RunKey)]
         events = [item for item in batch if isinstance(item, Kept)]
         new = [event for event in events if event.version > runs[event.run].there]
@@ -85,11 +89,11 @@ async def import_archive(store: EventStore, path: Path, verified: Runs | None = 
     return Imported(added, known, len(runs), keeps)
 
 
-async def _checked(rows: Copying, path: Path) -> dict[str, _Run]:
+async def _checked(rows: Copying, path: Path, draft_limit: int) -> dict[str, _Run]:
     """The runs of an archive that is whole, whose chains hold, and that fits what the store has."""
     runs: dict[str, _Run] = {}
     with Ids() as ids:
-        async for batch in _batches(path):
+        async for batch in _batches(path, draft_limit):
             for item in batch:
                 if item.run not in runs:
                     runs[item.run] = _Run(there=await rows.version(item.run))
@@ -162,9 +166,9 @@ async def _compare(rows: Copying, path: Path, runs: dict[str, _Run], events: Seq
                 )
 
 
-async def _batches(path: Path) -> AsyncIterator[list[Item]]:
+async def _batches(path: Path, draft_limit: int) -> AsyncIterator[list[Item]]:
     """What the archive holds, read on another thread."""
-    items = read_archive(path)
+    items = read_archive(path, draft_limit)
     while batch := await asyncio.to_thread(_some, items):
         yield batch
 

@@ -133,7 +133,8 @@ async def _imported(settings: Settings, archive: Path) -> Imported:
 
     if settings.store == "memory:":
         raise InputError("a store in memory keeps nothing; name one that does with --store")
-    verified = await verify_archive(archive) if missing_file(settings.store) else None
+    limit = settings.draft_limit
+    verified = await verify_archive(archive, limit) if missing_file(settings.store) else None
     async with store_of(settings) as log, open_lease(settings.store) as lease:
         try:
             async with asyncio.timeout(LEASE_SECONDS):
@@ -143,7 +144,7 @@ async def _imported(settings: Settings, archive: Path) -> Imported:
                 f"store {log.where}: a coordinator works on it; stop all of them, and import then"
             ) from None
         before = await log.head()
-        done = await import_archive(log, archive, verified)
+        done = await import_archive(log, archive, verified, limit)
         if reached >= before:
             await lease.save(await log.head())
         return done
