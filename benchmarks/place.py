@@ -34,20 +34,29 @@ async def open_place(
     store: str, bus: str, module: Path, actors: Sequence[Actor], queues: Kind = QUEUES
 ) -> AsyncIterator[Client]:
     """A client of a place where these actors of a module work; what it made on a broker is deleted at the end."""
-    if not bus:
-        async with open_house(read_settings(store=store), actors) as house:
-            yield house.client
+    if bus:
+        async with open_deployment(store, bus, module, actors, queues) as (client, _):
+            yield client
         return
+    async with open_house(read_settings(store=store), actors) as house:
+        yield house.client
+
+
+@asynccontextmanager
+async def open_deployment(
+    store: str, bus: str, module: Path, actors: Sequence[Actor], queues: Kind = QUEUES
+) -> AsyncIterator[tuple[Client, dict[str, Process]]]:
+    """A client of a coordinator and a worker, and their processes by what they are."""
     settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}", bundle=BUNDLE, queues=queues)
     try:
-        async with _deployed(settings, module, actors), open_client(settings) as client:
-            yield client
+        async with _deployed(settings, module, actors) as processes, open_client(settings) as client:
+            yield client, processes
     finally:
         await _delete(settings, actors)
 
 
 @asynccontextmanager
-async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -> AsyncIterator[None]:
+async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -> AsyncIterator[dict[str, Process]]:
     """`redraft coordinator` and `redraft worker`, for as long as the block lasts."""
     names = [f"{module}:{actor.name}" for actor in actors]
     async with AsyncExitStack() as stack:
@@ -56,7 +65,7 @@ async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -
             await stack.enter_async_context(_process(settings, "worker", *names)),
         ]
         async with together([_watch(*part) for part in parts]):
-            yield
+            yield {"coordinator": parts[0][0], "worker": parts[1][0]}
 
 
 @asynccontextmanager

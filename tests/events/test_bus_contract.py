@@ -497,3 +497,20 @@ async def test_nothing_is_lost_or_doubled_when_consumers_die_at_random(opened: O
     assert all(one.letter == letter(int(one.letter.body)) and one.reason for one in parked)
     assert all(found == sorted(set(found)) and found[-1] <= limit for found in seen.values())
     assert any(len(found) > 1 for found in seen.values()), "nobody died while holding a letter: the test tested nothing"
+
+
+async def test_letters_of_very_different_sizes_come_once_and_in_order(opened: Opens) -> None:
+    """How many a server sends ahead depends on their sizes."""
+    random = Random(5)
+    sizes = [random.choice((10, 10, 10, 3_000_000)) if 100 < number < 160 else 10 for number in range(400)]
+    sent = [replace(letter(number), body=b"%d " % number + bytes(size)) for number, size in enumerate(sizes)]
+    async with opened() as bus:
+        await bus.publish(QUEUE, sent)
+        came: list[int] = []
+        async with bus.consume(QUEUE, 300) as consumer:
+            while len(came) < len(sent):
+                taken = await consumer.take(50)
+                came += [int(delivery.letter.body.split()[0]) for delivery in taken]
+                await some_turns(random)
+                await consumer.ack(taken)
+    assert came == list(range(len(sent)))

@@ -12,14 +12,15 @@ import msgspec
 import pytest
 from tests.appending import append_to, chained
 
+from redraft.app.testing.storage import SimRecorder
 from redraft.events.codec import GENESIS
 from redraft.events.committer import GROUP_EVENTS
 from redraft.events.content import Critique, DraftRef
 from redraft.events.domain_events import DomainEvent, DraftCritiqued, RunEnded, StepFailed
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError
-from redraft.events.recorders import Opened
-from redraft.events.store import Append, EventStore, NewEvent
+from redraft.events.recorders import MemoryRecorder, Opened
+from redraft.events.store import READ_BYTES, Append, EventStore, NewEvent
 from redraft.events.usage import Usage
 
 Notes = Callable[..., list[NewEvent]]
@@ -374,3 +375,16 @@ async def test_a_closed_store_says_so(log: Log, notes: Notes) -> None:
 def _events(result: tuple[Recorded, ...] | Conflict) -> tuple[Recorded, ...]:
     assert isinstance(result, tuple)
     return result
+
+
+async def test_who_falls_behind_reads_large_events_a_few_at_a_time(log: Log, notes: Notes) -> None:
+    opened = log.opened()
+    if isinstance(opened.recorder, MemoryRecorder | SimRecorder):
+        pytest.skip("its events are in memory as they are")
+    async with log.store(opened) as store:
+        for run in "abc":
+            await append_to(store, run, 0, notes(run, 8, text="x" * 1_000_000))
+    async with log.store() as store:
+        sizes = [len(batch) async for batch in store.tail(0, follow=False)]
+    assert sum(sizes) == 24
+    assert max(sizes) <= READ_BYTES // 1_000_000 + 1

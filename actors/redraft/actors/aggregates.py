@@ -6,20 +6,21 @@ was faster. Either way nothing untrue is recorded: what is decided names the has
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import Final, Protocol
 
 import msgspec
 
 from redraft.actors.evolve import fold
+from redraft.actors.recent import Recent
 from redraft.actors.run_state import RunState
 from redraft.events.codec import GENESIS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Tampered
 
-KEPT: Final = 1024
-"""How many runs are kept in memory."""
+OVERHEAD: Final = 16 * 1024
+"""Bytes of memory that a run takes beside its texts, about: its plan, and where it stands in it."""
 
 
 class Log(Protocol):
@@ -39,11 +40,11 @@ class Aggregate(msgspec.Struct, eq=False):
 
 
 class Aggregates:
-    """The runs that were needed last, as many as `KEPT`."""
+    """The runs that were needed last, as many as `Recent` holds."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._kept: OrderedDict[str, Aggregate] = OrderedDict()
+        self._kept: Recent[Aggregate] = Recent()
 
     def clear(self) -> None:
         """Forgets all runs."""
@@ -55,16 +56,13 @@ class Aggregates:
 
     def keep(self, run: str, aggregate: Aggregate) -> None:
         """Keeps a run, in place of what was kept of it."""
-        self._kept[run] = aggregate
-        self._kept.move_to_end(run)
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+        self._kept.keep(run, aggregate, _size(aggregate.state))
 
     def drop(self, run: str, aggregate: Aggregate) -> None:
         """Makes an aggregate void, and forgets the run unless another is kept by now."""
         aggregate.void = True
         if self._kept.get(run) is aggregate:
-            del self._kept[run]
+            self._kept.drop(run)
 
     async def load(self, run: str) -> Aggregate:
         """The run as the log has it; it is kept if it has begun. Raises whatever reading or folding its events does."""
@@ -78,6 +76,12 @@ class Aggregates:
         if not await self._log.read(run, after=aggregate.state.version):
             return None
         return await self.load(run)
+
+
+def _size(state: RunState) -> int:
+    """The bytes of memory that a state takes, about."""
+    lines = sum(made.size for frame in state.frames for made in frame.made)
+    return OVERHEAD + getsizeof(state.brief.text) + lines
 
 
 def aggregate_of(events: Sequence[Recorded]) -> Aggregate:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from redraft.actors.trouble import Blocked, Freed, Tell
 from redraft.events.bus import Announcer
+from redraft.events.domain_events import DraftEdited, DraftGenerated, DraftRefined, RunStarted
 from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import BusUnusable
 from redraft.events.filters import About
 
 WINDOW: Final = 64
 """How many batches may be sent and not yet made known."""
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of texts, about, that may wait to be made known, unless a single batch has more."""
+
+AT_ONCE: Final = 4 * 1024 * 1024
+"""Bytes of texts, about, that are made known at once, unless a single event has more."""
 
 GATHER: Final = 0.02
 """Seconds for which events gather before they are made known, once for all of them."""
@@ -60,6 +67,8 @@ class Herald:
         self._facts = facts
         self._tell = tell
         self._sent: asyncio.Queue[Sent] = asyncio.Queue(WINDOW)
+        self._bytes = 0
+        self._room = asyncio.Event()
         self._seen = 0
         self._passes_over = False
 
@@ -71,24 +80,34 @@ class Herald:
     async def add(self, sent: Sent) -> None:
         """Takes in the next events. Waits while too much is to be made known."""
         self._seen = sent.position
+        while self._bytes > MOST_BYTES and not self._passes_over:
+            self._room.clear()
+            await self._room.wait()
         if not self._passes_over:
+            self._bytes += _size(sent.events)
             await self._sent.put(sent)
 
     async def run(self) -> None:
         """Makes known what comes in, until it is cancelled. Raises BusError."""
         while True:
-            ready = [await self._sent.get()]
+            ready = [self._taken(await self._sent.get())]
             await asyncio.sleep(GATHER)
             ready += self._drained()
             events = [event for each in ready for event in each.events]
             facts = {run: known for each in ready for run, known in each.facts.items()}
-            await self._announce(events, facts)
+            for some in _in_parts(events):
+                await self._announce(some, facts)
             self.reached = ready[-1].position
             if self._passes_over:
                 await self._catch_up()
 
     def _drained(self) -> list[Sent]:
-        return [self._sent.get_nowait() for _ in range(self._sent.qsize())]
+        return [self._taken(self._sent.get_nowait()) for _ in range(self._sent.qsize())]
+
+    def _taken(self, sent: Sent) -> Sent:
+        self._bytes -= _size(sent.events)
+        self._room.set()
+        return sent
 
     async def _announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         if self._announcer is None or not events:
@@ -101,6 +120,7 @@ class Herald:
                 if not blocked:
                     self._tell(Blocked(TOPIC, str(error)))
                 blocked = self._passes_over = True
+                self._room.set()
                 self._drained()  # whoever waits to add goes on
                 await asyncio.sleep(AGAIN)
             else:
@@ -117,3 +137,24 @@ class Herald:
                 await self._announce(events, {event.run: await self._facts(event) for event in events})
                 self.reached = batch[-1].position
         self._passes_over = False
+
+
+def _in_parts(events: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
+    """The events in parts of at most `AT_ONCE` bytes, or of a single event."""
+    start, size = 0, 0
+    for at, event in enumerate(events):
+        size += _size([event])
+        if size > AT_ONCE and at > start:
+            yield events[start:at]
+            start, size = at, _size([event])
+    if start < len(events):
+        yield events[start:]
+
+
+def _size(events: Iterable[Recorded]) -> int:
+    """The bytes of the drafts and briefs of events, about."""
+    return sum(
+        len(event.data.brief.text if isinstance(event.data, RunStarted) else event.data.draft.text)
+        for event in events
+        if isinstance(event.data, RunStarted | DraftGenerated | DraftRefined | DraftEdited)
+    )

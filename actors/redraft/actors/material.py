@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from sys import getsizeof
 from typing import Final, assert_never
 
 import msgspec
@@ -46,6 +47,9 @@ from redraft.events.errors import CodecError
 from redraft.events.filters import About
 from redraft.events.plan import Approve, Node, Option, Parallel, Plan, Repeat, Step
 
+OVERHEAD: Final = 8 * 1024
+"""Bytes of memory that a run takes beside its texts, about: its plan above all."""
+
 ROUNDS: Final = 20
 """How many rounds, the latest, a refiner is told of; so a request does not grow with its run."""
 
@@ -62,11 +66,13 @@ HOTTEST: Final = 2.0
 class Material:
     """The texts and critiques of one run, gathered event by event.
 
-    `version` is that of the last event it has seen, `facts` are the workflow and tags of the run.
+    `version` is that of the last event it has seen, `facts` are the workflow and tags of the run, `size` the bytes of
+    memory that its texts take, at least.
     """
 
     def __init__(self, events: Iterable[Recorded] = ()) -> None:
         self.version = 0
+        self.size = OVERHEAD
         self.facts = About()
         self._steps: dict[str, Step] = {}
         self._brief = Brief("")
@@ -90,21 +96,29 @@ class Material:
                 pass
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
+                said = data.critique
+                self._weigh(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
                 self._judged(data)
             case DraftRefined():
                 self._drafts[data.draft.version] = data.draft
+                self._weigh(data.draft.text, *data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
                 self._disputed.update(dict.fromkeys(data.declined))
             case RunStarted():
                 self._brief, self._steps, self.facts = data.brief, steps_of(data.plan), About(data.plan.name, data.tags)
+                self._weigh(data.brief.text)
             case DraftGenerated():
                 self._drafts[data.draft.version] = data.draft
+                self._weigh(data.draft.text)
             case RunGuided():
                 self._advice[event.version] = data.advice
+                self._weigh(data.advice)
             case DraftRejected():
                 self._advice[event.version] = data.reason
+                self._weigh(data.reason)
             case DraftEdited():
                 self._drafts[data.draft.version] = data.draft
+                self._weigh(data.draft.text, data.reason)
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
             case (
                 DraftPublished()
@@ -129,6 +143,9 @@ class Material:
                 pass
             case _:
                 assert_never(data)
+
+    def _weigh(self, *texts: str) -> None:
+        self.size += sum(map(getsizeof, texts))
 
     def _judged(self, data: DraftCritiqued) -> None:
         said, number = data.critique, data.draft.version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import getsizeof
 from typing import Final
 
 from msgspec.structs import replace
@@ -29,7 +30,8 @@ def noted(frame: Frame, draft: Draft | DraftRef, before: int) -> Frame:
 
     One that was written anew (0) repeats nothing, even if it has the text of another.
     """
-    made = Made(draft.version, before, draft.sha256, _lines(draft))
+    lines = _lines(draft)
+    made = Made(draft.version, before, draft.sha256, lines, sum(map(getsizeof, lines or ())))
     swing = _swing(frame.made, made) if before else ""
     swings = (*frame.swings, swing)[-TOLD:] if swing else frame.swings
     known = (*frame.made, made)[-REMEMBERED:]

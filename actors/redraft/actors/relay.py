@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -14,6 +13,7 @@ from redraft.actors.announcing import Herald, Sent
 from redraft.actors.evolve import fold
 from redraft.actors.lanes import Lanes, Parcel
 from redraft.actors.material import Material
+from redraft.actors.recent import Recent
 from redraft.actors.trouble import LeftOut, Refused, Tell, is_for_another, raise_if_general, told, untold
 from redraft.events.bus import INBOX, Announcer, Bus, Letter, work_queue
 from redraft.events.codec import encode_message
@@ -29,8 +29,8 @@ SLOW: Final = 5.0
 SAVE: Final = 0.25
 """Seconds between two times that the position is told; what was sent since is sent again by the next relay."""
 
-KEPT: Final = 1024
-"""How many runs' texts are kept in memory; those of others are read again when they are needed."""
+AT_ONCE: Final = 4 * 1024 * 1024
+"""Bytes of requests that are made before they are sent."""
 
 _LAST: Final = (RunEnded, RunErased, RunQuarantined)
 """Events after which no more is asked for."""
@@ -71,7 +71,7 @@ class Relay:
         self._bus = bus
         self._owns = owns
         self._tell = tell
-        self._materials: OrderedDict[str, Material] = OrderedDict()
+        self._materials: Recent[Material] = Recent()
         self._lanes = Lanes(bus, self._resent, self._refuse, tell, slow)
         self._herald = Herald(log, announcer, owns, self._facts, tell)
 
@@ -156,6 +156,7 @@ class Relay:
         """Sends what these events ask for; gives the workflow and tags of each of their runs, where they are known."""
         facts: dict[str, About] = {}
         parcels: dict[str, list[Parcel]] = {}
+        size = 0
         for event in events:
             try:
                 material = await self._material(event)
@@ -164,16 +165,23 @@ class Relay:
                     work = material.command(event.run, event.data, sent, confirmed=confirmed)
                     queue, parcel = self._addressed(event, event.data, work)
                     parcels.setdefault(queue, []).append(parcel)
+                    size += len(parcel.letter.body)
                 elif isinstance(event.data, _LAST):
-                    self._materials.pop(event.run, None)
+                    self._materials.drop(event.run)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
                 parcels.setdefault(INBOX, []).extend(self._failed(event, error))
+            if size > AT_ONCE:
+                await self._put(parcels, anew=anew)
+                parcels, size = {}, 0
+        await self._put(parcels, anew=anew)
+        return facts
+
+    async def _put(self, parcels: Mapping[str, Sequence[Parcel]], *, anew: bool) -> None:
         match list(parcels.items()):
             case [(queue, ready)]:
                 await self._lanes.put(queue, ready, anew=anew)
             case several:
                 await asyncio.gather(*(self._lanes.put(queue, ready, anew=anew) for queue, ready in several))
-        return facts
 
     def _addressed(self, event: Recorded, asked: StepRequested, work: Work) -> tuple[str, Parcel]:
         """A request for its actor; of one that the bus would not take, the failure, in its worker's place."""
@@ -186,7 +194,7 @@ class Relay:
 
     def _failed(self, event: Recorded, error: Exception) -> Sequence[Parcel]:
         """The failure of the step that an event asks for; nothing where that cannot be said."""
-        self._materials.pop(event.run, None)
+        self._materials.drop(event.run)
         raise_if_general(error)
         if is_for_another(error):
             first = self._left_to_others
@@ -226,10 +234,8 @@ class Relay:
         material = self._materials.get(event.run)
         if material is None or material.version < event.version - 1:
             material = Material(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
-            self._materials[event.run] = material
-            if len(self._materials) > KEPT:
-                self._materials.popitem(last=False)
         material.add(event)
+        self._materials.keep(event.run, material, material.size)
         return material
 
 

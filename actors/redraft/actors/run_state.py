@@ -64,12 +64,13 @@ class Fan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):
-    """A draft of a loop, the version it was made from, and its lines, if they are known."""
+    """A draft of a loop, the version it was made from, its lines, if they are known, and the bytes that these take."""
 
     version: int
     before: int
     sha256: str
     lines: frozenset[str] | None
+    size: int = 0
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

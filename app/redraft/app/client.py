@@ -149,7 +149,7 @@ class Client:
     async def _start(self, start: StartRun, by: str) -> None:
         if start.key:
             await self._require_same(start)
-        else:
+        elif self._store is not None:  # else nobody notices that it ended
             self._fresh.add(start.run)
         await self._adopt(start.run, bool(start.key))
         await self._send(start, by)

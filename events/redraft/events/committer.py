@@ -25,7 +25,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 GROUP_EVENTS: Final = 512
-"""Events in one transaction; what was handed in at once is never split, whatever its size."""
+GROUP_BYTES: Final = 4 * 1024 * 1024
+"""Events and their bytes in one transaction; what was handed in at once is never split, whatever its size."""
 
 Result: TypeAlias = tuple[Recorded, ...] | Conflict | StoreError
 Tell: TypeAlias = Callable[[Sequence[Landed]], None]
@@ -33,9 +34,10 @@ Tell: TypeAlias = Callable[[Sequence[Landed]], None]
 
 
 class Batch(msgspec.Struct, frozen=True, eq=False):
-    """What was handed in at once, and the future that gets its results."""
+    """What was handed in at once, how many events and bytes these are, and the future that gets its results."""
 
     entries: list[Entry]
+    events: int
     size: int
     done: asyncio.Future[list[Result]]
 
@@ -79,7 +81,8 @@ class Committer:
         """
         loop = asyncio.get_running_loop()
         entries = [Entry(append) for append in appends]
-        batch = Batch(entries, sum(len(append.rows) for append in appends), loop.create_future())
+        sizes = [len(row.state) for append in appends for row in append.rows]
+        batch = Batch(entries, len(sizes), sum(sizes), loop.create_future())
         self._waiting.append(batch)
         self._idle.clear()
         if at_once:
@@ -96,10 +99,13 @@ class Committer:
         if self._busy or not self._waiting:
             return
         group = [self._waiting.popleft()]
-        size = group[0].size
-        while self._waiting and size + self._waiting[0].size <= GROUP_EVENTS:
+        events, size = group[0].events, group[0].size
+        while (
+            self._waiting
+            and (events := events + self._waiting[0].events) <= GROUP_EVENTS
+            and (size := size + self._waiting[0].size) <= GROUP_BYTES
+        ):
             group.append(self._waiting.popleft())
-            size += group[-1].size
         self._busy = True
         entries = [entry for batch in group for entry in batch.entries]
         if not self._begun_directly(loop, group, entries):

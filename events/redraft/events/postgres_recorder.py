@@ -31,7 +31,7 @@ from redraft.events.recorders import (
     versions_between,
 )
 
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_BYTES: Final = 16 * 1024 * 1024
 """Bytes of events in one call of the function; a value can have 1 GB at most in PostgreSQL."""
 
 
@@ -102,6 +102,12 @@ class PostgresRecorder(PostgresApplicationRecorder):
         self._select_log = self._statement(
             columns + "WHERE notification_id >= %s AND notification_id <= %s ORDER BY notification_id LIMIT %s"
         )
+        self._select_after = self._statement(
+            "SELECT notification_id, originator_id, originator_version, topic, state FROM (SELECT *, "  # noqa: S608 - no value
+            "sum(octet_length(state)) OVER (ORDER BY notification_id) - octet_length(state) AS before "
+            f"FROM ({columns} WHERE notification_id > %s ORDER BY notification_id LIMIT %s) AS these) AS counted "
+            "WHERE before < %s ORDER BY notification_id"
+        )
         self._select_topics = self._statement(
             columns + "WHERE notification_id >= %s AND notification_id <= %s AND topic = ANY(%s) "
             "ORDER BY notification_id LIMIT %s"
@@ -153,6 +159,10 @@ class PostgresRecorder(PostgresApplicationRecorder):
         if topics:
             return self._read(self._select_topics, (first, last, list(topics), limit))
         return self._read(self._select_log, (first, last, limit))
+
+    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+        """The rows of the log after a position, as many as have so many bytes together, and at least one."""
+        return self._read(self._select_after, (position, limit, most_bytes))
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         """Rows in the order of runs and versions, after this version of this run."""

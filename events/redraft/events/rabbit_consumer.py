@@ -17,6 +17,7 @@ from redraft.events.rabbit_bundle import read_bundle
 from redraft.events.rabbit_held import Bundle, Held
 from redraft.events.rabbit_letters import DELIVERED, SENT, headers_of, number, read_letter
 from redraft.events.rabbit_link import LOST, Link, let_go
+from redraft.events.rabbit_prefetch import Prefetch
 from redraft.events.rabbit_returns import Return, Returns
 from redraft.events.rabbit_session import Session, tag_of
 from redraft.events.rabbit_topology import Topology
@@ -27,6 +28,9 @@ ACK_DELAY: Final = 0.05
 Each that a quorum queue gets costs it a write to its log, at the expense of the messages that somebody waits for.
 """
 
+TAKEN_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of letters that are given at once, unless a single one has more."""
+
 _MOST: Final = 65_535
 _LEAVE: Final = 5.0
 
@@ -34,7 +38,8 @@ _LEAVE: Final = 5.0
 class RabbitConsumer:
     """Reads one queue. A letter of a session that ended is delivered again by the server; settling it does nothing.
 
-    The server sends up to `prefetch` letters ahead, from the first `take` on. Acknowledgements are kept back for
+    The server sends up to `prefetch` letters ahead, from the first `take` on, and fewer where they are large (see
+    `rabbit_prefetch`). Acknowledgements are kept back for
     `ACK_DELAY`, unless somebody waits in `take` and half of the prefetch is used up.
     """
 
@@ -52,6 +57,7 @@ class RabbitConsumer:
         self._queue = queue
         self._name = name
         self._prefetch = min(prefetch, _MOST)
+        self._ahead = Prefetch(self._prefetch)
         self._link = link
         self._topology = topology
         self._park = park
@@ -85,7 +91,11 @@ class RabbitConsumer:
                     await self._returns.sent()
         finally:
             self._waiting -= 1
-        taken = [self._ready.popleft() for _ in range(min(room, len(self._ready)))]
+        taken: list[Held] = []
+        size = 0
+        while self._ready and len(taken) < room and size < TAKEN_BYTES:
+            taken.append(self._ready.popleft())
+            size += len(taken[-1].delivery.letter.body)
         for held in taken:
             self._held[held.delivery.tag] = held
             if held.bundle is not None:
@@ -193,7 +203,7 @@ class RabbitConsumer:
             session.send_after(ACK_DELAY)
 
     def _needs_room(self, session: Session) -> bool:
-        return session.unsettled >= self._prefetch // 2
+        return session.unsettled >= self._ahead.now // 2
 
     def _keep(self) -> None:
         """Sees to it that there is a session, or will be, and that it has nothing to tell."""
@@ -225,7 +235,7 @@ class RabbitConsumer:
 
         self._session = session  # what arrives may be taken and settled before we hear that we may read
         try:
-            await session.read(self._name, self._prefetch, arrived)
+            await session.read(self._name, self._ahead.now, arrived)
         except LOST:
             self._drop(session)
             await let_go(channel)
@@ -233,6 +243,8 @@ class RabbitConsumer:
         return session
 
     def _arrived(self, session: Session, message: DeliveredMessage) -> None:
+        if prefetch := self._ahead.see(len(message.body)):
+            session.resize(prefetch)
         headers = headers_of(message)
         back = self._came_back(message)
         delivered = 1 + number(headers, DELIVERED) + back

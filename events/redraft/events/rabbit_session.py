@@ -13,7 +13,7 @@ from aiormq.abc import DeliveredMessage
 from redraft.events.rabbit_link import LOST, answer, let_go, tell
 
 _READER: Final = "redraft"
-"""The tag of the one consumer on the channel."""
+"""How the tag of a consumer on the channel begins; each has its own number, since RabbitMQ 3.10 mixes them up else."""
 
 
 class Session:
@@ -26,6 +26,8 @@ class Session:
         self._settled: set[int] = set()
         self._due = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
+        self._prefetch = 0
+        self._readers = 0
         channel.closing.add_done_callback(lambda _: self.end())
 
     async def read(self, queue: str, prefetch: int, arrived: Callable[[DeliveredMessage], None]) -> None:
@@ -36,12 +38,27 @@ class Session:
             arrived(message)
 
         channel = self._channel
+
+        async def consume(prefetch: int) -> None:
+            self._readers += 1
+            await answer(channel.basic_qos(prefetch_count=prefetch))
+            await answer(channel.basic_consume(queue, deliver, consumer_tag=self._tag))
+
         channel.on_consumer_cancel_callbacks.add(lambda _: self.end())
-        await answer(channel.basic_qos(prefetch_count=prefetch))
-        await answer(channel.basic_consume(queue, deliver, consumer_tag=_READER))
+        self._consume = consume
+        await consume(prefetch)
+
+    def resize(self, prefetch: int) -> None:
+        """Has so many messages sent ahead from now on; what was sent before stays."""
+        self._prefetch = prefetch
+        self._due.set()
 
     def settle(self, message: DeliveredMessage) -> None:
         self._settled.add(tag_of(message))
+
+    @property
+    def _tag(self) -> str:
+        return f"{_READER}.{self._readers}"
 
     @property
     def unsettled(self) -> int:
@@ -72,6 +89,10 @@ class Session:
                 await self._due.wait()
                 self._due.clear()
                 await self._send()
+                if self._prefetch and not self.ended:
+                    prefetch, self._prefetch = self._prefetch, 0
+                    await answer(self._channel.basic_cancel(self._tag))
+                    await self._consume(prefetch)
         except LOST:
             self.end()
 
@@ -88,7 +109,7 @@ class Session:
     async def stop(self) -> None:
         """Asks for nothing more. What arrived by now is still to be settled."""
         if not self.ended:
-            await answer(self._channel.basic_cancel(_READER))
+            await answer(self._channel.basic_cancel(self._tag))
 
     async def leave(self, held: set[int]) -> None:
         """Sends what is settled and gives back the rest in its order. What was not `held` is not counted, by 4.3."""

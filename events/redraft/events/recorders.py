@@ -266,6 +266,22 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             cursor.execute(statement, values)
             return [Notification(run, version, topic, state, at) for at, version, topic, state in cursor.fetchall()]
 
+    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+        """The rows of the log after a position, as many as have so many bytes together, and at least one."""
+        statement = (
+            "SELECT rowid, originator_id, originator_version, topic, state "  # noqa: S608
+            f"FROM {self.events_table_name} WHERE rowid>? ORDER BY rowid LIMIT ?"
+        )
+        found: list[Notification] = []
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, (position, limit))
+            while most_bytes > 0 and (row := cursor.fetchone()) is not None:
+                at, run, version, topic, state = row
+                found.append(Notification(run, version, topic, state, at))
+                most_bytes -= len(state) if isinstance(state, bytes | str) else 0
+        return found
+
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         """Rows in the order of runs and versions, as the index has them, after this version of this run."""
         table = self.events_table_name
@@ -343,6 +359,10 @@ class MemoryRecorder(POPOApplicationRecorder):
             return [
                 Notification(run, s.originator_version, s.topic, s.state, at[s.originator_version] + 1) for s in found
             ]
+
+    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+        """The rows of the log after a position. They are in memory: their bytes are not counted."""
+        return self.select_notifications(position, limit, inclusive_of_start=False)
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         """Rows in the order of runs and versions, after this version of this run."""

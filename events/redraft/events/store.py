@@ -39,6 +39,9 @@ __all__ = ["Append", "EventStore", "NewEvent", "open_store"]
 Threads: TypeAlias = Callable[[str], Executor]
 """Makes what does one call after the other, by a name; a thread, unless somebody hands in something else."""
 
+READ_BYTES = 8 * 1024 * 1024
+"""Bytes of events that are read from the log at once, unless a single one has more."""
+
 _VERIFIED_AT_ONCE = 500
 _ERASED = EVENT_NAMES[RunErased]
 _P = ParamSpec("_P")
@@ -280,8 +283,7 @@ class EventStore:
         return tuple(self._decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
 
     def _read_batch(self, position: int, most: int) -> Sequence[Entry]:
-        rows = self._recorder.select_notifications(position, most, inclusive_of_start=False)
-        return [self._entry(row) for row in rows]
+        return [self._entry(row) for row in self._rows().select_after(position, most, READ_BYTES)]
 
     def _entries(self, run: str, after: int, upto: int | None) -> tuple[Entry, ...]:
         return tuple(self._entry(row) for row in self._recorder.select_events(run, gt=after, lte=upto))

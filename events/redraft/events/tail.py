@@ -18,7 +18,7 @@ from redraft.events.errors import StoreError
 from redraft.events.recorders import Listen
 
 RING_EVENTS: Final = 16_384
-RING_BYTES: Final = 64 * 1024 * 1024
+RING_BYTES: Final = 16 * 1024 * 1024
 
 ReadLog: TypeAlias = Callable[[int, int], Awaitable[Sequence[Entry]]]
 """The events after a position, at most so many."""

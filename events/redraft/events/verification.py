@@ -38,6 +38,10 @@ class Rows(Protocol):
         self, start: int | None, limit: int, stop: int | None = None, *, inclusive_of_start: bool = True
     ) -> Sequence[Notification]: ...
 
+    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+        """The rows of the log after a position, as many as have so many bytes together, and at least one."""
+        ...
+
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         """Rows in the order of runs and versions, after this version of this run, each with its position."""
         ...

@@ -17,6 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from redraft.app.cli.interrupts import Interrupts, interrupts
 from redraft.app.logs import libraries, new_log
 from redraft.app.loop import run
+from redraft.app.memory import give_back_large_blocks
 from redraft.app.settings import Settings
 
 AT_ONCE: Final = 3.0
@@ -39,6 +40,7 @@ def serve(
 
     `told` is logged when it begins to serve. The first SIGTERM or SIGINT drains it, the second stops it.
     """
+    give_back_large_blocks()
     log = new_log(sys.stderr, settings.log, name)
     stamina.instrumentation.set_on_retry_hooks(())  # what is tried again is told here, once
     with libraries(log):

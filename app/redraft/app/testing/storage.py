@@ -139,6 +139,10 @@ class SimRecorder:
         self._may_fail()
         return self._database.rows.select_notifications(*args, **kwargs)
 
+    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+        self._may_fail()
+        return self._database.rows.select_after(position, limit, most_bytes)
+
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         return self._database.rows.select_by_run(run, version, limit)
 
