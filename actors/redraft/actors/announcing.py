@@ -74,14 +74,16 @@ class Herald:
         if not self._passes_over:
             await self._sent.put(sent)
 
-    async def run(self) -> None:
-        """Makes known what comes in, until it is cancelled. Raises BusError."""
+    async def run(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Makes known what comes in, until it is cancelled. Raises BusError, and what `check` does before each time."""
         while True:
             ready = [await self._sent.get()]
             await asyncio.sleep(GATHER)
             ready += self._drained()
             events = [event for each in ready for event in each.events]
             facts = {run: known for each in ready for run, known in each.facts.items()}
+            if check is not None:
+                await check()
             await self._announce(events, facts)
             self.reached = ready[-1].position
             if self._passes_over:

@@ -82,19 +82,27 @@ class Relay:
         return min([self._herald.reached, *(position - 1 for position in waiting if position is not None)])
 
     async def run(
-        self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
+        self,
+        after: int,
+        passed: Callable[[int], Awaitable[None]] | None = None,
+        check: Callable[[], Awaitable[None]] | None = None,
+        *,
+        doubtful: int = 0,
     ) -> None:
         """Follows the log from this position until it is cancelled, telling how far it has come.
 
         Up to the position `doubtful` another relay may have sent requests already: workers are to confirm those.
         Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
+        Nothing is sent or made known without `check`, which raises when another relay has taken over.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._herald.run())
+                group.create_task(self._herald.run(check))
                 if passed is not None:
                     group.create_task(self._save(passed))
                 async for batch in self._log.tail(after):
+                    if check is not None:
+                        await check()
                     events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
                     known = [event for event in events if event.position <= doubtful]
                     facts = await self._publish(known, sent=2) if known else {}

@@ -37,6 +37,7 @@ from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
+from redraft.events.lease import Held
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
@@ -299,14 +300,17 @@ async def _relayed(
         depth = await survey.queue(PARKED)
         return depth.waiting if depth else 0
 
+    def waits(held: Held) -> None:
+        log.info("standing by", holder=held.holder, since=held.since)
+
     async with open_lease(settings.store) as lease:
-        after = await lease.acquire()
+        after = await lease.acquire(waits)
         await _require_same_log(store, after)
         log.info("relaying", after=after)
         relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
         watching = kept_up("parked letters", partial(lost.run, parked), log)
-        follows = relay.run(after, lease.save, doubtful=await store.head())
-        async with together([follows, watching]) as tasks:
+        follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())
+        async with together([follows, watching, lease.keep()]) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 

@@ -90,8 +90,10 @@ class Connection(psycopg.Connection[DictRow]):
 class AsyncConnection(psycopg.AsyncConnection[DictRow]):
     """The same for the event loop."""
 
+    silence: float | None = None
+
     async def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:  # noqa: ANN401 - psycopg's own
-        return await super().wait(_heard(self, gen, SILENCE), *args, **kwargs)
+        return await super().wait(_heard(self, gen, SILENCE if self.silence is None else self.silence), *args, **kwargs)
 
 
 def _heard(connection: psycopg.BaseConnection[Any], gen: PQGen[_T], silence: float) -> PQGen[_T]:
