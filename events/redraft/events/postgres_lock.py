@@ -16,6 +16,7 @@ import psycopg
 from psycopg.rows import DictRow
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from redraft.events import postgres_connection
 from redraft.events.errors import LeaseLost
 from redraft.events.lease import LASTS, Held, this_process
 from redraft.events.postgres_connection import AsyncConnection, Database
@@ -147,7 +148,7 @@ class PostgresRow:
         if not self._schema:
             self._schema = await asyncio.to_thread(prepare, self._database)
         session = await self._database.connect_async()
-        session.silence = SILENCE
+        session.silence = min(SILENCE, postgres_connection.SILENCE)
         try:
             await session.execute(_HOLD)
         except BaseException:
