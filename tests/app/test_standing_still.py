@@ -142,7 +142,7 @@ async def test_an_append_without_an_answer_shows_in_the_health_file_until_it_has
                 await asyncio.sleep(0.01)
             [(stuck, why), (well, _)] = told()
             assert (stuck, well) == ("not healthy", "healthy again")
-            assert "an append has had no answer for " in why
+            assert "a message of the inbox has not been settled for " in why
             assert file.stat().st_mtime_ns > touched
             async with open_store(postgres_url) as opened:
                 assert [event.name for event in await opened.read(run)][:1] == ["run.started.v1"]
