@@ -10,7 +10,6 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import aclosing
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -19,7 +18,6 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.app.deployments import DEADLINE, Deployment, deployment
 from tests.events.rabbit_server import URL
-from tests.forked import Forked
 from tests.proxy import Proxy
 
 from redraft.app import deployment as parts
@@ -36,18 +34,11 @@ from redraft.events.store import open_store
 PLAIN = {"sslmode": "disable", "gssencmode": "disable"}
 """Nothing is asked before the protocol begins that the proxy speaks."""
 
-TAKEOVER = 15.0
-"""Seconds within which another takes over from one that was stopped."""
-
 
 @pytest.fixture
 def there(tmp_path: Path, postgres_url: str) -> Iterator[Deployment]:
     with deployment(tmp_path, postgres_url) as made:
         yield made
-
-
-def at(line: dict[str, str]) -> datetime:
-    return datetime.fromisoformat(line["timestamp"])
 
 
 def relay_told(there: Deployment) -> tuple[str, str]:
@@ -89,12 +80,10 @@ def test_a_stopped_coordinator_is_overtaken_and_sends_nothing_out_of_order_when_
     assert level == "ok"
     assert re.fullmatch(rf"process {first.pid} on .+ since \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC; .*", told)
     before = [there.submit() for _ in range(3)]
-    stopped = stop(first)
+    first.send_signal(signal.SIGSTOP)
     try:
         after = [there.submit() for _ in range(3)]
         there.until("the other relays", lambda: bool(there.said("second", "relaying")))
-        took = (at(there.said("second", "relaying")[0]) - stopped).total_seconds()
-        assert took < TAKEOVER, f"it took {took:.1f} s"
         there.ended(*before, *after)
     finally:
         first.send_signal(signal.SIGCONT)
@@ -107,11 +96,6 @@ def test_a_stopped_coordinator_is_overtaken_and_sends_nothing_out_of_order_when_
         told = Counter(type(event.data) for event in there.history(run))
         assert [told[each] for each in (DraftGenerated, DraftCritiqued, DraftRefined, DraftPublished)] == [1, 3, 2, 1]
     assert not there.said("second", "interrupted")
-
-
-def stop(process: Forked) -> datetime:
-    process.send_signal(signal.SIGSTOP)
-    return datetime.now().astimezone()
 
 
 async def test_an_append_without_an_answer_shows_in_the_health_file_until_it_has_one(

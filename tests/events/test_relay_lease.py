@@ -24,6 +24,7 @@ from redraft.events.postgres_connection import Database
 from redraft.events.postgres_schema import prepare
 from redraft.events.relay_lease import look, open_lease
 from redraft.events.store import open_store
+from redraft.events.subscriptions import open_subscriptions
 
 HOLDER = Path(__file__).with_name("lease_holder.py")
 """A program that holds the lease: URL POSITION."""
@@ -433,6 +434,21 @@ async def test_a_server_that_is_killed_ends_the_lease_and_it_can_be_had_again() 
             assert await standby.acquire() in (0, 5), "what was not yet on disk is published once more"
             await standby.save(8)
             assert await standby.load() == 8
+
+
+async def test_a_name_and_who_serves_it_by_an_older_release_wait_for_each_other(postgres_url: str) -> None:
+    lock = "SELECT pg_try_advisory_lock(hashtextextended('redraft ' || current_schema() || ' ' || 'index', 0))"
+    prepare(Database(postgres_url))
+    async with asyncio.timeout(DEADLINE), open_subscriptions(postgres_url) as names, names.lease("index") as mine:
+        waited = asyncio.Event()
+        with psycopg.connect(postgres_url, autocommit=True) as older:
+            assert older.execute(lock).fetchone() == (True,)
+            waiting = asyncio.create_task(mine.acquire(lambda held: waited.set()))
+            await waited.wait()
+            assert not waiting.done()
+        await waiting
+        with psycopg.connect(postgres_url, autocommit=True) as older:
+            assert older.execute(lock).fetchone() == (False,)
 
 
 async def test_a_session_of_an_earlier_epoch_cannot_move_the_checkpoint(postgres_url: str) -> None:
