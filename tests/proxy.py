@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Final
 
-from tests.postgres_frames import Commits, Frames
+from tests.postgres_frames import COMMIT, Commits, Frames
 
 _CHUNK: Final = 64 * 1024
 _LINGER: Final = struct.pack("ii", 1, 0)
@@ -51,6 +51,7 @@ class Proxy:
         self._speaks_postgres = speaks_postgres
         self._links: set[Link] = set()
         self._keep = False
+        self._appends = False
         self._swallowed: asyncio.Future[None] | None = None
         self._flows = asyncio.Event()
         self._flows.set()
@@ -90,9 +91,12 @@ class Proxy:
         finally:
             self._flows.set()
 
-    def swallow(self, *, keep: bool) -> asyncio.Future[None]:
-        """Done when the next answer was dropped; the connection stays open if it is to be kept."""
-        self._keep, self._swallowed = keep, asyncio.get_running_loop().create_future()
+    def swallow(self, *, keep: bool, appends: bool = False) -> asyncio.Future[None]:
+        """Done when the next answer was dropped; the connection stays open if it is to be kept.
+
+        Of answers to commits, those to `appends` alone.
+        """
+        self._keep, self._appends, self._swallowed = keep, appends, asyncio.get_running_loop().create_future()
         return self._swallowed
 
     def _chosen(self, chance: Random | None) -> list[Link]:
@@ -153,7 +157,11 @@ class Proxy:
         """What the server says, in parts, and whether each can be swallowed."""
         if not self._speaks_postgres:
             return [(True, data)]
-        return [(link.commits.is_commit(kind, frame), frame) for kind, frame in link.said.feed(data)]
+        said = list(link.said.feed(data))
+        return [
+            (link.commits.is_commit(kind, frame) and not (self._appends and frame[5:] == COMMIT), frame)
+            for kind, frame in said
+        ]
 
     def _swallow(self, link: Link, done: asyncio.Future[None]) -> None:
         link.is_dumb = True

@@ -17,7 +17,7 @@ from redraft.events.codec import decode_message, decode_work, encode_message
 from redraft.events.commands import WORK_NAMES, Failed, Generate, Work
 from redraft.events.domain_events import EVENT_NAMES, RunErased, StepFailed, StepRequested
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import StoreError
+from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
 
@@ -103,6 +103,37 @@ async def test_every_request_goes_to_its_actor_with_its_texts_and_every_event_is
     assert {work.request.sent for work in works.values()} == {1}
     assert [event.position for event in heard.events] == [event.position for event in events]
     assert len(heard.workflows) == 1
+
+
+class Outbox:
+    """Takes every letter."""
+
+    largest = 10**6
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    async def publish(self, queue: str, letters: Sequence[Letter]) -> None:
+        self.sent += [letter.origin.id for letter in letters]
+
+
+async def test_one_that_another_has_taken_over_from_sends_and_announces_nothing_more():
+    events, heard, outbox = numbered(), Heard(), Outbox()
+    middle = next(event.position for event in events if isinstance(event.data, StepRequested) and event.position > 3)
+    asked = 0
+
+    async def check() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == middle:
+            raise LeaseLost("another has it")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await Relay(Log(events), outbox, lambda run: True, heard).run(0, None, check)  # type: ignore[arg-type]
+    assert caught.group_contains(LeaseLost)
+    before = [event.id for event in events[: middle - 1] if isinstance(event.data, StepRequested)]
+    assert outbox.sent == before != []
+    assert heard.events == []
 
 
 async def test_what_another_relay_may_have_sent_is_marked():

@@ -66,6 +66,28 @@ async def test_an_outcome_names_its_cause_and_has_an_id_of_its_own():
     assert message.run == "r"
 
 
+async def test_how_long_an_outcome_has_not_been_reported_is_known():
+    @generator
+    def write(brief):
+        return "text"
+
+    async with asyncio.timeout(10), LocalBus(capacity=1) as bus:
+        await bus.publish(INBOX, [Letter("run.cancel.v1", b"{}", Origin("first", "test"), "r")])
+        worker = Worker((write,), bus, lambda: "id")
+        task = asyncio.create_task(worker.run())
+        assert worker.longest_wait() == 0
+        await ask(bus, "write")
+        while worker.longest_wait() == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        async with bus.consume(INBOX, 10) as inbox:
+            for _ in range(2):
+                await inbox.ack(await inbox.take(1))
+        while worker.longest_wait() > 0:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+
+
 async def test_of_a_plan_with_another_version_it_is_told_once_and_each_answer_says_it():
     told: list[tuple[str, str, str]] = []
 

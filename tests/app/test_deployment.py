@@ -341,6 +341,35 @@ async def test_the_health_file_is_touched_only_while_the_ping_succeeds(tmp_path:
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["not healthy"]
 
 
+async def test_the_health_file_is_touched_only_while_nothing_is_late(tmp_path: Path) -> None:
+    file = tmp_path / "healthy"
+    waits = iter([0.0, 14.0, 16.0, 16.0, 2.0])
+    asked: list[float] = []
+
+    def wait() -> float:
+        asked.append(next(waits, 2.0))
+        return asked[-1]
+
+    async def ping() -> None:
+        pass
+
+    stream = io.StringIO()
+    told = {"a reply has been due": wait}
+    async with asyncio.timeout(30), health_file(file, ping, new_log(stream, "json", "test"), told, every=0):
+        while "not healthy" not in stream.getvalue():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        touched = file.stat().st_mtime_ns
+        while "healthy again" not in stream.getvalue():
+            assert len(asked) > 4 or file.stat().st_mtime_ns == touched
+            await asyncio.sleep(0)
+        assert file.stat().st_mtime_ns > touched
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line.get("error")) for line in lines] == [
+        ("not healthy", "a reply has been due for 16 s"),
+        ("healthy again", None),
+    ]
+
+
 async def test_a_health_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     async def ping() -> None:
         pass

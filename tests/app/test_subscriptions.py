@@ -16,6 +16,7 @@ from redraft.app import Client, DeliveryError, Retry
 from redraft.app.delivery import WATCH_SECONDS
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, LeaseLost, StoreError, StoreUnusable
+from redraft.events.lease import Held
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions, open_subscriptions
 
 QUICK = Retry(attempts=3, first=0.001, most=0.01)
@@ -320,6 +321,19 @@ async def test_whoever_serves_a_name_goes_where_it_is_put(there: World, names: S
         await until(names, "index", lambda found: found.position == 5)
         assert handler.tried == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
         assert (await names.get("index")).failing is None
+
+
+async def test_who_stands_still_is_overtaken_at_a_name(names: Subscriptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sqlite_lock", "postgres_lock"):
+        monkeypatch.setattr(f"redraft.events.{module}.LASTS", 0.05)
+    monkeypatch.setattr("redraft.events.lease.RENEW", 0.01)
+    async with asyncio.timeout(DEADLINE), names.lease("index") as first, names.lease("index") as second:
+        await first.acquire()
+        told: list[Held] = []
+        await second.acquire(told.append)
+        assert all(each.since is not None for each in told)
+        with pytest.raises(LeaseLost, match="another process has it now; this one stands by"):
+            await first.keep()
 
 
 async def test_nothing_is_moved_in_an_epoch_that_is_over(there: World, names: Subscriptions) -> None:

@@ -1,10 +1,14 @@
-"""Holds the relay's lease of a store: URL POSITION. Says `held` with the checkpoint, saves, and waits to be killed."""
+"""Holds the relay's lease of a store: URL POSITION. Says `held` with the checkpoint, saves, and keeps it.
+
+When another has it, says `lost` and why.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 
+from redraft.events.errors import LeaseLost
 from redraft.events.relay_lease import open_lease
 
 
@@ -14,7 +18,10 @@ async def main(url: str, position: int) -> None:
         await lease.save(position)
         sys.stdout.write(f"held {held}\n")
         sys.stdout.flush()
-        await asyncio.Event().wait()
+        try:
+            await lease.keep()
+        except LeaseLost as error:
+            sys.stdout.write(f"lost {error}\n")
 
 
 if __name__ == "__main__":

@@ -143,6 +143,24 @@ async def test_what_comes_while_a_transaction_is_under_way_makes_the_next(notes:
     assert held.waiting == []
 
 
+async def test_how_long_the_oldest_append_waits_is_known(notes: Notes) -> None:
+    executor = Held()
+    bench = Bench(executor)
+    underway = bench.committer.underway
+    assert underway.longest() == 0
+    first = bench.committer.submit([append(notes, "a")], at_once=True)
+    while not (waited := underway.longest()):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    second = bench.committer.submit([append(notes, "b")])
+    assert underway.longest() >= waited
+    await executor.go_on()
+    await first
+    assert underway.longest() > 0
+    await executor.go_on()
+    await second
+    assert underway.longest() == 0
+
+
 async def test_there_is_nothing_to_wait_for_where_nothing_was_handed_in(notes: Notes) -> None:
     bench = Bench()
     await asyncio.wait_for(bench.committer.drain(), 10)

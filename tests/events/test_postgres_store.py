@@ -24,6 +24,7 @@ from redraft.events.postgres_connection import Database
 from redraft.events.postgres_recorder import PostgresRecorder
 from redraft.events.postgres_schema import SCHEMA_VERSION
 from redraft.events.recorders import open_recorder
+from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore, NewEvent, open_store
 
 Notes = Callable[..., list[NewEvent]]
@@ -198,9 +199,22 @@ async def test_who_may_only_read_can_read(postgres_url: str, reader: str, notes:
 
 
 def test_who_may_not_make_the_tables_is_told(postgres_url: str, reader: str, beside: psycopg.Connection) -> None:
-    beside.execute("DROP TABLE stored_events, redraft_schema, redraft_relay, redraft_event_ids")
+    beside.execute("DROP TABLE stored_events, redraft_schema, redraft_relay, redraft_event_ids, redraft_leases")
     with pytest.raises(StoreError, match=r"permission denied for schema .*; grant"):
         open_store(reader)
+
+
+async def test_a_database_of_an_earlier_release_gets_the_table_of_leases_from_who_may_make_tables(
+    postgres_url: str, reader: str, beside: psycopg.Connection
+) -> None:
+    beside.execute("DROP TABLE redraft_leases")
+    async with open_store(reader) as store:
+        assert [fault.told for fault in (await store.verify_all()).faults if "redraft_leases is missing" in fault.told]
+    async with open_lease(reader) as lease:
+        with pytest.raises(StoreError, match=r"redraft_leases.* does not exist"):
+            await lease.acquire()
+    async with open_store(postgres_url), open_lease(postgres_url) as lease:
+        assert await lease.acquire() == 0
 
 
 # Rows stay
@@ -254,7 +268,7 @@ def test_a_commit_is_on_disk_whatever_the_server_is_set_to(postgres_url: str, se
         "lock": "10s",
         "statement": "30s",
         "isolation": "read committed",
-        "idle": "10s",
+        "idle": "8s",
     }
 
 

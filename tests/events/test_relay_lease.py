@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import socket
 import sqlite3
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -15,8 +19,12 @@ import pytest
 from tests.events.postgres_cluster import postgres_cluster
 
 from redraft.events.errors import InputError, LeaseLost, StoreError, StoreUnusable
-from redraft.events.relay_lease import RelayLease, open_lease
+from redraft.events.lease import Held, Lease
+from redraft.events.postgres_connection import Database
+from redraft.events.postgres_schema import prepare
+from redraft.events.relay_lease import look, open_lease
 from redraft.events.store import open_store
+from redraft.events.subscriptions import open_subscriptions
 
 HOLDER = Path(__file__).with_name("lease_holder.py")
 """A program that holds the lease: URL POSITION."""
@@ -39,7 +47,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @asynccontextmanager
-async def lease(url: str) -> AsyncIterator[RelayLease]:
+async def lease(url: str) -> AsyncIterator[Lease]:
     async with asyncio.timeout(DEADLINE), open_lease(url, retry=RETRY) as opened:
         yield opened
 
@@ -59,6 +67,11 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Awaitable[object]]:
     return refusals.acquire
 
 
+def file_of(url: str) -> Path:
+    """The file of the lease of a store in SQLite."""
+    return Path(url.removeprefix("sqlite:///")).with_name("log.relay.db")
+
+
 def take_away(url: str) -> None:
     """Takes the lease from whoever has it, without asking."""
     if url.startswith("postgresql"):
@@ -66,7 +79,9 @@ def take_away(url: str) -> None:
             ended = connection.execute(f"SELECT pg_terminate_backend(pid, 5000) {LOCKED}").fetchall()
         assert ended
     else:
-        Path(url.removeprefix("sqlite:///")).with_name("log.relay.db").unlink()
+        with closing(sqlite3.connect(file_of(url))) as connection:
+            connection.execute("UPDATE lease SET expires = 0")
+            connection.commit()
 
 
 async def test_the_checkpoint_is_what_was_saved_last(url: str) -> None:
@@ -141,14 +156,110 @@ async def test_a_holder_that_lost_it_cannot_move_the_checkpoint(url: str) -> Non
 
 
 async def test_a_holder_that_lost_it_may_have_it_again(url: str) -> None:
-    async with lease(url) as first:
+    async with lease(url) as first, lease(url) as second:
         await first.acquire()
         take_away(url)
+        await second.acquire()
         with pytest.raises(LeaseLost):
             await first.save(5)
+        await second.release()
         position = await first.acquire()
         await first.save(position + 6)
         assert await first.load() == 6
+
+
+async def test_a_holder_learns_that_it_lost_it_before_it_goes_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redraft.events.lease.FRESH", 0.0)
+    monkeypatch.setattr("redraft.events.lease.RENEW", 0.01)
+    async with lease(url) as first, lease(url) as second:
+        await first.acquire()
+        await first.check()
+        take_away(url)
+        await second.acquire()
+        with pytest.raises(LeaseLost, match="stands by"):
+            await first.check()
+        take_away(url)
+        await first.acquire()
+        with pytest.raises(LeaseLost, match="stands by"):
+            await second.keep()
+        assert await first.load() == 0
+
+
+async def test_one_that_stands_by_is_told_for_whom_once(url: str, refused: Callable[[], Awaitable[object]]) -> None:
+    told: list[Held] = []
+    assert await look(url) == (None, 0)
+    async with lease(url) as first, lease(url) as second:
+        await first.acquire()
+        await first.save(3)
+        waiting = asyncio.create_task(second.acquire(told.append))
+        for _ in range(3):
+            await refused()
+        assert [each.holder for each in told] == [f"process {os.getpid()} on {socket.gethostname()}"]
+        assert told[0].since is not None
+        assert abs(datetime.now(UTC) - told[0].since) < timedelta(minutes=1)
+        assert await look(url) == (told[0], 3)
+        await first.release()
+        assert await waiting == 3
+
+
+async def test_a_holder_that_is_stopped_is_overtaken_and_learns_of_it(url: str) -> None:
+    holder = await held(url, 12)
+    assert holder.stdout
+    async with lease(url) as standby:
+        os.kill(holder.pid, signal.SIGSTOP)
+        try:
+            waiting = asyncio.create_task(standby.acquire())
+            assert await waiting == 12
+            await standby.save(13)
+            found, position = await look(url)
+            assert found is not None
+            assert (found.ended, position) == (False, 13)
+        finally:
+            os.kill(holder.pid, signal.SIGCONT)
+        assert b"this one stands by" in await holder.stdout.readline()
+        await standby.save(14)
+        assert await standby.load() == 14
+    assert await holder.wait() == 0
+
+
+async def test_when_nobody_took_over_a_stopped_holder_goes_on(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with lease(url) as holder:
+        await holder.acquire()
+        await holder.save(5)
+        take_away(url) if url.startswith("sqlite") else expire(url)
+        found, _ = await look(url)
+        assert found is not None
+        assert found.ended
+        await holder.save(6)
+        found, position = await look(url)
+        assert found is not None
+        assert (found.ended, position) == (False, 6)
+
+
+def expire(url: str) -> None:
+    """Lets the time of a lease in PostgreSQL be over."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE redraft_leases SET expires = '-infinity'")
+
+
+async def test_the_next_may_be_overtaken_too_while_the_first_is_stopped(url: str) -> None:
+    """The lock of who is stopped says nothing of who has the lease now."""
+    holder = await held(url, 1)
+    os.kill(holder.pid, signal.SIGSTOP)
+    try:
+        async with lease(url) as second, lease(url) as third:
+            await second.acquire()
+            waiting = asyncio.create_task(third.acquire())
+            holder.kill()
+            await holder.wait()
+            await second.save(2)
+            await second.save(3)
+            assert not waiting.done()
+            await second.release()
+            assert await waiting == 3
+    finally:
+        with suppress(ProcessLookupError):
+            holder.kill()
 
 
 async def held(url: str, position: int) -> Process:
@@ -193,7 +304,90 @@ def test_any_other_url_is_refused(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+# A release before this one, which had a lock for as long as it lived
+
+
+@contextmanager
+def older(url: str) -> Iterator[Callable[[int], None]]:
+    """Has the lease as a release before this one had it; what it gives moves the checkpoint."""
+    if url.startswith("postgresql"):
+        prepare(Database(url))
+        with psycopg.connect(url, autocommit=True) as connection:
+            lock = "SELECT pg_try_advisory_lock(%s, 'redraft_relay'::regclass::oid::integer)"
+            if connection.execute(lock, (0x52446674,)).fetchone() != (True,):
+                raise BlockingIOError
+            row = connection.execute("UPDATE redraft_relay SET epoch = epoch + 1 RETURNING epoch").fetchone()
+            assert row
+
+            def move(position: int) -> None:
+                moved = "UPDATE redraft_relay SET position = greatest(position, %s) WHERE epoch = %s"
+                if connection.execute(moved, (position, row[0])).rowcount != 1:
+                    raise BlockingIOError
+
+            yield move
+    else:
+        with closing(sqlite3.connect(file_of(url), timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+                connection.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError:
+                raise BlockingIOError from None
+            if connection.execute("PRAGMA application_id").fetchone() != (0x52645279,):
+                connection.execute(f"PRAGMA application_id = {0x52645279}")
+                connection.execute("CREATE TABLE checkpoint (position INTEGER NOT NULL)")
+                connection.execute("INSERT INTO checkpoint VALUES (0)")
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode = WAL")
+
+            def move(position: int) -> None:
+                connection.execute("UPDATE checkpoint SET position = max(position, ?)", (position,))
+
+            yield move
+
+
+async def test_who_has_it_by_an_older_release_is_waited_for(url: str, refused: Callable[[], Awaitable[object]]) -> None:
+    told: list[Held] = []
+    async with lease(url) as standby:
+        with older(url) as move:
+            waiting = asyncio.create_task(standby.acquire(told.append))
+            for position in range(3):
+                await refused()
+                move(position)
+                assert not waiting.done()
+            found, _ = await look(url)
+            assert told == [found]
+        assert await waiting == 2
+
+
+async def test_an_older_release_stands_by_while_somebody_has_it(url: str) -> None:
+    async with lease(url) as holder, lease(url) as standby:
+        await holder.acquire()
+        waiting = asyncio.create_task(standby.acquire())
+        for position in range(1, 4):
+            with pytest.raises(BlockingIOError), older(url):
+                pass
+            await holder.save(position)
+        assert not waiting.done()
+        await holder.release()
+        assert await waiting == 3
+    with older(url) as move:
+        move(4)
+    async with lease(url) as again:
+        assert await again.acquire() == 4
+
+
 # SQLite's own
+
+
+async def test_a_file_that_was_taken_away_is_noticed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/log.db"
+    async with lease(url) as holder:
+        await holder.acquire()
+        await holder.save(5)
+        file_of(url).unlink()
+        with pytest.raises(LeaseLost):
+            await holder.save(6)
+        assert await holder.acquire() == 0
 
 
 async def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
@@ -242,12 +436,27 @@ async def test_a_server_that_is_killed_ends_the_lease_and_it_can_be_had_again() 
             assert await standby.load() == 8
 
 
+async def test_a_name_and_who_serves_it_by_an_older_release_wait_for_each_other(postgres_url: str) -> None:
+    lock = "SELECT pg_try_advisory_lock(hashtextextended('redraft ' || current_schema() || ' ' || 'index', 0))"
+    prepare(Database(postgres_url))
+    async with asyncio.timeout(DEADLINE), open_subscriptions(postgres_url) as names, names.lease("index") as mine:
+        waited = asyncio.Event()
+        with psycopg.connect(postgres_url, autocommit=True) as older:
+            assert older.execute(lock).fetchone() == (True,)
+            waiting = asyncio.create_task(mine.acquire(lambda held: waited.set()))
+            await waited.wait()
+            assert not waiting.done()
+        await waiting
+        with psycopg.connect(postgres_url, autocommit=True) as older:
+            assert older.execute(lock).fetchone() == (False,)
+
+
 async def test_a_session_of_an_earlier_epoch_cannot_move_the_checkpoint(postgres_url: str) -> None:
     """Even if the lock were not enough, as when an administrator gives it away."""
     async with lease(postgres_url) as holder:
         await holder.acquire()
         with psycopg.connect(postgres_url, autocommit=True) as connection:
             connection.execute("UPDATE redraft_relay SET epoch = epoch + 1")
-            with pytest.raises(LeaseLost, match="another relay has it now"):
+            with pytest.raises(LeaseLost, match="another process has it now"):
                 await holder.save(5)
             assert connection.execute("SELECT position FROM redraft_relay").fetchone() == (0,)

@@ -87,8 +87,8 @@ class Herald:
             self._bytes += _size(sent.events)
             await self._sent.put(sent)
 
-    async def run(self) -> None:
-        """Makes known what comes in, until it is cancelled. Raises BusError."""
+    async def run(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Makes known what comes in, until it is cancelled. Raises BusError, and what `check` does before each time."""
         while True:
             ready = [self._taken(await self._sent.get())]
             await asyncio.sleep(GATHER)
@@ -96,6 +96,8 @@ class Herald:
             events = [event for each in ready for event in each.events]
             facts = {run: known for each in ready for run, known in each.facts.items()}
             for some in _in_parts(events):
+                if check is not None:
+                    await check()
                 await self._announce(some, facts)
             self.reached = ready[-1].position
             if self._passes_over:

@@ -16,6 +16,7 @@ from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.domain_events import Parent
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, Sealed, Tampered
+from redraft.events.underway import Underway
 
 BATCH: Final = 64
 """How many messages are decided on before what they bring is handed to the log; the next are decided on meanwhile."""
@@ -52,6 +53,11 @@ class Coordinator:
         self._admission = Admission(limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
+        self._underway = Underway()
+
+    def longest_wait(self) -> float:
+        """Seconds for which the oldest message that was taken has been unsettled; 0 when none is."""
+        return self._underway.longest()
 
     @property
     def ignored(self) -> int:
@@ -66,13 +72,15 @@ class Coordinator:
     async def run(self) -> None:
         """Serves the inbox until it is drained or cancelled. Raises BusError or StoreError when either is away."""
         self.handler.forget()
+        self._underway = Underway()
         before: asyncio.Task[None] | None = None
         async with self._bus.consume(INBOX, PREFETCH) as inbox, asyncio.TaskGroup() as group:
             while deliveries := await self._taken(inbox):
+                number = self._underway.begin()
                 incoming = [each for delivery in deliveries if (each := await self._decoded(inbox, delivery))]
                 turn = await self.handler.decide(incoming)
                 by_tag = {delivery.tag: delivery for delivery in deliveries}
-                before = group.create_task(self._settled(inbox, by_tag, turn, before))
+                before = group.create_task(self._settled(inbox, by_tag, turn, before, number))
 
     async def _taken(self, inbox: Consumer) -> Sequence[Delivery]:
         """Returns the deliveries that wait in the inbox; none once the coordinator is drained."""
@@ -110,7 +118,12 @@ class Coordinator:
         return past
 
     async def _settled(
-        self, inbox: Consumer, deliveries: dict[int, Delivery], turn: Turn, before: asyncio.Task[None] | None
+        self,
+        inbox: Consumer,
+        deliveries: dict[int, Delivery],
+        turn: Turn,
+        before: asyncio.Task[None] | None,
+        number: int,
     ) -> None:
         """Acknowledges what is recorded, and what means nothing, in order; gives back what is refused."""
         settled = await self.handler.settle(turn, before)
@@ -118,6 +131,7 @@ class Coordinator:
         for each in settled:
             if each.refused:
                 await _give_back(inbox, deliveries[each.incoming.tag], each)
+        self._underway.end(number)
 
 
 async def _give_back(inbox: Consumer, delivery: Delivery, settled: Settled) -> None:

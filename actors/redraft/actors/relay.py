@@ -22,6 +22,7 @@ from redraft.events.domain_events import RunEnded, RunErased, RunQuarantined, St
 from redraft.events.envelope import Entry, Origin, Recorded
 from redraft.events.errors import StoreError, TooLarge
 from redraft.events.filters import About
+from redraft.events.underway import Underway
 
 SLOW: Final = 5.0
 """Seconds after which a queue that has not taken what was put is left to itself."""
@@ -67,6 +68,7 @@ class Relay:
         self._left_to_others: int | None = None
         self._read = 0
         self._has_read = asyncio.Event()
+        self._underway = Underway()
         self._log = log
         self._bus = bus
         self._owns = owns
@@ -75,6 +77,10 @@ class Relay:
         self._lanes = Lanes(bus, self._resent, self._refuse, tell, slow)
         self._herald = Herald(log, announcer, owns, self._facts, tell)
 
+    def longest_wait(self) -> float:
+        """Seconds for which a batch that was read has not been passed on; 0 when none is under way."""
+        return self._underway.longest()
+
     @property
     def position(self) -> int:
         """How far it has come: up to here all is made known, and every request is sent that is not refused."""
@@ -82,29 +88,42 @@ class Relay:
         return min([self._herald.reached, *(position - 1 for position in waiting if position is not None)])
 
     async def run(
-        self, after: int, passed: Callable[[int], Awaitable[None]] | None = None, *, doubtful: int = 0
+        self,
+        after: int,
+        passed: Callable[[int], Awaitable[None]] | None = None,
+        check: Callable[[], Awaitable[None]] | None = None,
+        *,
+        doubtful: int = 0,
     ) -> None:
         """Follows the log from this position until it is cancelled, telling how far it has come.
 
         Up to the position `doubtful` another relay may have sent requests already: workers are to confirm those.
         Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
+        Nothing is sent or made known without `check`, which raises when another relay has taken over.
         """
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._herald.run())
+                group.create_task(self._herald.run(check))
                 if passed is not None:
                     group.create_task(self._save(passed))
                 async for batch in self._log.tail(after):
-                    events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
-                    known = [event for event in events if event.position <= doubtful]
-                    facts = await self._publish(known, sent=2) if known else {}
-                    facts |= await self._publish(events[len(known) :])
-                    if passed is not None or self._herald.is_heard:
-                        await self._herald.add(Sent(events, facts, batch[-1].position))
+                    if check is not None:
+                        await check()
+                    with self._underway.during():
+                        await self._pass_on(batch, doubtful, is_followed=passed is not None)
                     self._read = batch[-1].position
                     self._has_read.set()
         finally:
             self.close()
+
+    async def _pass_on(self, batch: Sequence[Entry], doubtful: int, *, is_followed: bool) -> None:
+        """Sends what a batch asks for, and hands over its events to be made known."""
+        events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
+        known = [event for event in events if event.position <= doubtful]
+        facts = await self._publish(known, sent=2) if known else {}
+        facts |= await self._publish(events[len(known) :])
+        if is_followed or self._herald.is_heard:
+            await self._herald.add(Sent(events, facts, batch[-1].position))
 
     def close(self) -> None:
         """Tries no more to send what waits."""

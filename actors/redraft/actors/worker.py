@@ -16,6 +16,7 @@ from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, Neighbours, work_queue
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import BusUnusable, CodecError, InputError, RedraftError
+from redraft.events.underway import Underway
 
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
@@ -67,6 +68,11 @@ class Worker:
         self._taking: list[asyncio.Timeout] = []
         self._desks: list[Desk] = []
         self._off: dict[str, None] = {}
+        self._underway = Underway()
+
+    def longest_wait(self) -> float:
+        """Seconds for which what came of the oldest request that was served has not been reported; 0 when all is."""
+        return self._underway.longest()
 
     def drain(self) -> None:
         """Takes no new work; `run` returns once what is under way is reported."""
@@ -156,10 +162,11 @@ class Worker:
     async def _report(self, desk: Desk, requests: Consumer) -> None:
         """Sends the outcomes that there are, together, and settles their requests; ends with the desk."""
         while finished := await desk.lift():
-            if letters := [letter for each in finished if (letter := desk.letter(each))]:
-                await self._send(letters)
-            desk.told(finished)
-            await requests.ack([each.delivery for each in finished])
+            with self._underway.during():
+                if letters := [letter for each in finished if (letter := desk.letter(each))]:
+                    await self._send(letters)
+                desk.told(finished)
+                await requests.ack([each.delivery for each in finished])
 
     async def _send(self, letters: Sequence[Letter]) -> None:
         """Puts outcomes, which hold paid work, into the inbox, once it can be used."""

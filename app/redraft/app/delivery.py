@@ -19,6 +19,7 @@ from redraft.app.together import together
 from redraft.events.envelope import Recorded
 from redraft.events.errors import DeliveryError, InputError, LeaseLost, StoreError
 from redraft.events.filters import EVERYTHING, EventFilter
+from redraft.events.lease import Held
 from redraft.events.subscription_book import NameLease
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions
 
@@ -100,7 +101,7 @@ class Delivery:
                 ready()
                 self._log.info("delivering", after=taken.position)
                 try:
-                    await self._serve(Standing(self._subscriptions, taken))
+                    await self._serve(Standing(self._subscriptions, taken), lease)
                 except LeaseLost as error:
                     self._log.warning("begins again", reason=str(error))
 
@@ -114,8 +115,11 @@ class Delivery:
     async def _acquired(self, lease: NameLease) -> bool:
         """Stands by until the lease is ours; False when it is drained meanwhile."""
 
+        def waits(held: Held) -> None:
+            self._log.info("standing by", holder=held.holder, since=held.since)
+
         async def acquire() -> None:
-            await lease.acquire()
+            await lease.acquire(waits)
 
         if not self._drained:
             async with together([acquire()]) as tasks:
@@ -123,9 +127,9 @@ class Delivery:
                 await asyncio.wait(tasks)
         return not self._drained
 
-    async def _serve(self, standing: Standing) -> None:
+    async def _serve(self, standing: Standing, lease: NameLease) -> None:
         try:
-            async with together([self._follow(standing), self._watch(standing.taken)]) as tasks:
+            async with together([self._follow(standing), self._watch(standing.taken), lease.keep()]) as tasks:
                 self._serving = tasks[0]
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

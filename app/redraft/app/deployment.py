@@ -37,6 +37,7 @@ from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
+from redraft.events.lease import Held
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.events.subscriptions import open_subscriptions
@@ -54,21 +55,35 @@ if TYPE_CHECKING:
 FOR_EVER: Final = math.inf
 MEMORY: Final = "memory:"
 
+COORDINATOR_HEARTBEAT: Final = 5
+"""Seconds between signs of life of a coordinator: the server takes back what one that gives none had been sent."""
+
 LISTENING: Final = 5.0
 """Seconds for which a worker waits until it hears what people cancel, before it begins without."""
 
 
+UNRELAYED: Final = "recorded events have not been passed on"
+
+
 @asynccontextmanager
-async def open_bus(settings: Settings, patience: float = PATIENCE) -> AsyncIterator[RabbitBus]:
+async def open_bus(
+    settings: Settings, patience: float = PATIENCE, heartbeat: int | None = None
+) -> AsyncIterator[RabbitBus]:
     """The bus that several processes share. A server that goes away is tried again for `patience` seconds.
 
     Raises InputError for `local:`, which is one process's own, and BusError when it cannot be reached at once.
     """
     require_broker(settings)
     from redraft.events.rabbit_bus import open_rabbit_bus
+    from redraft.events.rabbit_link import HEARTBEAT
 
     async with open_rabbit_bus(
-        settings.bus, prefix=settings.prefix, patience=patience, bundle=settings.bundle, queues=settings.queues
+        settings.bus,
+        prefix=settings.prefix,
+        patience=patience,
+        bundle=settings.bundle,
+        queues=settings.queues,
+        heartbeat=heartbeat or HEARTBEAT,
     ) as bus:
         yield bus
 
@@ -159,7 +174,7 @@ async def coordinate(
         opened(lambda: open_log_of(settings), patience, log) as store,
         await open_views(views_path(settings.store), PROJECTIONS, partial(tell_of_projection, log)) as views,
         ReadModels(views_path(settings.store), store) as models,
-        opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
+        opened(lambda: open_bus(settings, FOR_EVER, COORDINATOR_HEARTBEAT), patience, log) as bus,
         open_survey(settings) as survey,
     ):
 
@@ -167,7 +182,8 @@ async def coordinate(
             await survey.ping()
             await store.head()
 
-        async with health_file(health, ping, log):
+        waits = {"an append has had no answer": store.longest_wait}
+        async with health_file(health, ping, log, waits):
 
             async def again(run: str, path: str, sent: int) -> None:
                 await relay.resend(run, path, sent=sent, confirmed=True)
@@ -177,7 +193,8 @@ async def coordinate(
             arms = KnownArms(models)
             spent, report = partial(spent_on, views), partial(_report, log)
             coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report)
-            parts = {**_parts(settings, coordinator, store, views, bus, survey, log), "choices": arms.run}
+            waits["a message of the inbox has not been settled"] = coordinator.longest_wait
+            parts = {**_parts(settings, coordinator, store, views, bus, survey, log, waits), "choices": arms.run}
             await _prepare(bus, log)
             with closing(relay):
                 async with _drained(coordinator, drain):
@@ -202,10 +219,11 @@ async def work(
     are those of all workers on the broker together.
     """
     require_broker(settings)
+    waits: dict[str, Callable[[], float]] = {}
     async with (
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
-        health_file(health, survey.ping, log),
+        health_file(health, survey.ping, log, waits),
     ):
 
         def differs(actor: Actor, version: str, run: str) -> None:
@@ -220,6 +238,7 @@ async def work(
             turns.share(bus.turns)
         sizes = settings.concurrency, settings.draft_limit
         worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again, partial(tell_of_trouble, log))
+        waits["what came of a request has not been reported"] = worker.longest_wait
         listening = asyncio.Event()
         async with _drained(worker, drain):
             ready()
@@ -276,11 +295,12 @@ def _parts(
     bus: RabbitBus,
     survey: Survey,
     log: FilteringBoundLogger,
+    waits: dict[str, Callable[[], float]],
 ) -> dict[str, Part]:
     lost = LostSteps(store, bus, new_message_id, log)
     return {
         "coordinator": coordinator.run,
-        "relay": partial(_relayed, settings, store, bus, lost, survey, log),
+        "relay": partial(_relayed, settings, store, bus, lost, survey, log, waits),
         "timekeeper": Timekeeper(
             StepsAgenda(views, None), bus, _now, new_message_id, partial(tell_of_trouble, log)
         ).run,
@@ -289,7 +309,13 @@ def _parts(
 
 
 async def _relayed(
-    settings: Settings, store: EventStore, bus: RabbitBus, lost: LostSteps, survey: Survey, log: FilteringBoundLogger
+    settings: Settings,
+    store: EventStore,
+    bus: RabbitBus,
+    lost: LostSteps,
+    survey: Survey,
+    log: FilteringBoundLogger,
+    waits: dict[str, Callable[[], float]],
 ) -> None:
     """What one process does at a time: passes on what was recorded, and looks after what was parked."""
 
@@ -299,14 +325,19 @@ async def _relayed(
         depth = await survey.queue(PARKED)
         return depth.waiting if depth else 0
 
+    def told(held: Held) -> None:
+        log.info("standing by", part="relay", holder=held.holder, since=held.since)
+
+    waits.pop(UNRELAYED, None)
     async with open_lease(settings.store) as lease:
-        after = await lease.acquire()
+        after = await lease.acquire(told)
         await _require_same_log(store, after)
         log.info("relaying", after=after)
         relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
+        waits[UNRELAYED] = relay.longest_wait
         watching = kept_up("parked letters", partial(lost.run, parked), log)
-        follows = relay.run(after, lease.save, doubtful=await store.head())
-        async with together([follows, watching]) as tasks:
+        follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())
+        async with together([follows, watching, lease.keep()]) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 

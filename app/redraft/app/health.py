@@ -1,12 +1,13 @@
-"""A file that supervisors look at: it is there and fresh as long as the process serves and reaches its servers."""
+"""A file that supervisors look at: it is there and fresh as long as the process reaches its servers and gets on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from redraft.events.errors import BusError, InputError, StoreError
 
@@ -16,14 +17,25 @@ if TYPE_CHECKING:
 EVERY: Final = 5.0
 """Seconds between two touches."""
 
+LATE: Final = 15.0
+"""Seconds after which work that was begun, and has not come to its end, shows that the process does not get on."""
+
 _ANSWER: Final = 10.0
+
+Waits: TypeAlias = Mapping[str, Callable[[], float]]
+"""For each kind of work, how many seconds the oldest of it has been under way."""
 
 
 @asynccontextmanager
 async def health_file(
-    path: Path | None, ping: Callable[[], Awaitable[None]], log: FilteringBoundLogger, every: float = EVERY
+    path: Path | None,
+    ping: Callable[[], Awaitable[None]],
+    log: FilteringBoundLogger,
+    waits: Waits = MappingProxyType({}),
+    every: float = EVERY,
 ) -> AsyncIterator[None]:
-    """Touches the file every so many seconds in which `ping` succeeds, while the block lasts; then takes it away.
+    """Touches the file every so many seconds in which `ping` succeeds and nothing of `waits` is late, while the block
+    lasts; then takes it away.
 
     Nothing is done without a path. Raises InputError when the file cannot be written.
     """
@@ -31,7 +43,7 @@ async def health_file(
         yield
         return
     await _touch(path)
-    touching = asyncio.create_task(_kept_fresh(path, ping, log, every))
+    touching = asyncio.create_task(_kept_fresh(path, ping, log, waits, every))
     try:
         yield
     finally:
@@ -41,16 +53,24 @@ async def health_file(
         await asyncio.to_thread(path.unlink, missing_ok=True)
 
 
-async def _kept_fresh(path: Path, ping: Callable[[], Awaitable[None]], log: FilteringBoundLogger, every: float) -> None:
+async def _kept_fresh(
+    path: Path, ping: Callable[[], Awaitable[None]], log: FilteringBoundLogger, waits: Waits, every: float
+) -> None:
     well = True
     while True:
-        fault = await _fault(path, ping)
+        fault = _late(waits) or await _fault(path, ping)
         if fault and well:
             log.warning("not healthy", error=fault)
         elif not fault and not well:
             log.info("healthy again")
         well = not fault
         await asyncio.sleep(every)
+
+
+def _late(waits: Waits) -> str:
+    """What has been under way for too long; empty when nothing has."""
+    late = [f"{what} for {seconds:.0f} s" for what, wait in waits.items() if (seconds := wait()) > LATE]
+    return "; ".join(late)
 
 
 async def _fault(path: Path, ping: Callable[[], Awaitable[None]]) -> str:

@@ -58,10 +58,13 @@ async def stand(
         taken = await subscriptions.take(name, wanted_text(wanted), "a program", start)
         await feed.require(taken.position, name)
         standing = Standing(subscriptions, taken)
+        keeping = asyncio.create_task(lease.keep())
         try:
             async with aclosing(feed.read(standing.taken.position, wanted)) as batches:
                 async for batch in batches:
                     for event in batch.events:
+                        if keeping.done():
+                            keeping.result()
                         yield event
                         standing.passed(event.position)
                         if standing.is_due:
@@ -69,6 +72,8 @@ async def stand(
                     standing.passed(batch.position)
                     await standing.save()
         finally:
+            keeping.cancel()
+            await asyncio.gather(keeping, return_exceptions=True)
             with suppress(StoreError):  # then what was done since the last save comes again
                 await standing.save()
 

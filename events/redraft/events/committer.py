@@ -19,6 +19,7 @@ from redraft.events.appends import Encoded, Landed, landed
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Conflict, StoreError
 from redraft.events.recorders import ApplicationRecorder, DirectWriter, PersistenceError
+from redraft.events.underway import Underway
 from redraft.events.writer import Entry, commit, rows_of, went_together
 
 _P = ParamSpec("_P")
@@ -40,6 +41,7 @@ class Batch(msgspec.Struct, frozen=True, eq=False):
     events: int
     size: int
     done: asyncio.Future[list[Result]]
+    number: int
 
 
 class Inline(Executor):
@@ -64,6 +66,7 @@ class Committer:
         direct: DirectWriter | None = None,
     ) -> None:
         """The executor does what `direct` cannot. `where` names the store in errors."""
+        self.underway = Underway()
         self._recorder = recorder
         self._where = where
         self._executor = executor
@@ -82,7 +85,7 @@ class Committer:
         loop = asyncio.get_running_loop()
         entries = [Entry(append) for append in appends]
         sizes = [len(row.state) for append in appends for row in append.rows]
-        batch = Batch(entries, len(sizes), sum(sizes), loop.create_future())
+        batch = Batch(entries, len(sizes), sum(sizes), loop.create_future(), self.underway.begin())
         self._waiting.append(batch)
         self._idle.clear()
         if at_once:
@@ -147,6 +150,7 @@ class Committer:
         if not isinstance(self._executor, Inline):
             self._start(loop)
         for batch in group:
+            self.underway.end(batch.number)
             results = [self._result(entry, there) for entry in batch.entries]
             if batch.done.done():
                 continue  # Who handed it in no longer waits.

@@ -25,6 +25,9 @@ from redraft.events.recorders import DatabaseError, DataError, IntegrityError, O
 LOCK_SECONDS: Final = 10
 """How long a statement waits for a lock that another one holds."""
 
+IDLE_SECONDS: Final = 8
+"""How long a client may leave a transaction alone: one that stands still lets go before others have waited in vain."""
+
 STATEMENT_SECONDS: Final = 30
 """How long one statement may take."""
 
@@ -45,7 +48,7 @@ _DEFAULTS: Final = {
 _SETTLE: Final = """
     SELECT set_config('lock_timeout', %s, false),
            set_config('statement_timeout', %s, false),
-           set_config('idle_in_transaction_session_timeout', '10s', false),
+           set_config('idle_in_transaction_session_timeout', %s, false),
            set_config('default_transaction_isolation', 'read committed', false),
            set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') = 'remote_apply'
                                                  THEN 'remote_apply' ELSE 'on' END, false)
@@ -90,8 +93,10 @@ class Connection(psycopg.Connection[DictRow]):
 class AsyncConnection(psycopg.AsyncConnection[DictRow]):
     """The same for the event loop."""
 
+    silence: float | None = None
+
     async def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:  # noqa: ANN401 - psycopg's own
-        return await super().wait(_heard(self, gen, SILENCE), *args, **kwargs)
+        return await super().wait(_heard(self, gen, SILENCE if self.silence is None else self.silence), *args, **kwargs)
 
 
 def _heard(connection: psycopg.BaseConnection[Any], gen: PQGen[_T], silence: float) -> PQGen[_T]:
@@ -237,8 +242,9 @@ class _Lent(NamedTuple):
     process: int
 
 
-def _limits() -> tuple[str, str]:
-    return f"{LOCK_SECONDS * 1000:.0f}ms", f"{STATEMENT_SECONDS * 1000:.0f}ms"
+def _limits() -> tuple[str, str, str]:
+    lock, statement, idle = (f"{each * 1000:.0f}ms" for each in (LOCK_SECONDS, STATEMENT_SECONDS, IDLE_SECONDS))
+    return lock, statement, idle
 
 
 def has_something_to_say(connection: psycopg.Connection[DictRow] | psycopg.AsyncConnection[DictRow]) -> bool:

@@ -1,109 +1,195 @@
-"""The relay's lease in PostgreSQL: an advisory lock, which the server takes from a session that ends.
+"""Leases in PostgreSQL: a row for each, whose time is the server's, and locks of the session that renews it.
 
-Each save goes through the session that holds the lock, and names the epoch in which it was acquired. So it fails when
-the session is gone, and when another one has had the lease since.
+A session that ends shows by its lock that its process has: then nobody waits for the time to be over. Releases before
+this one had the lock alone, for as long as a session lasted: all sessions of ours share that lock, so that theirs
+stand by while there is one of ours, and ours while one of theirs has it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Final, NoReturn, Self
+from contextlib import suppress
+from typing import Final, LiteralString, NoReturn
 
+import msgspec
 import psycopg
 from psycopg.rows import DictRow
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from redraft.events import postgres_connection
 from redraft.events.errors import LeaseLost
-from redraft.events.postgres_connection import Database
-from redraft.events.postgres_schema import APPLICATION, RELAY, prepare
+from redraft.events.lease import LASTS, Held, this_process
+from redraft.events.postgres_connection import AsyncConnection, Database
+from redraft.events.postgres_schema import APPLICATION, LEASES, RELAY, prepare
 
-HOLD: Final = """
+SILENCE: Final = 5.0
+"""Seconds for which the server may leave a renewal without an answer."""
+
+_HOLD: Final = """
     SELECT set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '1', false),
            set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '6000', false)
 """
 """The server notices within 6 seconds that the machine of the holder is gone."""
 
-_NO_EPOCH: Final = -1
+_LOCK: Final = "SELECT pg_try_advisory_lock_shared({before}) AS ours, pg_try_advisory_lock({alone}) AS alone"
+_UNLOCK: Final = "SELECT pg_advisory_unlock({alone})"
+_TAKE: Final = """
+    INSERT INTO {leases} AS held (name, epoch, holder, since, expires, locked)
+    VALUES ({name}, 1, %s, clock_timestamp(), clock_timestamp() + {lasts}, %s)
+    ON CONFLICT (name) DO UPDATE SET epoch = held.epoch + 1, holder = excluded.holder, since = excluded.since,
+        expires = excluded.expires, locked = excluded.locked
+    WHERE held.expires <= clock_timestamp() OR (held.locked AND excluded.locked)
+    RETURNING epoch
+"""
+_RENEW: Final = """
+    UPDATE {leases} AS held SET expires = clock_timestamp() + {lasts},
+        locked = CASE WHEN held.locked THEN true ELSE pg_try_advisory_lock({alone}) END
+    WHERE name = {name} AND epoch = %s RETURNING epoch
+"""
+_END: Final = "UPDATE {leases} SET expires = '-infinity' WHERE name = {name} AND epoch = %s"
+_WHO: Final = "SELECT holder, since, locked, expires <= clock_timestamp() AS ended FROM {leases} WHERE name = {name}"
 
 
-class AdvisoryLease:
-    """A lease in the database that a URL names; see `RelayLease`. Raises InputError when the URL is not understood."""
+class Right(msgspec.Struct, frozen=True):
+    """What a lease is for: its `name`, what it is called in messages, the lock that releases before this one had for
+    it, and what is done beside taking and renewing its row (`taken`, `mine`), which gives `fence` and `position`.
+    """
 
-    def __init__(self, url: str, retry: float) -> None:
-        self._database = Database(url)
-        self._retry = retry
+    name: str
+    what: str
+    before: LiteralString
+    taken: LiteralString = "SELECT epoch, 0 AS fence FROM taken"
+    moved: LiteralString = "SELECT 0 AS position FROM mine WHERE %s >= 0 AND %s >= 0"
+
+
+RELAYING: Final = Right(
+    "relay",
+    "relay's checkpoint",
+    "{application}, {relay}::regclass::oid::integer",
+    "UPDATE {table} AS relay SET epoch = relay.epoch + 1 FROM taken RETURNING taken.epoch, relay.epoch AS fence",
+    "UPDATE {table} AS relay SET position = greatest(position, %s) FROM mine WHERE relay.epoch = %s RETURNING position",
+)
+
+
+def serving(name: str) -> Right:
+    """The right to serve the subscription of this name."""
+    before: LiteralString = "hashtextextended('redraft ' || {schema} || ' ' || {subscription}, 0)"
+    return Right(f"subscription {name}", f"subscription {name!r}", before)
+
+
+class PostgresRow:
+    """The row of a lease; see `Row`. What is renewed goes through the session that took it."""
+
+    def __init__(self, database: Database, right: Right) -> None:
+        self._database = database
+        self._right = right
         self._schema = ""
-        self._session: psycopg.AsyncConnection[DictRow] | None = None
-        self._epoch = _NO_EPOCH
+        self._session: AsyncConnection | None = None
+        self._epoch = 0
+        self._fence = 0
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.release()
-
-    async def acquire(self) -> int:
-        await self.release()
-        if not self._schema:
-            self._schema = await asyncio.to_thread(prepare, self._database)
+    async def take(self) -> Held | None:
         try:
-            self._session = await self._database.connect_async()
-            await self._session.execute(HOLD)
-            while not await self._lock(self._session):  # noqa: ASYNC110  the server has nobody else to ask
-                await asyncio.sleep(self._retry)
-            row = await self._ask(self._session, "UPDATE {} SET epoch = epoch + 1 RETURNING epoch, position")
+            session = self._session = self._session or await self._open()
+            is_ours, is_alone = await self._locked(session)
+            take = "WITH taken AS (" + _TAKE + ") " + self._right.taken
+            row = await self._ask(session, take, this_process(), is_alone) if is_ours else None
+            if row is None:
+                return await self._who(session, is_ours=is_ours, is_alone=is_alone)
+            self._epoch, self._fence = row["epoch"], row["fence"]
             # What is not yet on disk when the server dies is published once more.
-            await self._session.execute("SET synchronous_commit = off")
+            await session.execute("SET synchronous_commit = off")
         except psycopg.Error as error:
-            await self.release()
+            await self.let_go()
             raise self._database.unreadable(error) from None
-        self._epoch = row["epoch"]
+        return None
+
+    async def renew(self, position: int) -> int:
+        if self._session is None or not self._epoch:
+            self._lost()
+        renew = "WITH mine AS (" + _RENEW + ") " + self._right.moved
+        try:
+            row = await self._ask(self._session, renew, self._epoch, position, self._fence)
+        except psycopg.Error as error:
+            await self.let_go()
+            self._lost(self._database.explain(error))
+        if row is None:
+            await self.let_go()
+            self._lost()
         return int(row["position"])
 
-    async def load(self) -> int:
-        return await self._move(0)
-
-    async def save(self, position: int) -> None:
-        await self._move(position)
-
-    async def release(self) -> None:
-        session, self._session, self._epoch = self._session, None, _NO_EPOCH
+    async def let_go(self) -> None:
+        session, epoch = self._session, self._epoch
+        self._session, self._epoch = None, 0
         if session is not None:
+            with suppress(psycopg.Error):
+                if epoch and not session.closed:
+                    await session.execute(self._statement(_END), (epoch,))
             await session.close()
 
-    async def _move(self, position: int) -> int:
-        """The checkpoint, once it is at least at this position."""
-        if self._session is None:
-            self._lost()
-        move = "UPDATE {} SET position = greatest(position, %s) WHERE epoch = %s RETURNING position"
+    async def close(self) -> None:
+        """Does nothing: the session is closed."""
+
+    async def look(self) -> tuple[Held | None, int]:
+        """Who has the lease, None when nobody ever had, and the checkpoint. Raises StoreError."""
         try:
-            row = await self._ask(self._session, move, position, self._epoch)
+            session = await self._open()
+            try:
+                is_ours, is_alone = await self._locked(session)
+                held = await self._who(session, is_ours=is_ours, is_alone=is_alone)
+                row = await self._ask(session, "SELECT position FROM {table}")
+            finally:
+                await session.close()
         except psycopg.Error as error:
-            await self.release()
-            self._lost(self._database.explain(error))
-        except LookupError:
-            await self.release()
-            self._lost()
-        return int(row["position"])
+            raise self._database.unreadable(error) from None
+        return held, int(row["position"]) if row else 0
 
-    def _lost(self, why: str = "another relay has it now") -> NoReturn:
-        raise LeaseLost(f"relay's checkpoint in {self._database.where}: {why}; this relay stands by") from None
+    async def _open(self) -> AsyncConnection:
+        if not self._schema:
+            self._schema = await asyncio.to_thread(prepare, self._database)
+        session = await self._database.connect_async()
+        session.silence = min(SILENCE, postgres_connection.SILENCE)
+        try:
+            await session.execute(_HOLD)
+        except BaseException:
+            await session.close()
+            raise
+        return session
 
-    async def _lock(self, session: psycopg.AsyncConnection[DictRow]) -> bool:
-        table = Identifier(self._schema, RELAY).as_string()
-        cursor = await session.execute(
-            "SELECT pg_try_advisory_lock(%s, %s::regclass::oid::integer) AS got", (APPLICATION, table)
+    async def _locked(self, session: AsyncConnection) -> tuple[bool, bool]:
+        """Whether no older release has the lease, and whether the session of the last holder has ended."""
+        row = await self._ask(session, _LOCK)
+        return (row["ours"], row["alone"]) if row else (False, False)
+
+    async def _who(self, session: AsyncConnection, *, is_ours: bool, is_alone: bool) -> Held | None:
+        if is_alone:
+            await session.execute(self._statement(_UNLOCK))
+        if not is_ours:
+            return Held("a coordinator of an older release")
+        row = await self._ask(session, _WHO)
+        return Held(row["holder"], row["since"], row["ended"] or (row["locked"] and is_alone)) if row else None
+
+    def _lost(self, why: str = "another process has it now") -> NoReturn:
+        raise LeaseLost(f"{self._right.what} in {self._database.where}: {why}; this one stands by") from None
+
+    async def _ask(self, session: AsyncConnection, statement: LiteralString, *values: object) -> DictRow | None:
+        return await (await session.execute(self._statement(statement), values, prepare=True)).fetchone()
+
+    def _statement(self, statement: LiteralString) -> Composed:
+        """A statement with the names of this lease."""
+        table = Identifier(self._schema, RELAY)
+        name, schema = Literal(self._right.name), Literal(self._schema)
+        before = SQL(self._right.before).format(
+            application=APPLICATION,
+            relay=Literal(table.as_string()),
+            schema=schema,
+            subscription=Literal(self._right.name.partition(" ")[2]),
         )
-        row = await cursor.fetchone()
-        return bool(row and row["got"])
-
-    async def _ask(self, session: psycopg.AsyncConnection[DictRow], statement: str, *values: int) -> DictRow:
-        """The one row that a statement gives; raises LookupError when it gives none."""
-        query = SQL(statement).format(Identifier(self._schema, RELAY))
-        row = await (await session.execute(query, values, prepare=True)).fetchone()
-        if row is None:
-            raise LookupError
-        return row
+        return SQL(statement).format(
+            leases=Identifier(self._schema, LEASES),
+            table=table,
+            before=before,
+            alone=SQL("hashtextextended('redraft alive ' || {} || ' ' || {}, 0)").format(schema, name),
+            name=name,
+            lasts=SQL("make_interval(secs => {})").format(LASTS),
+        )

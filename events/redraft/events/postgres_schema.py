@@ -11,7 +11,6 @@ older damage still opens, and is reported.
 
 from __future__ import annotations
 
-import math
 from typing import Final, LiteralString
 
 import psycopg
@@ -28,12 +27,16 @@ SCHEMA_VERSION: Final = 1
 
 EVENTS: Final = "stored_events"
 RELAY: Final = "redraft_relay"
+LEASES: Final = "redraft_leases"
 APPLICATION: Final = 0x52446674
 """The first key of our advisory locks: "RDft". The second is 0 while tables are made, else a table's oid."""
 
 VERSION_TABLE: Final = "redraft_schema"
 LASTING: Final = "SET LOCAL synchronous_commit = on"
 """Before tables are made where what is written need not outlive a crash at once: who made them does not look again."""
+
+UPGRADE_SECONDS: Final = 3600
+"""How long it may take to bring the tables of an earlier release up to date."""
 
 _OWN_SCHEMA: Final = "CREATE SCHEMA redraft, and add ?options=-csearch_path%3Dredraft to the URL"
 
@@ -87,7 +90,7 @@ ONCE: Final = "redraft_event_once"
 """The names of the constraints that an event can violate, and of what keeps them."""
 
 _RULES: Final = """
-    SET LOCAL statement_timeout = 0;  -- a large log of an earlier release has many ids
+    SET LOCAL statement_timeout = {upgrade};  -- a large log of an earlier release has many ids
     LOCK TABLE {events} IN SHARE ROW EXCLUSIVE MODE;
 
     CREATE TABLE {ids} (id bytea NOT NULL, CONSTRAINT {once} PRIMARY KEY (id));
@@ -128,6 +131,14 @@ _RULES: Final = """
         REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION {follows} ();
     ALTER TABLE {events} ENABLE ALWAYS TRIGGER {follows_trigger};
 """
+_LEASES: Final = """
+    CREATE TABLE {leases} (
+        name text PRIMARY KEY, epoch bigint NOT NULL, holder text NOT NULL, since timestamptz NOT NULL,
+        expires timestamptz NOT NULL, locked boolean NOT NULL
+    );
+"""
+"""`locked`: the session of the holder has a lock that it loses when it ends."""
+
 _OURS: Final = """
     FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
     WHERE nspname = current_schema() AND relkind IN ('r', 'p', 'v', 'm', 'f')
@@ -141,7 +152,7 @@ def prepare(database: Database) -> str:
 
     Raises StoreUnusable, with nothing written, when the database is not ours; StoreError when it cannot be reached,
     or our tables cannot be made. A database that has them is only read; one of an earlier release gets the rules for
-    what is appended, if this user may make tables: otherwise `inspect` says that they are missing.
+    what is appended and the table of leases, if this user may make tables: otherwise `inspect` says what is missing.
     """
     try:
         with database.connect() as connection:
@@ -149,8 +160,9 @@ def prepare(database: Database) -> str:
             if not _is_ours(connection, schema, database.where):
                 with connection.transaction():
                     _lay_out(connection, schema, database.where)
-            if not _has_rules(connection, schema):
-                _lay_down_rules(connection, schema)
+            for table, statements in ((IDS, _RULES), (LEASES, _LEASES)):
+                if not _has(connection, schema, table):
+                    _add(connection, schema, table, statements)
     except psycopg.Error as error:
         raise database.unreadable(error) from None
     return schema
@@ -158,7 +170,7 @@ def prepare(database: Database) -> str:
 
 def inspect(database: Database, schema: str) -> Inspection:
     """What is wrong with what protects the events, and with the indexes that find them."""
-    name = Identifier(schema, EVENTS).as_string()
+    name, leases = Identifier(schema, EVENTS).as_string(), Identifier(schema, LEASES).as_string()
     asked = """
         SELECT 'its trigger redraft_refuse is missing or does not fire: events may have been changed'
         WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
@@ -169,6 +181,9 @@ def inspect(database: Database, schema: str) -> Inspection:
         WHERE NOT EXISTS (SELECT 1 FROM pg_trigger
                           WHERE tgrelid = %(name)s::regclass AND tgname = 'redraft_event_follows' AND tgenabled = 'A')
         UNION ALL
+        SELECT 'its table redraft_leases is missing: no coordinator can relay; open it once as the owner of its tables'
+        WHERE to_regclass(%(leases)s) IS NULL
+        UNION ALL
         SELECT 'its index ' || indexrelid::regclass || ' is not valid: REINDEX it'
         FROM pg_index WHERE indrelid = %(name)s::regclass AND NOT (indisvalid AND indisready)
         UNION ALL
@@ -177,7 +192,7 @@ def inspect(database: Database, schema: str) -> Inspection:
     """
     try:
         with database.connect() as connection, connection.cursor(row_factory=tuple_row) as cursor:
-            found = cursor.execute(asked, {"name": name}).fetchall()
+            found = cursor.execute(asked, {"name": name, "leases": leases}).fetchall()
     except psycopg.Error as error:
         raise database.unreadable(error) from None
     return Inspection([f"store {database.where}: {told}" for (told,) in found])
@@ -222,22 +237,24 @@ def _lay_out(connection: psycopg.Connection[DictRow], schema: str, where: str) -
     connection.execute(_statements(_TABLES, schema))
 
 
-def _has_rules(connection: psycopg.Connection[DictRow], schema: str) -> bool:
-    """Whether the rules are there; it reads the catalogue itself, since others may have made them a moment ago."""
+def _has(connection: psycopg.Connection[DictRow], schema: str, table: str) -> bool:
+    """Whether a table is there; it reads the catalogue itself, since others may have made it a moment ago."""
     asked = SQL("SELECT 1 FROM pg_class WHERE relnamespace = {}::regnamespace AND relname = {}")
-    return _one(connection, asked.format(Identifier(schema).as_string(), IDS)) is not None
+    return _one(connection, asked.format(Identifier(schema).as_string(), table)) is not None
 
 
-def _lay_down_rules(connection: Connection, schema: str) -> None:
-    """Makes the server check what is appended, unless this user may not make tables."""
-    connection.silence = math.inf
+def _add(connection: Connection, schema: str, table: str, statements: LiteralString) -> None:
+    """Adds what an earlier release did not make, unless this user may not make tables."""
+    usual, connection.silence = connection.silence, UPGRADE_SECONDS + 10.0
     try:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))
-            if not _has_rules(connection, schema):
-                connection.execute(_statements(_RULES, schema))
+            if not _has(connection, schema, table):
+                connection.execute(_statements(statements, schema))
     except psycopg.errors.InsufficientPrivilege:
         return
+    finally:
+        connection.silence = usual
 
 
 def _statements(text: LiteralString, schema: str) -> Composed:
@@ -252,6 +269,8 @@ def _statements(text: LiteralString, schema: str) -> Composed:
         application=APPLICATION,
         number=SCHEMA_VERSION,
         ids=Identifier(schema, IDS),
+        leases=Identifier(schema, LEASES),
+        upgrade=UPGRADE_SECONDS * 1000,
         once=Identifier(ONCE),
         id_of=Identifier(schema, "redraft_event_id"),
         follows=Identifier(schema, FOLLOWS),

@@ -1,20 +1,19 @@
-"""Subscriptions in PostgreSQL: in the store's schema, beside the events; a name is served under an advisory lock."""
+"""Subscriptions in PostgreSQL: in the store's schema, beside the events; a name is served under a lease."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import psycopg
-from psycopg.rows import DictRow, tuple_row
+from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from redraft.events.lease import Lease
 from redraft.events.postgres_connection import Connections, Database
-from redraft.events.postgres_lock import HOLD
+from redraft.events.postgres_lock import PostgresRow, serving
 from redraft.events.postgres_schema import APPLICATION, LASTING, VERSION_TABLE, prepare
 from redraft.events.subscription_book import Execute
 
@@ -29,7 +28,6 @@ _TABLES: Final = """
         parked_at double precision NOT NULL, retry bigint NOT NULL, PRIMARY KEY (subscription, position)
     );
 """
-_LOCK: Final = "SELECT pg_try_advisory_lock(hashtextextended('redraft ' || current_schema() || ' ' || %s, 0)) AS got"
 
 
 class PostgresBook:
@@ -57,8 +55,8 @@ class PostgresBook:
         except psycopg.Error as error:
             raise self._database.unreadable(error) from None
 
-    def lease(self, name: str) -> AdvisoryName:
-        return AdvisoryName(self._database, name, self._retry)
+    def lease(self, name: str) -> Lease:
+        return Lease(PostgresRow(self._database, serving(name)), self._retry)
 
     def close(self) -> None:
         self._connections.close()
@@ -73,44 +71,6 @@ class PostgresBook:
             connection.execute(lock.format(APPLICATION, version.as_string()))
             connection.execute(SQL(_TABLES).format(**{key: Identifier(schema, each) for key, each in names.items()}))
         self._laid_out = True
-
-
-class AdvisoryName:
-    """The lease of a name: a lock of a session of its own, which the server takes when the session ends."""
-
-    def __init__(self, database: Database, name: str, retry: float) -> None:
-        self._database = database
-        self._name = name
-        self._retry = retry
-        self._session: psycopg.AsyncConnection[DictRow] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.release()
-
-    async def acquire(self) -> None:
-        await self.release()
-        try:
-            self._session = await self._database.connect_async()
-            await self._session.execute(HOLD)
-            while not await self._lock(self._session):  # noqa: ASYNC110  the server has nobody else to ask
-                await asyncio.sleep(self._retry)
-        except psycopg.Error as error:
-            await self.release()
-            raise self._database.unreadable(error) from None
-
-    async def release(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-
-    async def _lock(self, session: psycopg.AsyncConnection[DictRow]) -> bool:
-        row = await (await session.execute(_LOCK, (self._name,))).fetchone()
-        return bool(row and row["got"])
 
 
 def _rows(cursor: psycopg.Cursor[tuple[Any, ...]], sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:

@@ -26,7 +26,7 @@ from redraft.events.rabbit_consumer import RabbitConsumer
 from redraft.events.rabbit_held import Held
 from redraft.events.rabbit_letters import DELIVERED, letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
-from redraft.events.rabbit_link import Link
+from redraft.events.rabbit_link import HEARTBEAT, Link
 from redraft.events.rabbit_overheard import Cancellations, Notes
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
@@ -56,19 +56,22 @@ def open_rabbit_bus(
     patience: float = PATIENCE,
     bundle: int = 1,
     queues: Kind = "quorum",
+    heartbeat: int = HEARTBEAT,
 ) -> RabbitBus:
     """The bus on the server of a URL: `amqp://user:password@host:port/vhost`, or `amqps://` with TLS (`read_address`).
 
     `delivery_limit` (at least 1) is how often a letter is delivered before it is parked, the same for all who use the
     server. `prefix` is what names on the server begin with. `bundle` (at least 1) is how many letters of one `publish`
     share a message in a work queue, see `rabbit_bundle`: then one worker gets all of them. `queues` is the kind of the
-    queues of letters (`Kind`), the same for all who use the server. Raises InputError for a URL or number that cannot
-    be used. It connects when it is entered (BusError when that fails) or first used.
+    queues of letters (`Kind`), the same for all who use the server. After one or two times `heartbeat` seconds without
+    a sign of life the server gives us up, and delivers to others what we had not settled. Raises InputError for a URL
+    or number that cannot be used. It connects when it is entered (BusError when that fails) or first used.
     """
     for what, number in [("delivery_limit", delivery_limit), ("capacity", capacity), ("bundle", bundle)]:
         if number < 1:
             raise InputError(f"{what} is {number}: it must be at least 1")
-    return RabbitBus(read_address(url), Names(prefix), delivery_limit, capacity, patience, uuid4().hex, bundle, queues)
+    address, token = read_address(url), uuid4().hex
+    return RabbitBus(address, Names(prefix), delivery_limit, capacity, patience, token, bundle, queues, heartbeat)
 
 
 class RabbitBus:
@@ -90,14 +93,15 @@ class RabbitBus:
         token: str,
         bundle: int,
         queues: Kind,
+        heartbeat: int,
     ) -> None:
         self._names = names
         self._limit = delivery_limit
         self._capacity = capacity
         self._bundle = bundle
         self._life = Lifetime()
-        self._out = Link(address, "publishes", patience)
-        self._in = Link(address, "consumes", patience)
+        self._out = Link(address, "publishes", patience, heartbeat)
+        self._in = Link(address, "consumes", patience, heartbeat)
         self._places = Topology(self._out, names, delivery_limit, queues)
         self._queues = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")

@@ -122,12 +122,14 @@ def _remedy(error: BaseException) -> str:
 class Link:
     """One connection, made when it is first needed. `purpose` names it to the server's operators.
 
-    `patience` is for how many seconds work on it is tried again before BusError is raised.
+    `patience` is for how many seconds work on it is tried again before BusError is raised. The server gives up a client
+    of which it has heard nothing for one or two times the `heartbeat`.
     """
 
-    def __init__(self, address: Address, purpose: str, patience: float) -> None:
+    def __init__(self, address: Address, purpose: str, patience: float, heartbeat: int = HEARTBEAT) -> None:
         self._address = address
         self._purpose = purpose
+        self._heartbeat = heartbeat
         self.patience = patience
         self._connection: asyncio.Task[RobustConnection] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -208,14 +210,15 @@ class Link:
 
     async def _make(self) -> RobustConnection:
         connection = RobustConnection(
-            make_url(self._address.url, heartbeat=HEARTBEAT, reconnect_interval=_RECONNECT),
+            make_url(self._address.url, heartbeat=self._heartbeat, reconnect_interval=_RECONNECT),
             ssl_context=self._address.tls,
             client_properties={"connection_name": f"redraft {self._purpose}"},
         )
         try:
             await answer(connection.connect(timeout=ANSWER), within=2 * ANSWER)
         except BaseException:
-            await connection.close()
+            with suppress(*LOST):
+                await answer(connection.close(), within=_CLOSE)
             raise
         return connection
 

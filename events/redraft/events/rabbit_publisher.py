@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from itertools import count, zip_longest
 from typing import Final
 
@@ -104,8 +103,17 @@ class Publisher:
         link, or when the server refuses a message for its size.
         """
         rest = list(messages)
+
+        async def attempted() -> None:
+            """Raises the fault when not one was confirmed; `rest` counts this attempt all the same."""
+            nonlocal rest
+            before = rest
+            rest, fault = await self._attempt(place, before, strictly)
+            if fault is not None and len(rest) == len(before):
+                raise _final(fault, before)
+
         while rest:
-            rest = await self._link.persist(partial(self._attempt, place, rest, strictly))
+            await self._link.persist(attempted)
 
     async def close(self) -> None:
         if self._wire is not None:
@@ -114,8 +122,10 @@ class Publisher:
             task.cancel()
         await asyncio.gather(*self._closing, return_exceptions=True)
 
-    async def _attempt(self, place: Place, messages: Sequence[Outgoing], strictly: bool) -> list[Outgoing]:
-        """Sends all, and gives those that are to be sent again; raises the fault when not one was confirmed."""
+    async def _attempt(
+        self, place: Place, messages: Sequence[Outgoing], strictly: bool
+    ) -> tuple[list[Outgoing], BaseException | None]:
+        """Sends all, and returns those that are to be sent again, with the first fault among them."""
         wire = await self._ready(place)
         burst = Burst(self._slots, self._confirm)
         try:
@@ -131,12 +141,9 @@ class Publisher:
             self._give_up(wire)
         finally:
             burst.stop()
-        again = burst.again(messages, strictly)
         if burst.fault:
             self._prepared.discard(place.name)
-            if len(again) == len(messages):
-                raise _final(burst.fault, messages)
-        return again
+        return burst.again(messages, strictly), burst.fault
 
     async def _slot(self) -> None:
         if not self._slots.locked():

@@ -1,4 +1,4 @@
-"""Subscriptions beside a SQLite store: a file of their own, and a locked file for each name that is served."""
+"""Subscriptions beside a SQLite store: a file of their own, and one with the lease of each name that is served."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from redraft.events.errors import StoreError, StoreUnusable
+from redraft.events.lease import Lease
 from redraft.events.sqlite_file import BUSY_SECONDS, explain, uri_of, when_free
-from redraft.events.sqlite_lock import FileLease
+from redraft.events.sqlite_lock import FileRow
 from redraft.events.subscription_book import Execute
 
 APPLICATION_ID: Final = 0x52645362
@@ -58,9 +59,9 @@ class SqliteBook:
                 if connection.in_transaction:
                     connection.rollback()
 
-    def lease(self, name: str) -> FileLease:
+    def lease(self, name: str) -> Lease:
         lock = self._path.with_name(f"{self._path.stem}.{name}.lock")
-        return FileLease(lock, self._retry, what=f"subscription {name!r}, its lock")
+        return Lease(FileRow(lock, what=f"subscription {name!r}, its lock"), self._retry)
 
     def close(self) -> None:
         with self._turn:

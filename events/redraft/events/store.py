@@ -105,6 +105,10 @@ class EventStore:
         """What the store is called in messages: a path, or a database's URL without its password."""
         return self._where
 
+    def longest_wait(self) -> float:
+        """Seconds for which the oldest append that was handed in has been without an answer; 0 when none is."""
+        return self._committer.underway.longest()
+
     async def append(
         self, run: str, expected_version: int, events: Sequence[NewEvent], previous: str = GENESIS
     ) -> tuple[Recorded, ...]:

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias
 import msgspec
 
 from redraft.events.errors import InputError
+from redraft.events.lease import Held
 from redraft.events.recorders import FORMS, psycopg_needed
 
 RETRY_SECONDS: Final = 0.5
@@ -93,7 +94,7 @@ class Book(Protocol):
 
 
 class NameLease(Protocol):
-    """The right to be the one process that serves a name: held until it is released, or the process dies."""
+    """The right to be the one process that serves a name; see `Lease`."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -101,8 +102,12 @@ class NameLease(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    async def acquire(self) -> object:
-        """Waits until nobody else has it. Raises StoreError."""
+    async def acquire(self, waits: Callable[[Held], None] | None = None) -> object:
+        """Waits until nobody else has it; `waits` is told who does. Raises StoreError."""
+        ...
+
+    async def keep(self) -> None:
+        """Renews it until it is cancelled. Raises LeaseLost."""
         ...
 
     async def release(self) -> None: ...

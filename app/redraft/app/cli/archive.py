@@ -129,6 +129,7 @@ async def _imported(settings: Settings, archive: Path) -> Imported:
 
     from redraft.app.encryption import store_of
     from redraft.app.importing import import_archive, verify_archive
+    from redraft.app.together import together
     from redraft.events.relay_lease import open_lease
 
     if settings.store == "memory:":
@@ -144,7 +145,8 @@ async def _imported(settings: Settings, archive: Path) -> Imported:
                 f"store {log.where}: a coordinator works on it; stop all of them, and import then"
             ) from None
         before = await log.head()
-        done = await import_archive(log, archive, verified, limit)
+        async with together([lease.keep()]):
+            done = await import_archive(log, archive, verified, limit)
         if reached >= before:
             await lease.save(await log.head())
         return done

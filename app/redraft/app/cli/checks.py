@@ -14,12 +14,14 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from redraft.app.compose import PROJECTIONS
+from redraft.app.deployment import MEMORY
 from redraft.app.encryption import store_of
 from redraft.app.models import check_worker, models_of
 from redraft.app.settings import LOCAL, Settings, redacted, views_path
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered, UnknownName, UnknownRules
 from redraft.events.plan import Role
+from redraft.events.relay_lease import look
 from redraft.events.store import EventStore
 from redraft.events.subscription_book import are_there
 from redraft.events.subscriptions import open_subscriptions
@@ -107,6 +109,8 @@ async def _store(
         yield Check("events", "fail", f"{error}; see redraft audit --all --verify")
     except StoreError as error:
         yield Check("read models", "fail", str(error))
+    if settings.bus != LOCAL and settings.store != MEMORY:
+        yield await _relay(settings, head)
     async for each in _subscriptions(settings, head):
         yield each
 
@@ -128,6 +132,19 @@ async def _unread(views: Views) -> list[Check]:
             )
     more = f"; {counted(len(told) - MOST_ACTORS, 'other run')} like it" if len(told) > MOST_ACTORS else ""
     return [Check("runs", "warn", line + more) for line in list(told.values())[:MOST_ACTORS]]
+
+
+async def _relay(settings: Settings, head: int) -> Check:
+    """Who passes on what is recorded, and how far that has come."""
+    try:
+        held, position = await look(settings.store)
+    except StoreError as error:
+        return Check("relay", "fail", str(error))
+    behind = f"{counted(head - position, 'event')} behind" if head > position else "up to date"
+    if held is None or held.ended:
+        last = f" any more, the last was {held}" if held else " yet"
+        return Check("relay", "warn", f"nobody relays{last}; {behind}; start `redraft coordinator`")
+    return Check("relay", "ok", f"{held}; {behind}")
 
 
 async def _subscriptions(settings: Settings, head: int) -> AsyncIterator[Check]:

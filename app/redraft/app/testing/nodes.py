@@ -107,7 +107,7 @@ async def coordinate(world: World, process: Process) -> None:
         async with lease:
             after = await lease.acquire()
             mine = Relay(store, bus, _everyones, bus)
-            await mine.run(after, lease.save, doubtful=await store.head())
+            await mine.run(after, lease.save, lease.check, doubtful=await store.head())
 
     relay = Relay(store, bus, _everyones)
     coordinator = Coordinator(store, bus, clock, again, spent=partial(spent_on, views))

@@ -18,6 +18,7 @@ from uuid import UUID
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.events.errors import LeaseLost, StoreError
+from redraft.events.lease import Held
 from redraft.events.recorders import (
     ApplicationRecorder,
     MemoryRecorder,
@@ -204,7 +205,7 @@ class SimLease:
     ) -> None:
         await self.release()
 
-    async def acquire(self) -> int:
+    async def acquire(self, waits: Callable[[Held], None] | None = None) -> int:
         """Waits until nobody else has the lease, and gives the checkpoint."""
         while self._database.holders.setdefault(self._name, self) is not self:
             await asyncio.sleep(POLL)
@@ -213,6 +214,13 @@ class SimLease:
     async def load(self) -> int:
         self._require()
         return self._database.position
+
+    async def keep(self) -> None:
+        """Renews it: the database takes it from a process that stands still for longer than that."""
+        await asyncio.get_running_loop().create_future()
+
+    async def check(self) -> None:
+        """Raises nothing: one that has lost it may be asked a moment before it learns of that."""
 
     async def save(self, position: int) -> None:
         """Moves the checkpoint up. Raises LeaseLost."""
