@@ -230,7 +230,8 @@ def _retried(
 def _expired(
     state: RunState, message: ExpireStep, now: datetime
 ) -> StepFailed | ApprovalExpired | BudgetReached | PanelClosed | None:
-    if (over := time_is_up(state, now)) and state.status == "running" and state.failure is None:
+    over = time_is_up(state, now)
+    if over and state.status == "running" and (state.failure is None or state.paused):
         return over
     waiting = state.approval
     if waiting is not None and waiting.request.path == message.path and now >= waiting.request.due:

@@ -34,7 +34,7 @@ from redraft.actors.run_state import (
     prefix,
     wanted,
 )
-from redraft.actors.spending import NOTHING, afforded, ends_at
+from redraft.actors.spending import NOTHING, afforded, ends_at, time_is_up
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalRequested,
@@ -80,7 +80,7 @@ def _following(state: RunState, now: datetime) -> DomainEvent | None:
     if state.cancelled is not None:
         return _cancelled(state, state.cancelled)
     if state.paused:
-        return None
+        return _stopped(state, now)
     if state.refused:
         return _ended(state, Verdict(*state.refused), state.best or state.current)
     top = state.frames[-1]
@@ -319,6 +319,14 @@ def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
 def _cancelled(state: RunState, reason: str) -> RunEnded:
     """The end of a run that a person stops; it names the best judged draft."""
     return _ended(state, Verdict("cancelled", reason), state.best or state.current)
+
+
+def _stopped(state: RunState, now: datetime) -> RunEnded | None:
+    """The end of a paused run whose wall time is over. Nothing is published then, whatever the plan says."""
+    failure = state.failure
+    if failure is None or failure.outcome != "over_budget" or state.open or time_is_up(state, now) is None:
+        return None
+    return _ended(state, Verdict(failure.outcome, failure.reason), state.best or state.current)
 
 
 def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
