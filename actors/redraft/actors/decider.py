@@ -40,6 +40,7 @@ from redraft.events.commands import (
     ResumeRun,
     RetryStep,
     StartRun,
+    SteeringMessage,
     request_id,
 )
 from redraft.events.content import MAX_DRAFT_BYTES, new_draft
@@ -266,6 +267,11 @@ def unwelcome(state: RunState, message: Message) -> str:
             return f"run {message.run} has begun with another brief or workflow, key {message.key!r}; give another key"
         return ""
     return f"there is no run {message.run}" if state.status == "new" else ""
+
+
+def is_early(state: RunState, message: Message) -> bool:
+    """Whether a person speaks to a run whose start may still be on its way."""
+    return state.status == "new" and isinstance(message, SteeringMessage)
 
 
 def _lost(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:

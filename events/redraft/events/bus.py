@@ -184,6 +184,18 @@ class Bus(Protocol):
         """Takes a parked letter away for good; False when none is parked by this id."""
         ...
 
+    async def retry_all(self) -> Sequence[str]:
+        """Does so with all that is parked now, in one pass, oldest first; gives the ids.
+
+        What came from no queue that is known stays parked. Raises BusError when one cannot be put back; those before it
+        are.
+        """
+        ...
+
+    async def discard_all(self) -> Sequence[str]:
+        """Takes away for good all that is parked now, in one pass; gives the ids."""
+        ...
+
     async def close(self) -> None:
         """Ends the bus for this process; everybody who waits gets BusError."""
         ...

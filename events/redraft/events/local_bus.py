@@ -333,6 +333,14 @@ class LocalBus:
         self._require_open()
         return self._parking.take(parked_id) is not None
 
+    async def retry_all(self) -> Sequence[str]:
+        """Puts all that is parked now into its queues again."""
+        return [each.id for each in await self.parked() if await self.retry(each.id)]
+
+    async def discard_all(self) -> Sequence[str]:
+        """Takes all that is parked now away for good."""
+        return [each.id for each in await self.parked() if await self.discard(each.id)]
+
     async def close(self) -> None:
         """Ends the bus with all that is in it; everybody who waits gets BusError. Closing again does nothing."""
         self._closed = True

@@ -148,6 +148,12 @@ class SimBus:
     async def discard(self, parked_id: str) -> bool:
         return await self._broker.queues.discard(parked_id)
 
+    async def retry_all(self) -> Sequence[str]:
+        return await self._broker.queues.retry_all()
+
+    async def discard_all(self) -> Sequence[str]:
+        return await self._broker.queues.discard_all()
+
     async def close(self) -> None:
         """The broker goes on."""
 
