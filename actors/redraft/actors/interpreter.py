@@ -51,7 +51,7 @@ from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 from redraft.events.usage import Usage
 
 GRACE: Final = timedelta(hours=1)
-"""How long after its timeout an answer is awaited: a request may wait in its queue before a worker takes it."""
+"""How long after its timeout an answer is awaited, and longer where its request is known to wait in its queue."""
 
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
 
@@ -193,6 +193,7 @@ def _request(state: RunState, step: Step, path: str, now: datetime, draft: Draft
         state.advice if refines else (),
         loop.swings if refines else (),
         loop.heat if refines and loop.node and loop.node.on_oscillation == "raise_temperature" else 0,
+        queue_wait=step.queue_wait,
     )
 
 

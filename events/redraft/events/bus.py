@@ -122,6 +122,21 @@ class Parked(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Depth(msgspec.Struct, frozen=True):
+    """How many letters wait in a queue, without those that are being worked on, and how many consumers it has."""
+
+    waiting: int
+    consumers: int
+
+
+class Queues(Protocol):
+    """What can be asked of a bus without changing anything."""
+
+    async def queue(self, queue: str) -> Depth | None:
+        """What is in a queue; None when it is not there. Raises BusError when the bus cannot be asked."""
+        ...
+
+
 class Consumer(Protocol):
     """One reader of a queue, holding at most `prefetch` letters (at least 1) that are not yet settled.
 

@@ -15,7 +15,9 @@ from itertools import count
 from operator import attrgetter
 from typing import Final, Self
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter, Parked, require_size
+from msgspec.structs import replace
+
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Depth, Letter, Parked, require_size
 from redraft.events.errors import BusError, InputError
 
 _by_tag = attrgetter("tag")
@@ -182,14 +184,18 @@ class _Parking:
 
 
 class _LocalConsumer:
-    """`_held` are its unsettled deliveries, `sated` its takes that wait until it may hold more."""
+    """`_held` are its unsettled deliveries, `sated` its takes that wait until it may hold more.
 
-    __slots__ = ("_held", "_left", "_parking", "_prefetch", "_queue", "sated")
+    What has a tag up to `_before` was in the queue when it came.
+    """
+
+    __slots__ = ("_before", "_held", "_left", "_parking", "_prefetch", "_queue", "sated")
 
     def __init__(self, queue: _Queue, parking: _Parking, prefetch: int) -> None:
         self._queue = queue
         self._parking = parking
         self._prefetch = prefetch
+        self._before = queue.ready[-1].tag if queue.ready else 0
         self._held: dict[int, Delivery] = {}
         self._left = False
         self.sated = _Line()
@@ -207,6 +213,8 @@ class _LocalConsumer:
                 await self.sated.wait()
             self._require_presence()
         taken = queue.pop(room)
+        if self._before and taken[0].tag <= self._before:
+            taken = [replace(each, waited=True) if each.tag <= self._before else each for each in taken]
         for delivery in taken:
             held[delivery.tag] = delivery
         return taken
@@ -332,6 +340,12 @@ class LocalBus:
         """Takes a parked letter away for good."""
         self._require_open()
         return self._parking.take(parked_id) is not None
+
+    async def queue(self, queue: str) -> Depth | None:
+        """See `Queues`."""
+        self._require_open()
+        found = self._queues.get(queue)
+        return Depth(len(found.ready), len(found.consumers)) if found else None
 
     async def retry_all(self) -> Sequence[str]:
         """Puts all that is parked now into its queues again."""

@@ -44,6 +44,7 @@ class StepLine(msgspec.Struct, frozen=True):
     message: str
     position: int
     cause: str
+    queue_wait: float | None = None
 
 
 async def steps_of(views: Views, run: str) -> list[StepLine]:
@@ -80,6 +81,35 @@ async def due(
         "path": path,
     }
     return await views.read(_line, sql, parameters)
+
+
+async def asked_of(views: Views, runs: Collection[str] | None = None) -> list[tuple[Role, str]]:
+    """The actors of whom something is asked and not answered, each once."""
+    sql = f"SELECT DISTINCT role, actor FROM steps WHERE status = 'open' AND role <> 'approver' AND {_RUNS}"  # noqa: S608
+    return await views.read(lambda cells: cast("tuple[Role, str]", tuple(cells)), sql, {"runs": _listed(runs)})
+
+
+async def waited_for(
+    views: Views,
+    actor: tuple[Role, str],
+    now: datetime,
+    unserved: float,
+    wait: float,
+    limit: int = 100,
+    runs: Collection[str] | None = None,
+) -> list[StepLine]:
+    """At most `limit` requests of an actor, the oldest first, that have waited for as long as the plan lets them.
+
+    Nobody has served the actor for `unserved` seconds; where the plan says nothing they wait for `wait` seconds.
+    """
+    sql = (
+        f"SELECT {_COLUMNS} FROM steps WHERE status = 'open' AND role = :role AND actor = :actor "  # noqa: S608
+        "AND coalesce(queue_wait, :wait) <= :unserved AND requested + coalesce(queue_wait, :wait) <= :now "
+        f"AND {_RUNS} ORDER BY requested LIMIT :limit"
+    )
+    role, name = actor
+    lengths = {"unserved": unserved, "wait": wait, "now": seconds(now), "limit": limit}
+    return await views.read(_line, sql, {"role": role, "actor": name, "runs": _listed(runs), **lengths})
 
 
 async def next_due(

@@ -64,13 +64,15 @@ TABLE: Final = Table(
         "cause": "TEXT NOT NULL",
         "timer": "REAL",
         "held": "INTEGER NOT NULL",
+        "queue_wait": "REAL",
     },
     key=2,
-    indexes={"steps_timer": f"(timer) WHERE {MOVES}"},
+    indexes={"steps_timer": f"(timer) WHERE {MOVES}", "steps_open": "(role, actor, requested) WHERE status = 'open'"},
 )
 """`timer` is `due` of an open step, `retry_at` of a waiting one, NULL of all others; `position` is the request's.
 `cause` is the id of the event that set the timer: the request's, or that of the failure after which it waits. `held` is
-1 while the run is paused. The row without a path is the run's wall time, if its budget limits that."""
+1 while the run is paused, `queue_wait` what the plan says of that. The row without a path is the run's wall time, if
+its budget limits that."""
 
 UNANSWERED: Final = ("open", "waiting")
 
@@ -132,7 +134,7 @@ def _limited(recorded: Recorded, event: RunStarted) -> tuple[Put, ...]:
 def _requested(recorded: Recorded, event: StepRequested) -> Row:
     draft = event.draft.version if event.draft else None
     asked: Row = {"role": event.role, "actor": event.actor, "attempt": event.attempt, "draft": draft}
-    return _row(recorded, event.path, event.due) | asked
+    return _row(recorded, event.path, event.due) | asked | {"queue_wait": event.queue_wait}
 
 
 def _asked(recorded: Recorded, event: ApprovalRequested) -> Row:
@@ -160,6 +162,7 @@ def _row(recorded: Recorded, path: str, due: datetime) -> Row:
         "cause": recorded.id,
         "timer": seconds(due),
         "held": 0,
+        "queue_wait": None,
     }
 
 

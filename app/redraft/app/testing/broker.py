@@ -9,7 +9,7 @@ from typing import Self
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
-from redraft.events.bus import Consumer, Letter, Parked
+from redraft.events.bus import Consumer, Depth, Letter, Parked
 from redraft.events.domain_events import RunCancelled
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
@@ -147,6 +147,9 @@ class SimBus:
 
     async def discard(self, parked_id: str) -> bool:
         return await self._broker.queues.discard(parked_id)
+
+    async def queue(self, queue: str) -> Depth | None:
+        return await self._broker.queues.queue(queue)
 
     async def retry_all(self) -> Sequence[str]:
         return await self._broker.queues.retry_all()
