@@ -188,7 +188,7 @@ async def answered(bus: LocalBus) -> Message:
 
 async def test_a_worker_asks_about_what_was_in_the_queue_before_it_or_waited_longer_than_requests_may() -> None:
     queue = work_queue("generator", "write")
-    async with LocalBus() as bus:
+    async with LocalBus(shared=True) as bus:
         worker = Worker([write], bus, lambda: "id", clock=lambda: NOW + QUEUE_LIMIT)
         await bus.publish(queue, [asking(NOW + SECOND)])
         task = asyncio.create_task(worker.run())

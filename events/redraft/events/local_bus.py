@@ -186,16 +186,16 @@ class _Parking:
 class _LocalConsumer:
     """`_held` are its unsettled deliveries, `sated` its takes that wait until it may hold more.
 
-    What has a tag up to `_before` was in the queue when it came.
+    What has a tag up to `_before` was in a shared queue when it came.
     """
 
     __slots__ = ("_before", "_held", "_left", "_parking", "_prefetch", "_queue", "sated")
 
-    def __init__(self, queue: _Queue, parking: _Parking, prefetch: int) -> None:
+    def __init__(self, queue: _Queue, parking: _Parking, prefetch: int, *, shared: bool) -> None:
         self._queue = queue
         self._parking = parking
         self._prefetch = prefetch
-        self._before = queue.ready[-1].tag if queue.ready else 0
+        self._before = queue.ready[-1].tag if shared and queue.ready else 0
         self._held: dict[int, Delivery] = {}
         self._left = False
         self.sated = _Line()
@@ -280,11 +280,21 @@ class LocalBus:
     would never end: nobody empties the parking. So `reject` then raises BusError and the letter stays unsettled; if its
     consumer leaves, it goes back to its queue.
 
+    A `shared` one stands for a broker whose readers come and go: what was in a queue before its reader has `waited`.
+
     Raises InputError for numbers below 1 (`prefetch` and `most` too), and BusError for every call after `close` or to a
     consumer whose context was left.
     """
 
-    def __init__(self, *, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT, largest: int = LARGEST) -> None:
+    def __init__(
+        self,
+        *,
+        capacity: int = 10_000,
+        delivery_limit: int = DELIVERY_LIMIT,
+        largest: int = LARGEST,
+        shared: bool = False,
+    ) -> None:
+        self._shared = shared
         self.largest = _at_least_one("largest", largest)
         self._capacity = _at_least_one("capacity", capacity)
         self._parking = _Parking(capacity, _at_least_one("delivery_limit", delivery_limit))
@@ -310,7 +320,7 @@ class LocalBus:
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
         place = self._named(queue)
-        consumer = _LocalConsumer(place, self._parking, _at_least_one("prefetch", prefetch))
+        consumer = _LocalConsumer(place, self._parking, _at_least_one("prefetch", prefetch), shared=self._shared)
         place.consumers.add(consumer)
         try:
             yield consumer

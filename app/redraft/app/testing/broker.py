@@ -23,7 +23,7 @@ class SimBroker:
     def __init__(self, loop: SimLoop, faults: Faults) -> None:
         self.loop = loop
         self.faults = faults
-        self.queues = LocalBus(largest=2**24)
+        self.queues = LocalBus(largest=2**24, shared=True)
         self.announced: list[Recorded] = []
         self.world = loop.process("broker")
         self._readers: dict[Process, list[Consumer]] = {}
@@ -41,7 +41,7 @@ class SimBroker:
 
     def wipe(self) -> None:
         """All queues are lost, with what is in them; whoever reads them is cut off."""
-        lost, self.queues = self.queues, LocalBus(largest=2**24)
+        lost, self.queues = self.queues, LocalBus(largest=2**24, shared=True)
         self._readers.clear()
         self.loop.spawn(self.world, lost.close())
 
