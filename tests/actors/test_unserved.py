@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
+import pytest
 from msgspec.structs import replace
 from tests.actors.test_deciding_properties import NOW, RUN, Run, step
 from tests.projections.logs import view_of
@@ -13,6 +14,8 @@ from tests.streams import recorded
 from redraft.actors.crews import ARRIVAL, LEEWAY, QUEUE_LIMIT, QUEUE_WAIT, Crews
 from redraft.actors.interpreter import GRACE
 from redraft.actors.plan_check import check_plan
+from redraft.actors.plan_python import print_python
+from redraft.actors.plan_yaml import print_plan, read_plan
 from redraft.actors.roles import generator
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
@@ -23,9 +26,9 @@ from redraft.events.commands import ConfirmStep, ExpireStep, Generate, Generated
 from redraft.events.content import Brief
 from redraft.events.domain_events import RunEnded, StepFailed, StepRequested
 from redraft.events.envelope import Origin
-from redraft.events.errors import BusError
+from redraft.events.errors import BusError, PlanError
 from redraft.events.local_bus import LocalBus
-from redraft.events.plan import Plan
+from redraft.events.plan import Plan, Step
 from redraft.projections.record_check import check_events
 
 JUDGE = ("critic", "judge")
@@ -203,3 +206,13 @@ async def test_a_worker_asks_about_what_was_in_the_queue_before_it_or_waited_lon
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+def test_queue_wait_is_written_and_read_in_every_form_of_a_plan() -> None:
+    text = "name: p\nsteps:\n- generate: {actor: write, queue_wait: 2m}\n- critique: {actor: judge}\n"
+    plan = read_plan(text)
+    assert [each.queue_wait for each in plan.steps if isinstance(each, Step)] == [120.0, None]
+    assert print_plan(plan) == text
+    assert 'step("write", role="generator", queue_wait=120)' in print_python(plan)
+    with pytest.raises(PlanError, match="queue_wait is 0"):
+        read_plan(text.replace("2m", "0"))
