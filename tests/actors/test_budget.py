@@ -8,12 +8,24 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.actors.test_deciding_properties import NEVER, RUN, Run, examples, plans, step
+from msgspec.structs import replace
+from tests.actors.test_deciding_properties import NEVER, NOW, RUN, Run, examples, plans, step
+from tests.streams import recorded
 
 from redraft.actors.decider import handle
 from redraft.actors.evolve import fold
 from redraft.actors.plan_check import check_plan
-from redraft.events.commands import Critiqued, ExpireStep, Failed, Generated, Message, Published, Refined, RetryStep
+from redraft.events.commands import (
+    Critiqued,
+    ExpireStep,
+    Failed,
+    Generated,
+    Message,
+    PauseRun,
+    Published,
+    Refined,
+    RetryStep,
+)
 from redraft.events.content import Critique, DraftRef, Receipt
 from redraft.events.domain_events import (
     BudgetReached,
@@ -26,6 +38,7 @@ from redraft.events.domain_events import (
 from redraft.events.errors import PlanError
 from redraft.events.plan import Budget, OnFailure, Option, Parallel, Plan, Repeat, Role
 from redraft.events.usage import Usage
+from redraft.projections.record_check import check_events
 
 WRITE, JUDGE = step("generator", "write"), step("critic", "judge")
 IMPROVE, SAVE = step("refiner", "improve", 2), step("publisher", "save")
@@ -45,6 +58,7 @@ class Spender(Run):
         decision = handle(self.state, message, self.now, others=self.others)
         self.state = decision.state
         self.events.extend(decision.events)
+        self.times.extend(self.now for _ in decision.events)
         self.said.append(message)
         return decision.events
 
@@ -292,3 +306,42 @@ def test_what_is_set_aside_grows_as_the_calls_do() -> None:
     asked = run.events[-1]
     assert isinstance(asked, StepRequested)
     assert asked.reserved == Usage(152, 0.75, 6)
+
+
+def faults(run: Run) -> list[str]:
+    """What is wrong with the record of a run, as it would lie in a store."""
+    kept = recorded(RUN, [("coordinator", event) for event in run.events])
+    return [
+        each.told for each in check_events([replace(event, time=at) for event, at in zip(kept, run.times, strict=True)])
+    ]
+
+
+@pytest.mark.parametrize("on_failure", ["fail", "publish_best"])
+def test_the_wall_time_of_a_paused_run_ends_it_and_nothing_is_published(on_failure: OnFailure) -> None:
+    run = Spender(plan(Budget(seconds=3600), on_failure=on_failure))
+    run.spend("write", Usage())
+    run.send(PauseRun(RUN, by="ann"))
+    run.spend("L[1]/judge", Usage())
+    assert run.state.open == {}
+    run.now = NOW + timedelta(seconds=3599)
+    assert run.send(ExpireStep(RUN, "", 1)) == ()
+    run.now = NOW + timedelta(seconds=3600)
+    over, ended = run.send(ExpireStep(RUN, "", 1))
+    assert isinstance(over, BudgetReached)
+    assert isinstance(ended, RunEnded)
+    assert (ended.outcome, ended.reason) == ("over_budget", "the wall time of the run, 3600 s, is over")
+    assert ended.draft
+    assert faults(run) == []
+
+
+def test_the_wall_time_of_a_paused_run_that_has_failed_ends_it() -> None:
+    run = Spender(plan(Budget(seconds=3600), on_failure="publish_best"))
+    run.spend("write", Usage())
+    run.spend("L[1]/judge", Usage())
+    run.send(PauseRun(RUN, by="ann"))
+    run.send(Failed(RUN, "L[1]/improve", 1, "error", "no", retryable=False))
+    assert run.state.status == "running"
+    run.now = NOW + timedelta(seconds=3600)
+    *_, ended = run.send(ExpireStep(RUN, "", 1))
+    assert isinstance(ended, RunEnded)
+    assert faults(run) == []

@@ -14,12 +14,22 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors.command_handler import Known, Log, Written
-from redraft.actors.coordinator import BATCH, Coordinator
+from redraft.actors.coordinator import BATCH, TRIES, Coordinator
 from redraft.actors.thompson import Tallies, thompson
 from redraft.events.appends import Append, Encoded, encode
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked
 from redraft.events.codec import encode_message
-from redraft.events.commands import CancelRun, ConfirmStep, Critiqued, Generated, Message, Refined, StartRun
+from redraft.events.commands import (
+    CancelRun,
+    ConfirmStep,
+    Critiqued,
+    Generated,
+    Message,
+    PauseRun,
+    Refined,
+    ResumeRun,
+    StartRun,
+)
 from redraft.events.conditions import score
 from redraft.events.content import Brief, Critique, DraftRef, digest
 from redraft.events.domain_events import (
@@ -28,7 +38,10 @@ from redraft.events.domain_events import (
     DraftRefined,
     LoopEnded,
     Parent,
+    RunCancelled,
     RunEnded,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepFailed,
     StepRequested,
@@ -274,6 +287,41 @@ async def test_a_message_that_overtakes_the_start_of_its_run_is_not_parked(store
         await bus.publish(INBOX, [letter(CancelRun("r", "enough"))])
         await until_recorded(store, RunEnded)
         assert looked.is_set()
+        assert await bus.parked() == ()
+
+
+async def test_words_that_come_long_before_the_start_of_their_run_wait_for_it_in_their_order(store: EventStore):
+    looks = 0
+    often = asyncio.Event()
+
+    class Watched:
+        """The store, which counts the looks for the run."""
+
+        async def encode(self, append: Append) -> Encoded:
+            return await store.encode(append)
+
+        def hand_in(self, appends: Sequence[Encoded]) -> Written:
+            return store.hand_in(appends)
+
+        async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
+            return await store.raw(run)
+
+        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+            nonlocal looks
+            looks += 1
+            if looks >= 2 * TRIES:
+                often.set()
+            return await store.read(run, upto, after)
+
+    async with coordinating(Watched()) as (bus, _):
+        await bus.publish(INBOX, [letter(PauseRun("r", by="ann")), letter(ResumeRun("r", by="ann"))])
+        await bus.publish(INBOX, [letter(PauseRun("r", by="bob"))])
+        async with asyncio.timeout(10):
+            await often.wait()
+        await bus.publish(INBOX, [letter(START), letter(CancelRun("r", "enough"))])
+        await until_recorded(store, RunEnded)
+        said = [type(event.data) for event in await store.read("r") if not isinstance(event.data, StepRequested)]
+        assert said == [RunStarted, RunPaused, RunResumed, RunPaused, RunCancelled, RunEnded]
         assert await bus.parked() == ()
 
 

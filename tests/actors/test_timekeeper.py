@@ -7,10 +7,17 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from msgspec.structs import replace
+from tests.projections.logs import view_of
+from tests.streams import recorded
+
 from redraft.actors.testing import NOON
 from redraft.actors.timekeeper import AGAIN, MOST, SELDOM, DueStep, Timekeeper
 from redraft.actors.trouble import LeftOut, Trouble
+from redraft.app.agenda import StepsAgenda
 from redraft.events.bus import INBOX
+from redraft.events.domain_events import StepRequested
+from redraft.events.envelope import Recorded
 from redraft.events.local_bus import LocalBus
 
 
@@ -69,6 +76,23 @@ async def test_steps_that_nobody_can_handle_do_not_stand_before_others():
             agenda.steps.append(DueStep("alive", "p", 1, retry=True, timer=NOON))
             agenda.change()
             assert await said(bus, 1) == ["alive"]
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_more_due_steps_than_a_page_holds_in_the_read_model_do_not_stand_before_others():
+    def asked(run: str) -> Recorded:
+        (event,) = recorded(run, [("coordinator", StepRequested("p", "critic", "judge", 1, NOON))])
+        return event
+
+    runs = [*(f"dead{number:04}" for number in range(2 * MOST)), "later"]
+    log = [replace(asked(run), position=at) for at, run in enumerate(runs, 1)]
+    async with LocalBus() as bus, await view_of(log) as views:
+        keeper = Timekeeper(StepsAgenda(views, None), bus, Clock(), lambda: "id")
+        task = asyncio.create_task(keeper.run())
+        try:
+            assert await said(bus, len(runs)) == runs
         finally:
             task.cancel()
             await asyncio.wait([task])

@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.app.deployments import Deployment, deployment
 from tests.events.rabbit_server import URL
 
-from redraft.events.bus import Letter, work_queue
-from redraft.events.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.bus import INBOX, Letter, work_queue
+from redraft.events.codec import encode_message
+from redraft.events.commands import Message, PauseRun, ResumeRun, StartRun
+from redraft.events.content import Brief
+from redraft.events.domain_events import RunEnded, RunPaused, StepFailed, StepRequested
 from redraft.events.envelope import Origin, Recorded
+from redraft.events.plan import Plan, Step
 from redraft.events.rabbit_bus import open_rabbit_bus
 
 JUDGE = work_queue("critic", "judge")
+numbers = count()
 
 
 @pytest.fixture
@@ -84,6 +90,26 @@ def test_a_run_whose_request_was_parked_goes_on(there: Deployment) -> None:
     assert [(line["run"], line["queue"]) for line in lines] == [(run, JUDGE)]
     checks = json.loads(there.call("doctor", "--json").out)["checks"]
     assert any("1 message set aside; see `redraft parked list`" in each["told"] for each in checks)
+
+
+def test_a_word_that_comes_before_the_start_of_its_run_is_not_parked(there: Deployment) -> None:
+    there.start("coordinator", "coordinator")
+    there.serving("coordinator")
+    for said in (PauseRun("early", by="ann"), ResumeRun("early", by="ann"), PauseRun("early", by="bob")):
+        put(there, INBOX, written(said))
+    there.submit("--key", "fence")
+    there.until("the fence is there", lambda: bool(there.json("list")))
+    put(there, INBOX, written(StartRun("early", Plan("p", (Step("generator", "write", "write"),)), Brief("b"))))
+    there.until("it is there", lambda: "early" in [each["run"] for each in there.json("list")])
+    there.until("it is paused", lambda: isinstance(there.history("early")[-1].data, RunPaused))
+    assert [each.actor for each in there.history("early")[-3:]] == ["ann", "ann", "bob"]
+    assert there.json("parked", "list") == []
+
+
+def written(message: Message) -> Letter:
+    name, body = encode_message(message)
+    by = getattr(message, "by", "submit")
+    return Letter(name, body, Origin(f"said{next(numbers)}", by, "", message.run), message.run)
 
 
 def requests(there: Deployment, run: str, path: str) -> list[Recorded]:

@@ -313,6 +313,23 @@ async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
         assert list(await bus.parked()) == [*parked[:4], *parked[5:]]
 
 
+async def test_all_that_is_parked_is_retried_or_discarded_at_once(opened: Opens) -> None:
+    async with opened() as bus, bus.consume(QUEUE, 20) as consumer:
+        await bus.publish(QUEUE, letters(20))
+        for delivery in await take_exactly(consumer, 20):
+            await consumer.reject(delivery, requeue=False, reason="never")
+        parked = await parked_when(bus, lambda n: n == 20)
+        assert await bus.retry_all() == [each.id for each in parked]
+        again = await take_exactly(consumer, 20)
+        assert [(each.letter, each.count) for each in again] == [(each, 1) for each in letters(20)]
+        for delivery in again:
+            await consumer.reject(delivery, requeue=False, reason="never")
+        parked = await parked_when(bus, lambda n: n == 20)
+        assert await bus.discard_all() == [each.id for each in parked]
+        assert list(await bus.parked()) == []
+        assert (await bus.retry_all(), await bus.discard_all()) == ([], [])
+
+
 async def test_looking_keeps_the_order_of_many_parked_letters(opened: Opens) -> None:
     number = 600
     async with opened() as bus, bus.consume(QUEUE, number) as consumer:

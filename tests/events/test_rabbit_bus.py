@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
 import aio_pika
 import pytest
 from aio_pika.abc import AbstractIncomingMessage
+from aiormq.abc import DeliveredMessage
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from redraft.events.errors import BusError, InputError, UnknownName
 from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
 from redraft.events.rabbit_letters import sendable
 from redraft.events.rabbit_link import Lost, answer
+from redraft.events.rabbit_look import Look
 
 QUEUE = work_queue("critic", "judge")
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -182,6 +184,34 @@ async def test_what_was_parked_by_nobody_we_know_can_only_be_discarded() -> None
         assert await bus.parked() == [stray]
         assert await bus.discard(stray.id)
         assert list(await bus.parked()) == []
+
+
+async def test_all_that_is_parked_is_retried_in_one_pass_but_for_what_came_from_no_known_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passes: list[Look] = []
+    begin = Look.begin
+
+    def counted(look: Look) -> Coroutine[None, None, Sequence[DeliveredMessage]]:
+        passes.append(look)
+        return begin(look)
+
+    async with in_time() as (bus, prefix), bus.consume(QUEUE, 50) as consumer:
+        await bus.publish(QUEUE, [LETTER] * 50)
+        taken: list[Delivery] = []
+        while len(taken) < 50:
+            taken += await consumer.take(50)
+        for delivery in taken:
+            await consumer.reject(delivery, requeue=False)
+        async with channel() as opened:
+            await opened.default_exchange.publish(aio_pika.Message(b"?"), f"{prefix}.parked")
+        await parked_when(bus, lambda n: n == 51)
+        monkeypatch.setattr(Look, "begin", counted)
+        assert len(await bus.retry_all()) == 50
+        assert len(passes) == 1
+        assert [each.letter.body for each in await bus.parked()] == [b"?"]
+        assert len(await bus.discard_all()) == 1
+        assert len(passes) == 3
 
 
 async def test_a_full_parking_refuses_and_the_letter_stays() -> None:

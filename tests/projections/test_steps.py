@@ -8,10 +8,22 @@ from msgspec.structs import replace
 from tests.projections.logs import busy_log, contest_told, view_of
 from tests.streams import START, Told, article_told, book_told, recorded
 
-from redraft.events.domain_events import LoopEnded, StepFailed
+from redraft.events.content import Brief
+from redraft.events.domain_events import (
+    IterationStarted,
+    LoopEnded,
+    PanelClosed,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
 from redraft.events.envelope import Recorded
+from redraft.events.plan import Budget, Plan
 from redraft.projections.place import Where
 from redraft.projections.step_list import StepLine, count_overdue, due, next_due, steps_of
+from redraft.projections.steps import MOVES
 from redraft.projections.views import Views
 
 MINUTE = timedelta(minutes=1)
@@ -120,6 +132,43 @@ async def test_a_run_that_has_ended_is_never_due(anywhere: Where) -> None:
         assert await count_overdue(views, START + 9 * 60 * MINUTE) == 0
 
 
+async def test_what_is_to_be_tried_again_in_a_paused_run_is_not_due_until_that_is_resumed(anywhere: Where) -> None:
+    late = START + 120 * MINUTE
+    told = [*contest_told()[:-1], ("ann", RunPaused("ann"))]
+    async with await view_of(one(told), anywhere) as views:
+        assert [step.path for step in await due(views, late)] == ["Ideas/slow"]
+        assert await next_due(views) == START + 5 * MINUTE
+    failed = StepFailed("Ideas/slow", 1, "timeout", "no answer", START + MINUTE)
+    told.append(("coordinator", failed))
+    async with await view_of(one(told), anywhere) as views:
+        assert await due(views, late) == []
+        assert await next_due(views) is None
+    async with await view_of(one([*told, ("ann", RunResumed("ann"))]), anywhere) as views:
+        assert [step.path for step in await due(views, late)] == ["Ideas/slow", "judge"]
+
+
+async def test_what_a_panel_or_a_pass_went_on_without_is_not_due(anywhere: Where) -> None:
+    asked = [("coordinator", StepRequested(f"Panel/{name}", "critic", name, 1, START)) for name in ("a", "b", "c")]
+    begun: list[Told] = [("coordinator", RunStarted(Plan("p", ()), Brief("b"), START)), *asked]
+    closed = ("coordinator", PanelClosed("Panel", 1, ("Panel/b", "Panel/c")))
+    async with await view_of(one([*begun, closed]), anywhere) as views:
+        assert [step.path for step in await due(views, START)] == ["Panel/a"]
+        assert (await by_path(views))["Panel/b"].status == "abandoned"
+    async with await view_of(one([*begun, closed, ("coordinator", IterationStarted("Loop", 2))]), anywhere) as views:
+        assert await due(views, START) == []
+
+
+async def test_a_run_is_due_when_its_wall_time_is_over_also_while_it_is_paused(anywhere: Where) -> None:
+    plan = Plan("p", (), budget=Budget(seconds=3600))
+    begun: list[Told] = [("coordinator", RunStarted(plan, Brief("b"), START)), ("ann", RunPaused("ann"))]
+    async with await view_of(one(begun), anywhere) as views:
+        assert await next_due(views) == START + 60 * MINUTE
+        (found,) = await due(views, START + 60 * MINUTE)
+        assert (found.path, found.role, found.status, found.attempt) == ("", "clock", "limit", 1)
+        assert await steps_of(views, "01JQ") == []
+        assert await count_overdue(views, START + 90 * MINUTE) == 0
+
+
 async def test_a_process_asks_for_its_own_runs_alone(anywhere: Where) -> None:
     late = START + 60 * MINUTE
     log = [
@@ -138,10 +187,12 @@ async def test_a_process_asks_for_its_own_runs_alone(anywhere: Where) -> None:
 
 async def test_what_is_due_is_found_by_an_index_not_by_looking_at_every_step() -> None:
     async with await view_of(busy_log(20)) as views:
-        plan = await views.query("EXPLAIN QUERY PLAN SELECT * FROM steps WHERE timer <= 1 ORDER BY timer LIMIT 5")
+        plan = await views.query(
+            f"EXPLAIN QUERY PLAN SELECT * FROM steps WHERE timer <= 1 AND {MOVES} ORDER BY timer LIMIT 5"  # noqa: S608
+        )
         assert "USING INDEX steps_i0" in str(plan[0][3])
         plan = await views.query(
-            "EXPLAIN QUERY PLAN SELECT timer FROM steps WHERE timer IS NOT NULL AND timer > 1 ORDER BY timer LIMIT 1"
+            f"EXPLAIN QUERY PLAN SELECT timer FROM steps WHERE {MOVES} AND timer > 1 ORDER BY timer LIMIT 1"  # noqa: S608
         )
         assert "steps_i0" in str(plan[0][3])
 

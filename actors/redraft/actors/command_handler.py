@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from redraft.actors.aggregates import Aggregate, Aggregates
 from redraft.actors.arms import Choose
-from redraft.actors.decider import Decision, handle, is_open, unwelcome
+from redraft.actors.decider import Decision, handle, is_early, is_open, unwelcome
 from redraft.actors.forking import forked
 from redraft.actors.origins import new_events
 from redraft.actors.run_state import RunState
@@ -112,7 +112,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
 class Decided(msgspec.Struct, frozen=True, gc=False):
     """The decision on a message: record events, send a request again, refuse it, or do nothing.
 
-    `on` is the hash of the event that it was decided on.
+    `on` is the hash of the event that it was decided on. It is `early` when its run may be about to begin.
     """
 
     incoming: Incoming
@@ -121,6 +121,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     append: Encoded | None = None
     doubt: ConfirmStep | None = None
     refused: str = ""
+    early: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -260,7 +261,8 @@ class CommandHandler:
             return await self._appended(each, aggregate, decision, now)
         if isinstance(each.message, ConfirmStep) and is_open(aggregate.state, each.message.path, each.message.attempt):
             return Decided(each, aggregate, aggregate.hash, doubt=each.message)
-        return Decided(each, aggregate, aggregate.hash, refused=unwelcome(aggregate.state, each.message))
+        refused, early = unwelcome(aggregate.state, each.message), is_early(aggregate.state, each.message)
+        return Decided(each, aggregate, aggregate.hash, refused=refused, early=early)
 
     async def _appended(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash

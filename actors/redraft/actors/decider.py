@@ -40,6 +40,7 @@ from redraft.events.commands import (
     ResumeRun,
     RetryStep,
     StartRun,
+    SteeringMessage,
     request_id,
 )
 from redraft.events.content import MAX_DRAFT_BYTES, new_draft
@@ -230,24 +231,40 @@ def _retried(
 def _expired(
     state: RunState, message: ExpireStep, now: datetime
 ) -> StepFailed | ApprovalExpired | BudgetReached | PanelClosed | None:
-    if (over := time_is_up(state, now)) and state.status == "running" and state.failure is None:
+    over = time_is_up(state, now)
+    if over and state.status == "running" and (state.failure is None or state.paused):
         return over
     waiting = state.approval
     if waiting is not None and waiting.request.path == message.path and now >= waiting.request.due:
         return ApprovalExpired(message.path, waiting.request.draft, waiting.node.on_deadline)
     asked = state.open.get(message.path)
-    if asked is None or asked.attempt != message.attempt or asked.retry_at is not None or now < asked.due:
+    if asked is None or asked.attempt != message.attempt or asked.retry_at is not None:
+        return None
+    if message.unserved > 0:
+        return _unserved(state, message, asked, now)
+    if now < asked.due:
         return None
     fan = state.frames[-1].fan
     if fan is not None and fan.until is not None and asked.due == fan.until:
         return closed_panel(state, message.path.rpartition("/")[0], now) or _overdue(state, message, asked, fan, now)
+    if message.queued:
+        return None
     return _failure(state, message, asked, "timeout", f"no answer by {asked.due:%Y-%m-%d %H:%M:%S} UTC", now)
+
+
+def _unserved(state: RunState, message: ExpireStep, asked: OpenStep, now: datetime) -> StepFailed | None:
+    """A request to an actor that no worker serves is given up for good, not before the time that the plan gives it."""
+    if message.unserved < (asked.request.queue_wait or 0):
+        return None
+    who = f"{asked.request.role} {asked.request.actor}"
+    fault = f"no worker has served the {who} for {message.unserved:.0f} s"
+    return _failure(state, message, asked, "unserved", fault, now, retryable=False)
 
 
 def _overdue(state: RunState, message: ExpireStep, asked: OpenStep, fan: Fan, now: datetime) -> StepFailed | None:
     """A critic that a panel cannot go on without has the time of its own timeout."""
     latest = asked.due - timedelta(seconds=fan.node.deadline or 0.0) + timedelta(seconds=asked.step.timeout) + GRACE
-    if now < latest:
+    if now < latest or message.queued:
         return None
     return _failure(state, message, asked, "timeout", f"no answer by {latest:%Y-%m-%d %H:%M:%S} UTC", now)
 
@@ -265,6 +282,11 @@ def unwelcome(state: RunState, message: Message) -> str:
             return f"run {message.run} has begun with another brief or workflow, key {message.key!r}; give another key"
         return ""
     return f"there is no run {message.run}" if state.status == "new" else ""
+
+
+def is_early(state: RunState, message: Message) -> bool:
+    """Whether a person speaks to a run whose start may still be on its way."""
+    return state.status == "new" and isinstance(message, SteeringMessage)
 
 
 def _lost(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
+from redraft.actors.crews import QUEUE_LIMIT
 from redraft.actors.perform import Call, abandoned, unwritable
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Signatures
@@ -23,6 +25,14 @@ REMEMBERED: Final = 4096
 
 Again: TypeAlias = Callable[[Request], None]
 """Is told of a request that may have cost something before, and of which nothing came."""
+
+
+Clock: TypeAlias = Callable[[], datetime]
+
+
+def utc() -> datetime:
+    """The time, by this machine's clock."""
+    return datetime.now(UTC)
 
 
 def untold(request: Request) -> None:
@@ -57,6 +67,8 @@ class Desk:
         whereabouts: Whereabouts,
         off: Container[str] = frozenset(),
         again: Again = untold,
+        queue_limit: timedelta = QUEUE_LIMIT,
+        clock: Clock = utc,
     ) -> None:
         self._actor = actor
         self._new_id = new_id
@@ -66,6 +78,8 @@ class Desk:
         self._whereabouts = whereabouts
         self._off = off
         self._again = again
+        self._queue_limit = queue_limit
+        self._clock = clock
         self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
         self._begun: dict[str, None] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
@@ -99,13 +113,14 @@ class Desk:
             inquiry.add_done_callback(self._doubtful.discard)
 
     def _may_be_stale(self, work: Work, delivery: Delivery) -> bool:
-        """Whether nobody can have begun it, and its run may have been cancelled before we came to hear of that.
+        """Whether nobody can have begun it, and it may have been given up, or its run cancelled, before we came.
 
         What we asked about has its answer when it comes back confirmed.
         """
         request = work.request
         answered = request.confirmed and request.id in self._asked
-        return delivery.waited and delivery.count == request.sent == 1 and not answered
+        old = request.asked is not None and self._clock() >= request.asked + self._queue_limit
+        return (delivery.waited or old) and delivery.count == request.sent == 1 and not answered
 
     async def _inquired(self, delivery: Delivery, work: Work) -> None:
         """Waits while somebody is at work on it. One that was surely unanswered before that is begun then."""

@@ -79,7 +79,7 @@ def shape(plan: Plan) -> Plan:
 
 def _place(path: str, step: Step) -> Step:
     """A step without how it is done."""
-    return replace(step, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
+    return replace(step, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=(), queue_wait=None)
 
 
 def _shape(node: Node) -> Node:
@@ -113,4 +113,4 @@ def _again(state: RunState, step: OpenStep, now: datetime) -> StepRequested:
     panel = state.frames[-1].fan
     if panel is not None and panel.node.deadline is not None:
         due = min(due, now + timedelta(seconds=panel.node.deadline))
-    return replace(step.request, actor=step.step.actor, due=due)
+    return replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)

@@ -34,7 +34,7 @@ from redraft.actors.run_state import (
     prefix,
     wanted,
 )
-from redraft.actors.spending import NOTHING, afforded, ends_at
+from redraft.actors.spending import NOTHING, afforded, ends_at, time_is_up
 from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalRequested,
@@ -51,7 +51,7 @@ from redraft.events.plan import Approve, Node, Parallel, Repeat, Step
 from redraft.events.usage import Usage
 
 GRACE: Final = timedelta(hours=1)
-"""How long after its timeout an answer is awaited: a request may wait in its queue before a worker takes it."""
+"""How long after its timeout an answer is awaited, and longer where its request is known to wait in its queue."""
 
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
 
@@ -80,7 +80,7 @@ def _following(state: RunState, now: datetime) -> DomainEvent | None:
     if state.cancelled is not None:
         return _cancelled(state, state.cancelled)
     if state.paused:
-        return None
+        return _stopped(state, now)
     if state.refused:
         return _ended(state, Verdict(*state.refused), state.best or state.current)
     top = state.frames[-1]
@@ -193,6 +193,7 @@ def _request(state: RunState, step: Step, path: str, now: datetime, draft: Draft
         state.advice if refines else (),
         loop.swings if refines else (),
         loop.heat if refines and loop.node and loop.node.on_oscillation == "raise_temperature" else 0,
+        queue_wait=step.queue_wait,
     )
 
 
@@ -319,6 +320,14 @@ def _ended(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
 def _cancelled(state: RunState, reason: str) -> RunEnded:
     """The end of a run that a person stops; it names the best judged draft."""
     return _ended(state, Verdict("cancelled", reason), state.best or state.current)
+
+
+def _stopped(state: RunState, now: datetime) -> RunEnded | None:
+    """The end of a paused run whose wall time is over. Nothing is published then, whatever the plan says."""
+    failure = state.failure
+    if failure is None or failure.outcome != "over_budget" or state.open or time_is_up(state, now) is None:
+        return None
+    return _ended(state, Verdict(failure.outcome, failure.reason), state.best or state.current)
 
 
 def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:

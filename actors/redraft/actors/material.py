@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from sys import getsizeof
 from typing import Final, assert_never
 
@@ -158,8 +159,18 @@ class Material:
             (*before.errors, *said.errors) if before else said.errors,
         )
 
-    def command(self, run: str, asked: StepRequested, sent: int = 1, *, confirmed: bool = False) -> Work:
+    def command(
+        self,
+        run: str,
+        asked: StepRequested,
+        sent: int = 1,
+        *,
+        confirmed: bool = False,
+        at: datetime | None = None,
+    ) -> Work:
         """The very command that this request stands for, with its texts, as it is `sent` for the nth time.
+
+        `at` is when it was asked for.
 
         Raises CodecError when the run's events do not hold what the request names.
         """
@@ -182,6 +193,7 @@ class Material:
             confirmed,
             step.version,
             tuple(self._drafts[ref.version] for ref in asked.beside),
+            at,
         )
         match asked.role:
             case "generator":

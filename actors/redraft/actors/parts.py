@@ -66,10 +66,13 @@ def step(
     options: dict[str, Option] | None = None,
     version: str = "",
     gate: bool = False,
+    queue_wait: float | None = None,
 ) -> Part:
     """A step by this actor, named as the actor unless `name` is given.
 
-    `timeout` is seconds for one attempt, above 0 and at most 24 hours. `options` go to the actor as `context.options`.
+    `timeout` is seconds for one attempt, above 0 and at most 24 hours; `queue_wait` is how many it waits while no
+    worker serves the actor (left out: as the deployment's setting says). `options` go to the actor, as
+    `context.options`.
     `version` is that of the actor's code which the run is meant for; left out, it is that of the actors at hand when
     the run begins. A critic that is a `gate` speaks first: a draft that it does not pass cannot be accepted, and the
     critics that are no gates are not asked about it. An actor that lives elsewhere is given by its name, with its
@@ -85,11 +88,13 @@ def step(
         arms, of, actors = _choice(choose, role)
         named = NAMES.get(of, "choice") if name is None else name
         known = actor.name if isinstance(actor, Actor) else actor or ""
-        return _part(Step(of, known, named, timeout, retry, given, version, gate, arms), actors)
+        return _part(Step(of, known, named, timeout, retry, given, version, gate, arms, queue_wait), actors)
     if actor is None:
         raise PlanError(name or "", "actor is missing; give one, or several to choose among: choose=[first, second]")
     known = actor.name if isinstance(actor, Actor) else actor
-    node = Step(_role_of(actor, role), known, known if name is None else name, timeout, retry, given, version, gate)
+    named = known if name is None else name
+    of = _role_of(actor, role)
+    node = Step(of, known, named, timeout, retry, given, version, gate, queue_wait=queue_wait)
     return _part(node, {actor.name: actor} if isinstance(actor, Actor) else {})
 
 
@@ -212,8 +217,10 @@ def _arm_of(node: Node) -> Step:
         raise PlanError(node.name, "choose is among actors; take what is no plain step out")
     if node.gate:
         raise PlanError(node.name, "choose: a gate asks the same of every draft; take the gate away")
-    if node.timeout != 300.0 or node.retry != _RETRY:
-        raise PlanError(node.name, "choose: timeout and retry are those of the whole step; give them beside choose")
+    if node.timeout != 300.0 or node.retry != _RETRY or node.queue_wait is not None:
+        raise PlanError(
+            node.name, "choose: timeout, queue_wait and retry are those of the whole step; give them beside choose"
+        )
     return node
 
 

@@ -137,6 +137,8 @@ def _check_step(step: Step, path: str) -> None:
         check_actor(path, step.role, step.actor)
     check_seconds(path, "timeout", step.timeout, zero=False)
     check_retry(path, step.retry)
+    if step.queue_wait is not None:
+        check_seconds(path, "queue_wait", step.queue_wait, zero=False)
     check_options(path, step.options)
     check_reserves(path, step.options)
     check_version(path, step.version)

@@ -138,6 +138,7 @@ def _step(step: Step) -> str:
         (step.name != named, f"name={_text(step.name)}"),
         (step.gate, "gate=True"),
         (step.timeout != 300, f"timeout={print_number(step.timeout)}"),
+        (step.queue_wait is not None, f"queue_wait={print_number(step.queue_wait or 0)}"),
         (step.retry != Retry(), f"retry={_retry(step.retry)}"),
         (bool(step.options), f"options={_options(step.options)}"),
         (bool(step.version), f"version={_text(step.version)}"),

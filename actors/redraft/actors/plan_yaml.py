@@ -149,6 +149,7 @@ def _step(spot: Spot, role: Role, item: Spot, parent: str, lines: Lines) -> Step
         _given(found, "version", read_text, ""),
         _given(found, "gate", read_truth, False),
         _given(found, "choose", _arms, ()),
+        _given(found, "queue_wait", read_seconds, None),
     )
 
 

@@ -22,7 +22,7 @@ VERBS: Final[dict[str, Role]] = {
 KEYS: Final[dict[str, tuple[str, ...]]] = {
     "plan": ("name", "steps", "on_failure", "budget", "daily_budget"),
     "budget": ("tokens", "cost", "calls", "seconds"),
-    "step": ("actor", "choose", "name", "gate", "version", "timeout", "retry", "with"),
+    "step": ("actor", "choose", "name", "gate", "version", "timeout", "queue_wait", "retry", "with"),
     "arm": ("actor", "name", "version", "with"),
     "retry": ("attempts", "initial", "factor", "maximum"),
     "repeat": ("name", "until", "max_iterations", "keep", "rollback_margin", "on_oscillation", "body"),
@@ -95,6 +95,8 @@ def _step(step: Step) -> Document:
         document["version"] = step.version
     if step.timeout != 300:
         document["timeout"] = _time(step.timeout)
+    if step.queue_wait is not None:
+        document["queue_wait"] = _time(step.queue_wait)
     if step.retry != Retry():
         times = {key: _time(getattr(step.retry, key)) for key in ("initial", "maximum")}
         document["retry"] = {key: times.get(key, value) for key, value in _changed(step.retry).items()}

@@ -181,7 +181,8 @@ class Relay:
                 material = await self._material(event)
                 facts[event.run] = material.facts
                 if isinstance(event.data, StepRequested) and not event.repeats:
-                    work = material.command(event.run, event.data, sent, confirmed=confirmed)
+                    at = None if confirmed else event.time
+                    work = material.command(event.run, event.data, sent, confirmed=confirmed, at=at)
                     queue, parcel = self._addressed(event, event.data, work)
                     parcels.setdefault(queue, []).append(parcel)
                     size += len(parcel.letter.body)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Final
 
 from redraft.actors.admission import Admission
-from redraft.actors.desk import Again, Desk, untold
+from redraft.actors.crews import QUEUE_LIMIT
+from redraft.actors.desk import Again, Clock, Desk, untold, utc
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.actors.trouble import Blocked, Freed, Tell
@@ -34,7 +36,8 @@ class Worker:
     `differs` is told of an actor whose code has another version than the plan of a run names. `neighbours` is how it
     asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them. `again`
     is told of each request that is begun once more, since whoever had it before never answered. `tell` is told of a
-    queue that cannot be used: it is tried again, and the others are served.
+    queue that cannot be used: it is tried again, and the others are served. What has waited in a queue longer than
+    `queue_limit`, by the `clock`, may have been given up: it is asked about.
     """
 
     def __init__(
@@ -48,6 +51,8 @@ class Worker:
         neighbours: Neighbours | None = None,
         again: Again = untold,
         tell: Tell = quiet,
+        queue_limit: timedelta = QUEUE_LIMIT,
+        clock: Clock = utc,
     ) -> None:
         self._actors = tuple(actors)
         self._bus = bus
@@ -57,6 +62,8 @@ class Worker:
         self._admission = Admission(limit, bus.largest)
         self._signatures = Signatures(differs)
         self._again = again
+        self._queue_limit = queue_limit
+        self._clock = clock
         self._tell = tell
         self._blocked: set[str] = set()
         me = new_id() if neighbours else ""
@@ -130,7 +137,12 @@ class Worker:
     async def _serve_queue(self, actor: Actor) -> None:
         whereabouts = self._whereabouts[actor.role, actor.name]
         sizes = self._limit, self._bus.largest
-        desk = Desk(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off, self._again)
+        desk = Desk(
+            *(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off),
+            again=self._again,
+            queue_limit=self._queue_limit,
+            clock=self._clock,
+        )
         async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
             self._desks.append(desk)
             try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
 
 from redraft.actors.timekeeper import DueStep
-from redraft.projections.step_list import StepLine, due, next_due
+from redraft.events.plan import Role
+from redraft.projections.step_list import StepLine, asked_of, due, next_due, waited_for
 from redraft.projections.views import Views
 
 
@@ -27,6 +30,16 @@ class StepsAgenda:
         after = (behind.timer, behind.run, behind.path) if behind and behind.timer else None
         return [_due_step(each) for each in await due(self._views, now, limit, self._runs, after)]
 
+    async def actors(self) -> Sequence[tuple[Role, str]]:
+        return await asked_of(self._views, self._runs)
+
+    async def waited(
+        self, actor: tuple[Role, str], now: datetime, unserved: timedelta, wait: timedelta, limit: int
+    ) -> Sequence[DueStep]:
+        lengths = unserved.total_seconds(), wait.total_seconds()
+        found = await waited_for(self._views, actor, now, *lengths, limit, self._runs)
+        return [replace(_due_step(each), unserved=True) for each in found]
+
     async def next_due(self, after: datetime) -> datetime | None:
         return await next_due(self._views, self._runs, after=after)
 
@@ -36,4 +49,6 @@ class StepsAgenda:
 
 def _due_step(line: StepLine) -> DueStep:
     waits = line.status == "waiting"
-    return DueStep(line.run, line.path, line.attempt, waits, line.cause, line.retry_at if waits else line.due)
+    actor = None if line.role == "approver" or line.role == "clock" else (line.role, line.actor)
+    timer = line.retry_at if waits else line.due
+    return DueStep(line.run, line.path, line.attempt, waits, line.cause, timer, actor, line.requested)

@@ -2,7 +2,7 @@
 
 until, max_iterations, keep, rollback_margin    of the only loop; LOOP.until where there are several
 on_failure                                      of the plan
-STEP.timeout, STEP.actor                        of a step, by its name or path
+STEP.timeout, STEP.queue_wait, STEP.actor       of a step, by its name or path
 STEP.OPTION                                     an option that its actor takes
 OPTION                                          the same, of every step that has it
 """
@@ -121,11 +121,11 @@ def _set_steps(plan: Plan, of: str, name: str, value: str) -> tuple[Plan, set[st
 
 
 def _with(step: Step, name: str, value: str) -> Step:
-    if name == "timeout":
+    if name in ("timeout", "queue_wait"):
         found = _SECONDS.fullmatch(value)
         if found is None:
             raise InputError(f"it is {value!r}; write seconds, or 90s, 2m, 1h")
-        return replace(step, timeout=float(found[1]) * _UNITS[found[2]])
+        return replace(step, **{name: float(found[1]) * _UNITS[found[2]]})
     differing = [arm.name for arm in step.choose if name == "actor" or name in arm.options]
     if differing:
         raise InputError(f"{step.name} chooses among {', '.join(differing)}, each with its own; begin another workflow")

@@ -45,7 +45,7 @@ async def given(events: Sequence[Recorded], path: str, attempt: int | None, read
         asked = events[asked.version - 1]
     if not isinstance(asked.data, StepRequested):
         raise InputError(f"event {asked.version} of run {asked.run} asks for nothing")
-    work = Material(events[: asked.version]).command(asked.run, asked.data)
+    work = Material(events[: asked.version]).command(asked.run, asked.data, at=asked.time)
     return Given(asked.run, asked.version, asked.time, WORK_NAMES[type(work)], work)
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from redraft.actors.command_handler import CommandHandler
 from redraft.actors.coordinator import Coordinator
+from redraft.actors.crews import Crews
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, unheard
@@ -142,7 +143,7 @@ async def open_house(
             arms.run(),
             relay.run(start),
             worker.run(),
-            Timekeeper(agenda, bus, clock, new_message_id).run(),
+            Timekeeper(agenda, bus, clock, new_message_id, crews=Crews(bus)).run(),
             follow(views, store),
             client.notice(start),
         )

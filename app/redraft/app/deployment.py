@@ -9,12 +9,13 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, closing, suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.coordinator import Coordinator
+from redraft.actors.crews import Crews
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
 from redraft.actors.timekeeper import Timekeeper
@@ -237,7 +238,8 @@ async def work(
         if turns is not None:
             turns.share(bus.turns)
         sizes = settings.concurrency, settings.draft_limit
-        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again, partial(tell_of_trouble, log))
+        tell, limit = partial(tell_of_trouble, log), timedelta(seconds=settings.queue_limit)
+        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again, tell, limit)
         waits["what came of a request has not been reported"] = worker.longest_wait
         listening = asyncio.Event()
         async with _drained(worker, drain):
@@ -298,11 +300,12 @@ def _parts(
     waits: dict[str, Callable[[], float]],
 ) -> dict[str, Part]:
     lost = LostSteps(store, bus, new_message_id, log)
+    crews = Crews(survey, timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit))
     return {
         "coordinator": coordinator.run,
         "relay": partial(_relayed, settings, store, bus, lost, survey, log, waits),
         "timekeeper": Timekeeper(
-            StepsAgenda(views, None), bus, _now, new_message_id, partial(tell_of_trouble, log)
+            StepsAgenda(views, None), bus, _now, new_message_id, partial(tell_of_trouble, log), crews
         ).run,
         "projector": partial(follow, views, store),
     }

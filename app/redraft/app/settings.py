@@ -31,6 +31,9 @@ _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 class Settings(BaseSettings):
     """Where events are kept, how messages travel, and what is allowed.
 
+    `queue_wait` is for how many seconds a step waits while no worker serves its actor, unless its plan says otherwise;
+    then it fails as `unserved`. `queue_limit` is for how many it waits in a queue from which workers take.
+
     `model` is that of steps which ask one and name none, such as `openai:gpt-5`; `model_url` is a server that speaks
     OpenAI's chat completions and is asked for every model; `model_limits` says for a model how many calls go on
     `at_once` and how many begin `a_minute`, in all workers of a deployment together; `model_prices` says what a model
@@ -61,6 +64,8 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=64, ge=1, le=10_000)
     bundle: int = Field(default=1, ge=1, le=1_000)
     queues: Literal["quorum", "classic"] = "quorum"
+    queue_wait: float = Field(default=600.0, gt=0, le=30 * 86_400)
+    queue_limit: float = Field(default=86_400.0, gt=0, le=30 * 86_400)
     log: Literal["auto", "text", "json"] = "auto"
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)

@@ -34,8 +34,15 @@ from redraft.events.commands import (
 )
 from redraft.events.domain_events import RunEnded
 from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import InputError
-from redraft.projections.run_list import find_run
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.projections.projector import catch_up
+from redraft.projections.run_list import RunLine, find_run
+
+ARRIVAL: Final = 5.0
+"""Seconds in which a run that was submitted just now is to be in the log."""
+
+AGAIN: Final = 0.1
+"""Seconds between two looks for it."""
 
 Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
 """Makes what a person says from the events of the run."""
@@ -51,7 +58,7 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
     it would change nothing: the run has ended, was set aside, is paused already, or has no such loop.
     """
     async with open_log(settings) as house:
-        found = await find_run(house.views, text)
+        found = await _found(house, text, ARRIVAL if settings.bus != LOCAL else 0.0)
         run = found.run
         if found.status == "quarantined":
             raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
@@ -61,6 +68,20 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
         if settings.bus == LOCAL:
             return run, await recorded(settings, house, message)
         return run, await _sent(settings, house, message)
+
+
+async def _found(house: House, text: str, patience: float) -> RunLine:
+    """The run that a text means; one that was submitted just now may still be on its way, and is waited for."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + patience
+    while True:
+        try:
+            return await find_run(house.views, text)
+        except NoSuchRun:
+            if clock() >= end:
+                raise
+        await asyncio.sleep(AGAIN)
+        await catch_up(house.views, house.store)
 
 
 def refuse(state: RunState, message: SteeringMessage, limit: int) -> None:

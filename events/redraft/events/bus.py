@@ -122,6 +122,21 @@ class Parked(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
+class Depth(msgspec.Struct, frozen=True):
+    """How many letters wait in a queue, without those that are being worked on, and how many consumers it has."""
+
+    waiting: int
+    consumers: int
+
+
+class Queues(Protocol):
+    """What can be asked of a bus without changing anything."""
+
+    async def queue(self, queue: str) -> Depth | None:
+        """What is in a queue; None when it is not there. Raises BusError when the bus cannot be asked."""
+        ...
+
+
 class Consumer(Protocol):
     """One reader of a queue, holding at most `prefetch` letters (at least 1) that are not yet settled.
 
@@ -182,6 +197,18 @@ class Bus(Protocol):
 
     async def discard(self, parked_id: str) -> bool:
         """Takes a parked letter away for good; False when none is parked by this id."""
+        ...
+
+    async def retry_all(self) -> Sequence[str]:
+        """Does so with all that is parked now, in one pass, oldest first; gives the ids.
+
+        What came from no queue that is known stays parked. Raises BusError when one cannot be put back; those before it
+        are.
+        """
+        ...
+
+    async def discard_all(self) -> Sequence[str]:
+        """Takes away for good all that is parked now, in one pass; gives the ids."""
         ...
 
     async def close(self) -> None:

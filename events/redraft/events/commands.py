@@ -6,6 +6,7 @@ A request carries all that the work needs; a worker holds no state and no databa
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -27,7 +28,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `sent` counts how often this request was sent. One that may have been served already (`sent` above 1, or delivered
     again) is confirmed with the coordinator before the work starts; `confirmed` says that this was done.
     `version` is that of the actor's code which the plan names, if it names one. `beside` are the drafts, in the order
-    of their steps, among which the judge of a parallel compares the one that it judges.
+    of their steps, among which the judge of a parallel compares the one that it judges. `asked` is when it
+    was asked for (UTC): one that has waited longer than requests may is confirmed before the work starts.
     """
 
     id: str
@@ -43,6 +45,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     confirmed: bool = False
     version: str = ""
     beside: tuple[Draft, ...] = ()
+    asked: datetime | None = None
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -212,11 +215,17 @@ class RetryStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class ExpireStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The timekeeper's word that this attempt's answer is overdue."""
+    """The timekeeper's word that this attempt's answer is overdue.
+
+    `queued`: the request may still wait in its queue, from which workers take. `unserved` is for how many seconds no
+    worker has served the actor since it was asked; the request is then given up before it is due.
+    """
 
     run: str
     path: str
     attempt: Ordinal
+    queued: bool = False
+    unserved: float = 0.0
 
 
 class ConfirmStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -28,7 +28,7 @@ Outcome: TypeAlias = Literal[
     "cancelled",
     "failed",
 ]
-FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost"]
+FailureKind: TypeAlias = Literal["error", "invalid", "timeout", "lost", "unserved"]
 
 
 class Parent(msgspec.Struct, frozen=True, gc=False):
@@ -83,7 +83,9 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
     versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
     temperature is raised `heat` times. `beside` are the drafts among which a judge compares, `reserved` is what is set
-    aside of the budget. The answer is due by `due` (UTC). Of a step that chooses, `choice` says why it is this actor.
+    aside of the budget. The answer is due by `due` (UTC), unless the request is known to wait in its queue then; where
+    the plan says so, it waits `queue_wait` seconds at most while no worker serves the actor. Of a step that chooses,
+    `choice` says why it is this actor.
     """
 
     path: str
@@ -101,6 +103,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     beside: tuple[DraftRef, ...] = ()
     reserved: Usage = Usage()
     choice: Choice | None = None
+    queue_wait: float | None = None
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -15,7 +15,9 @@ from itertools import count
 from operator import attrgetter
 from typing import Final, Self
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter, Parked, require_size
+from msgspec.structs import replace
+
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Depth, Letter, Parked, require_size
 from redraft.events.errors import BusError, InputError
 
 _by_tag = attrgetter("tag")
@@ -182,14 +184,18 @@ class _Parking:
 
 
 class _LocalConsumer:
-    """`_held` are its unsettled deliveries, `sated` its takes that wait until it may hold more."""
+    """`_held` are its unsettled deliveries, `sated` its takes that wait until it may hold more.
 
-    __slots__ = ("_held", "_left", "_parking", "_prefetch", "_queue", "sated")
+    What has a tag up to `_before` was in a shared queue when it came.
+    """
 
-    def __init__(self, queue: _Queue, parking: _Parking, prefetch: int) -> None:
+    __slots__ = ("_before", "_held", "_left", "_parking", "_prefetch", "_queue", "sated")
+
+    def __init__(self, queue: _Queue, parking: _Parking, prefetch: int, *, shared: bool) -> None:
         self._queue = queue
         self._parking = parking
         self._prefetch = prefetch
+        self._before = queue.ready[-1].tag if shared and queue.ready else 0
         self._held: dict[int, Delivery] = {}
         self._left = False
         self.sated = _Line()
@@ -207,6 +213,8 @@ class _LocalConsumer:
                 await self.sated.wait()
             self._require_presence()
         taken = queue.pop(room)
+        if self._before and taken[0].tag <= self._before:
+            taken = [replace(each, waited=True) if each.tag <= self._before else each for each in taken]
         for delivery in taken:
             held[delivery.tag] = delivery
         return taken
@@ -272,11 +280,21 @@ class LocalBus:
     would never end: nobody empties the parking. So `reject` then raises BusError and the letter stays unsettled; if its
     consumer leaves, it goes back to its queue.
 
+    A `shared` one stands for a broker whose readers come and go: what was in a queue before its reader has `waited`.
+
     Raises InputError for numbers below 1 (`prefetch` and `most` too), and BusError for every call after `close` or to a
     consumer whose context was left.
     """
 
-    def __init__(self, *, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT, largest: int = LARGEST) -> None:
+    def __init__(
+        self,
+        *,
+        capacity: int = 10_000,
+        delivery_limit: int = DELIVERY_LIMIT,
+        largest: int = LARGEST,
+        shared: bool = False,
+    ) -> None:
+        self._shared = shared
         self.largest = _at_least_one("largest", largest)
         self._capacity = _at_least_one("capacity", capacity)
         self._parking = _Parking(capacity, _at_least_one("delivery_limit", delivery_limit))
@@ -302,7 +320,7 @@ class LocalBus:
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
         place = self._named(queue)
-        consumer = _LocalConsumer(place, self._parking, _at_least_one("prefetch", prefetch))
+        consumer = _LocalConsumer(place, self._parking, _at_least_one("prefetch", prefetch), shared=self._shared)
         place.consumers.add(consumer)
         try:
             yield consumer
@@ -332,6 +350,20 @@ class LocalBus:
         """Takes a parked letter away for good."""
         self._require_open()
         return self._parking.take(parked_id) is not None
+
+    async def queue(self, queue: str) -> Depth | None:
+        """See `Queues`."""
+        self._require_open()
+        found = self._queues.get(queue)
+        return Depth(len(found.ready), len(found.consumers)) if found else None
+
+    async def retry_all(self) -> Sequence[str]:
+        """Puts all that is parked now into its queues again."""
+        return [each.id for each in await self.parked() if await self.retry(each.id)]
+
+    async def discard_all(self) -> Sequence[str]:
+        """Takes all that is parked now away for good."""
+        return [each.id for each in await self.parked() if await self.discard(each.id)]
 
     async def close(self) -> None:
         """Ends the bus with all that is in it; everybody who waits gets BusError. Closing again does nothing."""

@@ -53,6 +53,9 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     speaks before the others: a draft that it does not pass (full score without errors, or its approval) cannot be
     accepted or published, whatever its score, and the critics that are no gates are not asked about it.
 
+    `queue_wait` is how many seconds the step waits while no worker serves its actor; None is as the deployment's
+    setting says.
+
     With `choose` there is no `actor`: each time that the step is asked for, one of these arms (at least two) is chosen
     by how the runs ended in which each took part.
     """
@@ -66,6 +69,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     version: str = ""
     gate: bool = False
     choose: tuple[Arm, ...] = ()
+    queue_wait: float | None = None
 
 
 class Parallel(

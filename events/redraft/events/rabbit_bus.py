@@ -168,6 +168,14 @@ class RabbitBus:
         async with self._life.during():
             return await self._parking.discard(parked_id)
 
+    async def retry_all(self) -> Sequence[str]:
+        async with self._life.during():
+            return await self._parking.retry_all()
+
+    async def discard_all(self) -> Sequence[str]:
+        async with self._life.during():
+            return await self._parking.discard_all()
+
     async def prepare(self) -> None:
         """Makes what every deployment has and is not there yet: the exchanges, the inbox, the parking, the stream."""
 

@@ -110,6 +110,24 @@ class Parking:
                 await look.take(found)
             return found is not None
 
+    async def retry_all(self) -> Sequence[str]:
+        """Puts every letter into the queue that it came from; one that came from none that is known stays. The ids."""
+        done: list[str] = []
+        async with self._looking() as (look, messages):
+            for message in messages:
+                if queue := self._parked(message).queue:
+                    await self._put_back(message, queue)
+                    await look.take(message)
+                    done.append(message_id(message))
+        return done
+
+    async def discard_all(self) -> Sequence[str]:
+        """Throws every letter away; gives their ids."""
+        async with self._looking() as (look, messages):
+            for message in messages:
+                await look.take(message)
+            return [message_id(message) for message in messages]
+
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Place(queue, lambda: self._topology.queue(queue))
         await self._publisher.send(

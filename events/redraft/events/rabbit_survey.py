@@ -11,11 +11,10 @@ from functools import partial
 from typing import Final, TypeVar, cast
 
 import aiormq
-import msgspec
 from aiormq import Channel, Connection
 from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
-from redraft.events.bus import DELIVERY_LIMIT, INBOX
+from redraft.events.bus import DELIVERY_LIMIT, INBOX, Depth
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_link import LOST, answer, let_go, unreachable
 from redraft.events.rabbit_topology import PREFIX, Kind, Names, letter_queue
@@ -24,13 +23,6 @@ PARKED: Final = "redraft.parked"
 EVENTS: Final = "redraft.events"
 
 _T = TypeVar("_T")
-
-
-class Depth(msgspec.Struct, frozen=True):
-    """How many letters wait in a queue, without those that are being worked on, and how many consumers it has."""
-
-    waiting: int
-    consumers: int
 
 
 class Survey:

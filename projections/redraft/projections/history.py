@@ -266,7 +266,13 @@ def _refined(event: DraftRefined, who: str) -> str:
 
 
 def _failed(event: StepFailed, who: str) -> str:
-    kinds = {"error": "failed", "invalid": "gave an answer that is no use", "timeout": "was late", "lost": "was lost"}
+    kinds = {
+        "error": "failed",
+        "invalid": "gave an answer that is no use",
+        "timeout": "was late",
+        "lost": "was lost",
+        "unserved": "was not there",
+    }
     then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
     return f"{who} {kinds[event.kind]} (try {event.attempt}): {plain(event.message)}; {then}"
 

@@ -10,10 +10,10 @@ import msgspec
 
 from redraft.events.plan import Role
 from redraft.projections.projection import moment, seconds, times
-from redraft.projections.steps import TABLE
+from redraft.projections.steps import MOVES, TABLE
 from redraft.projections.views import Cells, Views
 
-StepStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "abandoned"]
+StepStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "abandoned", "limit"]
 
 _COLUMNS: Final = ", ".join(TABLE.columns)
 _RUNS: Final = "(CAST(:runs AS TEXT) IS NULL OR run IN (SELECT value FROM json_each(:runs)))"
@@ -23,14 +23,15 @@ class StepLine(msgspec.Struct, frozen=True):
     """A step as its last attempt left it.
 
     `open`: asked, not answered; `waiting`: failed, to be tried again at `retry_at`; `failed`: for good; `abandoned`:
-    its loop ended without its answer. `requested` and `finished` are the times of events. `score` (0..1) is a
+    its loop ended, or its panel went on, without its answer. One without a path is no step: the `clock` of its run, at
+    its `limit` of wall time. `requested` and `finished` are the times of events. `score` (0..1) is a
     critic's, `draft` the version that was worked on or, once done, that came of it. `message` says why it failed.
     `position` is that of the request, `cause` the id of the request or, of a step that waits, of its failure.
     """
 
     run: str
     path: str
-    role: Role | Literal["approver"]
+    role: Role | Literal["approver", "clock"]
     actor: str
     attempt: int
     status: StepStatus
@@ -43,11 +44,12 @@ class StepLine(msgspec.Struct, frozen=True):
     message: str
     position: int
     cause: str
+    queue_wait: float | None = None
 
 
 async def steps_of(views: Views, run: str) -> list[StepLine]:
     """The steps of a run that goes on, in the order in which they were last asked for; none of one that has ended."""
-    sql = f"SELECT {_COLUMNS} FROM steps WHERE run = ? ORDER BY position"  # noqa: S608
+    sql = f"SELECT {_COLUMNS} FROM steps WHERE run = ? AND path <> '' ORDER BY position"  # noqa: S608
     return await views.read(_line, sql, (run,))
 
 
@@ -58,13 +60,14 @@ async def due(
     runs: Collection[str] | None = None,
     behind: tuple[datetime, str, str] | None = None,
 ) -> list[StepLine]:
-    """At most `limit` steps, the longest due first: open ones past `due`, waiting ones past `retry_at`.
+    """At most `limit` steps, the longest due first: open ones past `due`, waiting ones past `retry_at`, and runs past
+    their wall time. What cannot move is none of them: it waits in a run that is paused, or its panel has gone on.
 
     `runs` restricts it to these runs, `behind` to those that come after the one of this time, run and path. Those of
     runs that have ended are never among them.
     """
     sql = (
-        f"SELECT {_COLUMNS} FROM steps WHERE timer <= :now AND timer >= :timer "  # noqa: S608
+        f"SELECT {_COLUMNS} FROM steps WHERE timer <= :now AND timer >= :timer AND {MOVES} "  # noqa: S608
         f"AND (timer > :timer OR run > :run OR (run = :run AND path > :path)) AND {_RUNS} "
         "ORDER BY timer, run, path LIMIT :limit"
     )
@@ -80,6 +83,35 @@ async def due(
     return await views.read(_line, sql, parameters)
 
 
+async def asked_of(views: Views, runs: Collection[str] | None = None) -> list[tuple[Role, str]]:
+    """The actors of whom something is asked and not answered, each once."""
+    sql = f"SELECT DISTINCT role, actor FROM steps WHERE status = 'open' AND role <> 'approver' AND {_RUNS}"  # noqa: S608
+    return await views.read(lambda cells: cast("tuple[Role, str]", tuple(cells)), sql, {"runs": _listed(runs)})
+
+
+async def waited_for(
+    views: Views,
+    actor: tuple[Role, str],
+    now: datetime,
+    unserved: float,
+    wait: float,
+    limit: int = 100,
+    runs: Collection[str] | None = None,
+) -> list[StepLine]:
+    """At most `limit` requests of an actor, the oldest first, that have waited for as long as the plan lets them.
+
+    Nobody has served the actor for `unserved` seconds; where the plan says nothing they wait for `wait` seconds.
+    """
+    sql = (
+        f"SELECT {_COLUMNS} FROM steps WHERE status = 'open' AND role = :role AND actor = :actor "  # noqa: S608
+        "AND coalesce(queue_wait, :wait) <= :unserved AND requested + coalesce(queue_wait, :wait) <= :now "
+        f"AND {_RUNS} ORDER BY requested LIMIT :limit"
+    )
+    role, name = actor
+    lengths = {"unserved": unserved, "wait": wait, "now": seconds(now), "limit": limit}
+    return await views.read(_line, sql, {"role": role, "actor": name, "runs": _listed(runs), **lengths})
+
+
 async def next_due(
     views: Views, runs: Collection[str] | None = None, *, after: datetime | None = None
 ) -> datetime | None:
@@ -87,7 +119,7 @@ async def next_due(
 
     `after` passes over what fell due by then.
     """
-    sql = f"SELECT timer FROM steps WHERE timer IS NOT NULL AND timer > :after AND {_RUNS} ORDER BY timer LIMIT 1"  # noqa: S608
+    sql = f"SELECT timer FROM steps WHERE {MOVES} AND timer > :after AND {_RUNS} ORDER BY timer LIMIT 1"  # noqa: S608
     parameters = {"after": seconds(after) if after else float("-inf"), "runs": _listed(runs)}
     found = await views.read(lambda cells: moment(cells[0]), sql, parameters)
     return found[0] if found else None
@@ -95,7 +127,7 @@ async def next_due(
 
 async def count_overdue(views: Views, now: datetime, runs: Collection[str] | None = None) -> int:
     """How many steps are open past `due`."""
-    sql = f"SELECT count(*) FROM steps WHERE timer <= :now AND status = 'open' AND {_RUNS}"  # noqa: S608
+    sql = f"SELECT count(*) FROM steps WHERE timer <= :now AND {MOVES} AND status = 'open' AND {_RUNS}"  # noqa: S608
     found = await views.query(sql, {"now": seconds(now), "runs": _listed(runs)})
     return cast("int", found[0][0])
 

@@ -82,6 +82,7 @@ class ActorLine(msgspec.Struct, frozen=True):
     invalid: int
     timeout: int
     lost: int
+    unserved: int
     dropped: int
     open: int
     runs: int
@@ -132,11 +133,12 @@ _COUNTS: Final = ", ".join(
     f"sum(CASE WHEN result {test} THEN 1 ELSE 0 END)"
     for test in (
         "= 'done'",
-        "IN ('error', 'invalid', 'timeout', 'lost')",
+        "IN ('error', 'invalid', 'timeout', 'lost', 'unserved')",
         "= 'error'",
         "= 'invalid'",
         "= 'timeout'",
         "= 'lost'",
+        "= 'unserved'",
         "= 'dropped'",
         "= 'open'",
     )

@@ -9,6 +9,7 @@ from redraft.actors.plan_paths import steps_in
 from redraft.app.cli.checks import Check
 from redraft.app.deployment import open_survey
 from redraft.app.settings import LOCAL, Settings
+from redraft.app.unserved import remedy
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
@@ -65,8 +66,8 @@ async def _asked(survey: Survey, kind: Kind, actors: Sequence[tuple[Role, str]])
         yield Check("topology", "ok", f"exchanges, inbox ({kind}), parking and event stream are there")
     yield await _served(survey, kind, INBOX, "start `redraft coordinator`")
     for role, actor in actors:
-        remedy = f"start `redraft worker` for the {role} {plain(actor)}"
-        yield await _served(survey, kind, work_queue(role, actor), remedy)
+        told = f"no worker serves the {role} {plain(actor)}; {remedy(role, actor)}"
+        yield await _served(survey, kind, work_queue(role, actor), told)
     parked = await survey.queue(PARKED)
     if parked and parked.waiting:
         told = f"{counted(parked.waiting, 'message')} set aside; see `redraft parked list`"
@@ -84,15 +85,15 @@ def _version(server: str, where: str) -> Check:
     return Check("broker", "ok", told)
 
 
-async def _served(survey: Survey, kind: Kind, queue: str, remedy: str) -> Check:
+async def _served(survey: Survey, kind: Kind, queue: str, unserved: str) -> Check:
     try:
         depth = await survey.queue(queue)
     except InputError as error:
         return Check("queue", "fail", f"{plain(str(error), 300)}; give the actor a shorter name")
     if depth is None:
-        return Check("queue", "warn", f"{plain(queue)} is not there yet; {remedy}")
+        return Check("queue", "warn", f"{plain(queue)} is not there yet; {unserved}")
     if not await survey.fits(queue, kind):
         told = f"{plain(queue)} is there with other settings than REDRAFT_QUEUES={kind} asks for"
         return Check("queue", "fail", f"{told}; give all parts the same, or delete the queue when it is empty")
     told = f"{plain(queue)}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
-    return Check("queue", "ok", told) if depth.consumers else Check("queue", "warn", f"{told}; {remedy}")
+    return Check("queue", "ok", told) if depth.consumers else Check("queue", "warn", f"{told}; {unserved}")

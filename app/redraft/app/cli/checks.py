@@ -194,8 +194,12 @@ async def _runs(settings: Settings, store: EventStore, views: Views, *, deep: bo
     yield Check("runs", "ok", f"{total} in all, {ended} ended" + (f", {aside} set aside" if aside else ""))
     overdue = await count_overdue(views, datetime.now(UTC))
     if overdue:
-        remedy = "redraft run --resume RUN" if settings.bus == LOCAL else "redraft doctor --rebuild-broker"
-        told = f"{counted(overdue, 'step')} past the due time; go on with them: {remedy}"
+        told = f"{counted(overdue, 'step')} past the due time; go on with them: redraft run --resume RUN"
+        if settings.bus != LOCAL:
+            told = (
+                f"{counted(overdue, 'step')} past the due time: they wait in their queues, see below, or, where the "
+                "broker lost its data: redraft doctor --rebuild-broker"
+            )
         yield Check("steps", "warn", told)
     else:
         yield Check("steps", "ok", "none is overdue")

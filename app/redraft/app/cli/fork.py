@@ -32,7 +32,8 @@ def fork(
             "--set",
             metavar="KEY=VALUE",
             help="What is different from there on: until, max_iterations, keep, rollback_margin (LOOP.until where "
-            "there are several loops), on_failure, STEP.timeout, STEP.actor, STEP.OPTION. May be repeated.",
+            "there are several loops), on_failure, STEP.timeout, STEP.queue_wait, STEP.actor, STEP.OPTION. "
+            "May be repeated.",
         ),
     ] = None,
     brief: Annotated[str, typer.Option(metavar="SOURCE", help="Another brief: a file, -, or the text itself.")] = "",

@@ -71,7 +71,10 @@ def retry(
     parked_id: SomeArgument = "", everything: AllOption = False, bus: BusOption = None, json: JsonOption = False
 ) -> None:
     """Put one, or all, back into the queue that it came from, to be delivered as if it were new."""
-    _each(parked_id, everything, bus, lambda opened, one: opened.retry(one), "retried", json=json)
+    if everything:
+        _all(parked_id, bus, lambda opened: opened.retry_all(), "retried", json=json)
+    else:
+        _one_of(parked_id, bus, lambda opened, one: opened.retry(one), "retried", json=json)
 
 
 @APP.command("discard")
@@ -79,37 +82,49 @@ def discard(
     parked_id: SomeArgument = "", everything: AllOption = False, bus: BusOption = None, json: JsonOption = False
 ) -> None:
     """Take one, or all, away for good. The step that it asked for has failed as lost, and is tried again as planned."""
-    _each(parked_id, everything, bus, lambda opened, one: opened.discard(one), "discarded", json=json)
+    if everything:
+        _all(parked_id, bus, lambda opened: opened.discard_all(), "discarded", json=json)
+    else:
+        _one_of(parked_id, bus, lambda opened, one: opened.discard(one), "discarded", json=json)
 
 
-def _each(
-    parked_id: str,
-    everything: bool,
-    bus: str | None,
-    do: Callable[[Bus, str], Awaitable[bool]],
-    done: str,
-    *,
-    json: bool,
+def _all(
+    parked_id: str, bus: str | None, do: Callable[[Bus], Awaitable[Sequence[str]]], done: str, *, json: bool
 ) -> None:
-    from redraft.app.cli.output import print_json, print_line
-    from redraft.events.errors import InputError
+    if parked_id:
+        raise _which()
+    _tell(_ask(bus, do), done, "nothing is parked", json=json)
 
-    if everything == bool(parked_id):
-        raise InputError("name one parked message, or --all; `redraft parked list` shows them")
+
+def _one_of(
+    parked_id: str, bus: str | None, do: Callable[[Bus, str], Awaitable[bool]], done: str, *, json: bool
+) -> None:
+    if not parked_id:
+        raise _which()
 
     async def acted(opened: Bus) -> list[str]:
-        there = await opened.parked()
-        chosen = there if everything else [_one(there, parked_id)]
-        return [each.id for each in chosen if await do(opened, each.id)]
+        chosen = _one(await opened.parked(), parked_id)
+        return [chosen.id] if await do(opened, chosen.id) else []
 
-    ids = _ask(bus, acted)
+    _tell(_ask(bus, acted), done, "somebody else was faster", json=json)
+
+
+def _which() -> Exception:
+    from redraft.events.errors import InputError
+
+    return InputError("name one parked message, or --all; `redraft parked list` shows them")
+
+
+def _tell(ids: Sequence[str], done: str, nothing: str, *, json: bool) -> None:
+    from redraft.app.cli.output import print_json, print_line
+
     if json:
         print_json({done: ids})
         return
     for each in ids:
         print_line(f"{done} {each}")
     if not ids:
-        print_line("nothing is parked" if everything else "somebody else was faster")
+        print_line(nothing)
 
 
 def _one(parked: Sequence[Parked], text: str) -> Parked:

@@ -63,6 +63,24 @@ def show(
         from redraft.app.cli.tree_view import tree_view
 
         out().print(tree_view(tree(events), whole=is_readable and not at))
+        if is_readable and not at:
+            _tell_unserved(events)
+
+
+def _tell_unserved(events: Sequence[Recorded]) -> None:
+    """Says which actors a run waits for that no worker serves, where there is a broker to ask."""
+    from redraft.actors.evolve import fold
+    from redraft.app.logs import libraries
+    from redraft.app.loop import run
+    from redraft.app.settings import read_settings
+    from redraft.app.unserved import unserved
+
+    waiting = [step.request for step in fold(event.data for event in events).open.values() if step.retry_at is None]
+    if waiting:
+        with libraries():
+            lines = run(unserved(read_settings(), [(asked.role, asked.actor) for asked in waiting]))
+        for line in lines:
+            out().print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 async def _read(log: House, run: str, at: str) -> tuple[Sequence[Recorded], bool]:

@@ -87,7 +87,7 @@ async def actors(models: ReadModels, asked: Asked) -> Told[ActorLine]:
 
 
 def _actor_row(each: ActorLine) -> Sequence[object]:
-    kinds = {"error": each.error, "invalid": each.invalid, "timeout": each.timeout, "lost": each.lost}
+    kinds = {name: getattr(each, name) for name in ("error", "invalid", "timeout", "lost", "unserved")}
     failed = ", ".join(f"{kind} {count}" for kind, count in kinds.items() if count)
     left = each.open + each.dropped
     cost = f"{each.cost:.4g} {each.currency}".rstrip() if each.cost else ""

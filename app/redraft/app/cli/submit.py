@@ -59,17 +59,20 @@ def submit(
     from pathlib import Path
 
     from redraft.actors.pinning import pinned
+    from redraft.actors.plan_paths import steps_in
     from redraft.app.briefs import check_tested, read_brief
     from redraft.app.cli.faults import say
     from redraft.app.cli.order import Order, begun
     from redraft.app.cli.waiting import submitted
     from redraft.app.deployment import require_broker, require_store
+    from redraft.app.loop import run
     from redraft.app.models import Models, check_money, seats_of
     from redraft.app.outlets import Outlets, refuse_folder
     from redraft.app.prepare import prepare
     from redraft.app.settings import read_settings
     from redraft.app.sources import override, read_source
     from redraft.app.staff import staff
+    from redraft.app.unserved import unserved
     from redraft.events.tags import checked_tags
 
     settings = read_settings(store=store, bus=bus)
@@ -85,7 +88,11 @@ def submit(
     plan = prepare(override(found.plan, until, max_iterations, budget), brief, models, mine, model)
     if note := check_money(plan, models, mine):
         say(note)
+    seats = [(step.role, step.actor) for _, step in steps_in(plan.steps)]
     own = staff(plan, (), Outlets(sys.stdout, Path.cwd())) if found.shipped else found.actors
+    if not quiet:
+        for line in run(unserved(settings, seats)):
+            say(line)
     order = Order(pinned(plan, own), (), brief, key, tags=tags)
     return submitted(
         settings,

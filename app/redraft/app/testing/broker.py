@@ -9,7 +9,7 @@ from typing import Self
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
-from redraft.events.bus import Consumer, Letter, Parked
+from redraft.events.bus import Consumer, Depth, Letter, Parked
 from redraft.events.domain_events import RunCancelled
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
@@ -23,7 +23,7 @@ class SimBroker:
     def __init__(self, loop: SimLoop, faults: Faults) -> None:
         self.loop = loop
         self.faults = faults
-        self.queues = LocalBus(largest=2**24)
+        self.queues = LocalBus(largest=2**24, shared=True)
         self.announced: list[Recorded] = []
         self.world = loop.process("broker")
         self._readers: dict[Process, list[Consumer]] = {}
@@ -41,7 +41,7 @@ class SimBroker:
 
     def wipe(self) -> None:
         """All queues are lost, with what is in them; whoever reads them is cut off."""
-        lost, self.queues = self.queues, LocalBus(largest=2**24)
+        lost, self.queues = self.queues, LocalBus(largest=2**24, shared=True)
         self._readers.clear()
         self.loop.spawn(self.world, lost.close())
 
@@ -147,6 +147,15 @@ class SimBus:
 
     async def discard(self, parked_id: str) -> bool:
         return await self._broker.queues.discard(parked_id)
+
+    async def queue(self, queue: str) -> Depth | None:
+        return await self._broker.queues.queue(queue)
+
+    async def retry_all(self) -> Sequence[str]:
+        return await self._broker.queues.retry_all()
+
+    async def discard_all(self) -> Sequence[str]:
+        return await self._broker.queues.discard_all()
 
     async def close(self) -> None:
         """The broker goes on."""

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from redraft.actors import Actor
 from redraft.actors.coordinator import Coordinator
+from redraft.actors.crews import Crews
 from redraft.actors.relay import Relay
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
@@ -111,7 +112,7 @@ async def coordinate(world: World, process: Process) -> None:
 
     relay = Relay(store, bus, _everyones)
     coordinator = Coordinator(store, bus, clock, again, spent=partial(spent_on, views))
-    timekeeper = Timekeeper(StepsAgenda(views, None), bus, clock, world.new_id)
+    timekeeper = Timekeeper(StepsAgenda(views, None), bus, clock, world.new_id, crews=Crews(bus))
     parts: dict[str, Part] = {
         "coordinator": coordinator.run,
         "relay": relayed,
@@ -124,7 +125,7 @@ async def coordinate(world: World, process: Process) -> None:
 async def work(world: World, process: Process, actors: Sequence[Actor]) -> None:
     """What `redraft worker` runs."""
     bus = world.broker.connection(process)
-    worker = Worker(actors, bus, world.new_id, neighbours=bus)
+    worker = Worker(actors, bus, world.new_id, neighbours=bus, clock=partial(world.loop.clock, process))
     parts: dict[str, Part] = {
         "worker": worker.run,
         "neighbours": worker.mind,

@@ -46,6 +46,10 @@ def ask(walk: Walk, step: Step, path: str, draft: DraftRef | None = None, beside
         raise Deviates("step", event, f"{path} is a {step.role}, and its attempts begin with 1")
     if not walk.repeats(event):
         _check_actor(event, data, step)
+        if data.queue_wait != step.queue_wait:
+            raise Deviates(
+                "step", event, f"the plan says otherwise how long {path} waits while nobody serves its actor"
+            )
         reserved = [each.request.reserved for each in walk.open.values() if not each.again]
         check_afforded(walk.plan, walk.usage, walk.started, event, data, reserved)
     _check_material(walk, event, data, draft, tuple(beside))

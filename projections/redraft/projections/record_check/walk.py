@@ -25,6 +25,7 @@ from redraft.events.domain_events import (
     LoopEnded,
     Outcome,
     RunCancelled,
+    RunEnded,
     RunGuided,
     RunPaused,
     RunResumed,
@@ -210,6 +211,8 @@ class Walk:
                     check_reached(self.plan, self.usage, self.started, event, data)
                 self.next += 1
                 self.open = {}
+                if self._ends_paused(data):
+                    raise Over("over_budget", self.best_or_current())
                 raise Broken("over_budget")
             case StepRequested(path=path, attempt=attempt):
                 return self._again(event, path, attempt)
@@ -232,6 +235,12 @@ class Walk:
         if paused is self.paused:
             raise Deviates("paused", event, "the run was paused already" if paused else "the run was not paused")
         self.paused = paused
+
+    def _ends_paused(self, reached: BudgetReached) -> bool:
+        """Whether the run ends as it is paused: its wall time is over, and nobody resumed it before its end."""
+        following = (event.data for event in self.events[self.next :])
+        after = next((data for data in following if not isinstance(data, ChoicesCredited)), None)
+        return self.paused and reached.quantity == "seconds" and isinstance(after, RunEnded)
 
     def _late(self, event: Recorded, data: VerdictLate) -> None:
         asked = self.late.pop(data.path, None)
