@@ -36,6 +36,9 @@ class Settings(BaseSettings):
     `at_once` and how many begin `a_minute`, in all workers of a deployment together; `model_prices` says what a model
     costs, `input` and `output` in USD for a million tokens, in place of the list of prices.
 
+    `webhook_hosts` says which environment variables steps by `webhook` may send to a host, such as
+    `{"hooks.example.com": ["TOKEN"]}`; to one that it names they may go although it is on a network of ours.
+
     `module` is what a worker serves that is told no actor: `article.py`, `article.py:judge`, or a shipped one.
 
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
@@ -72,6 +75,7 @@ class Settings(BaseSettings):
     model_url: str = Field(default="", repr=False)
     model_limits: dict[str, ModelLimit] = {}
     model_prices: dict[str, ModelPrice] = {}
+    webhook_hosts: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def settings_customise_sources(

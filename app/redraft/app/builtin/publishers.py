@@ -93,8 +93,8 @@ def _filled(path: str, run: str, version: int) -> str:
 
 def _default(brief: Brief, draft: Draft, run: str) -> str:
     """`essay.redraft.md` for `notes/essay.md`; the run's id for a text that came from no file."""
-    name = PurePath(brief.source).name
-    if not _PLAIN.fullmatch(name) or not name.isprintable() or name in {"-", ".."}:
+    name = PurePath(brief.source).name.lstrip(".")
+    if not _PLAIN.fullmatch(name) or not name.isprintable() or name == "-":
         return f"{run}.redraft{_SUFFIXES.get(draft.media_type, '.txt')}"
     source = PurePath(name)
     return f"{source.stem}.redraft{source.suffix}"

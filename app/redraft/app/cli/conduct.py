@@ -63,7 +63,8 @@ def carry_out(
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
     models = models_of(settings, screen.write if watch else None)
-    outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
+    stream = io.StringIO() if json else sys.stdout
+    outlets = Outlets(stream, Path.cwd(), screen.pause, models, settings.webhook_hosts)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
         order = ordered(outlets, settings)
