@@ -16,7 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from redraft.app.libraries import heard
 from redraft.app.settings import redacted
-from redraft.projections.plain import plain
+from redraft.projections.plain import error_text, plain
 
 Form = Literal["auto", "text", "json"]
 
@@ -103,7 +103,7 @@ class _Forward(logging.Handler):
         if self._is_repeated(record):
             return
         error = record.exc_info[1] if record.exc_info else None
-        told = {"exception": f"{type(error).__name__}: {error}"} if error else {}
+        told = {"exception": error_text(error)} if error else {}
         self._log.log(record.levelno, record.getMessage(), library=record.name, **told)
 
     def _is_repeated(self, record: logging.LogRecord) -> bool:

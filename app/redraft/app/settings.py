@@ -24,7 +24,8 @@ LARGEST_SHARED_DRAFT: Final = 4 * 1024 * 1024
 """Bytes of a draft at most where RabbitMQ carries it: a request holds the brief, the draft and what was said of it, and
 4.x takes messages of 16 MiB unless it is told otherwise."""
 
-_USER: Final = re.compile(r"(://[^\s:/@]*:)\S*@")
+_USER: Final = re.compile(r"://(?!/)([^\s:/?#@]*)(\S*)@")
+_WHOLE: Final = re.compile(r"://(?!/)([^\s:/?#@]*)(.*)@", re.DOTALL)
 _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 
 
@@ -110,7 +111,8 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         )
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
-        raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")
+        told = f"begins with {scheme[:20]!r}" if "://" in settings.bus else "is no URL"
+        raise InputError(f"setting 'bus' {told}: give {FORMS}")
     if settings.bus != LOCAL and settings.draft_limit > LARGEST_SHARED_DRAFT:
         raise InputError(
             f"setting 'draft_limit' is {settings.draft_limit:,}: through RabbitMQ a draft has at most "
@@ -121,7 +123,16 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
 
 def redacted(text: str) -> str:
     """A text without the passwords of the URLs in it: `amqp://me:***@host/`, `?password=***`."""
-    return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+    return _PARAMETER.sub(r"\1***", _USER.sub(_masked, text))
+
+
+def shown_url(url: str) -> str:
+    """The URL of a setting without its password, whatever characters that has."""
+    return redacted(_WHOLE.sub(_masked, url))
+
+
+def _masked(found: re.Match[str]) -> str:
+    return f"://{found[1]}{':***' if found[2] else ''}@"
 
 
 def views_path(store: str) -> Path | str | None:

@@ -37,6 +37,13 @@ def visible(text: str) -> str:
     return _STEERS.sub(_sign, text)
 
 
+def error_text(error: BaseException) -> str:
+    """An error's kind and words. Of PostgreSQL's the primary message and code: its details hold texts of a row."""
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    said = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
+    return f"{type(error).__name__}: {said}".rstrip(": ")
+
+
 def escaped(json: str) -> str:
     """JSON in one line with such characters written by their numbers, which says the same."""
     return _STEERS.sub(lambda found: encode_json(found.group())[1:-1], json)
