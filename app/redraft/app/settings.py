@@ -1,20 +1,27 @@
-"""Settings, read once: flags, then the environment (`REDRAFT_*`), then `redraft.toml` in the working folder."""
+"""Settings, read once: flags, then the environment (`REDRAFT_*`), then two files `redraft.toml`.
+
+The one in the working folder comes before the user's own; see `trust` for what it may set by itself.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from platformdirs import user_data_path
+from platformdirs import user_config_path, user_data_path
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from redraft.app.prices import ModelPrice
+from redraft.app.trust import is_trusted, untrusted_in
 from redraft.app.turns import ModelLimit
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import InputError
 
+FILE: Final = "redraft.toml"
 LOCAL: Final = "local:"
 """The bus inside one process."""
 
@@ -53,7 +60,7 @@ class Settings(BaseSettings):
     `public_key` (PEM) sign checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
     """
 
-    model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="REDRAFT_", extra="forbid", frozen=True)
 
     store: str = Field(
         default_factory=lambda: f"sqlite:///{user_data_path('redraft') / 'redraft.db'}",
@@ -87,8 +94,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        """Flags before the environment before the folder's file before the user's own."""
+        own = read_file(own_file())
+        theirs = _of_folder({**env_settings(), **init_settings()})
+        files = (InitSettingsSource(settings_cls, found) for found in (theirs, own[0] if own else {}))
+        return init_settings, env_settings, *files
 
 
 def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydantic, field by field
@@ -100,15 +110,10 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         name = ".".join(str(part) for part in first["loc"])
         if name not in Settings.model_fields:
             known = ", ".join(Settings.model_fields)
-            raise InputError(f"redraft.toml: there is no setting {name!r}; there are {known}") from None
+            raise InputError(f"{_file_with(name)}: there is no setting {name!r}; there are {known}") from None
         raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {first['msg']}") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
-    if "model_url" in TomlConfigSettingsSource(Settings).toml_data:
-        raise InputError(
-            "redraft.toml: model_url says where your key is sent, and a file that lies in a folder may not; "
-            "set REDRAFT_MODEL_URL instead"
-        )
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
         told = f"begins with {scheme[:20]!r}" if "://" in settings.bus else "is no URL"
@@ -119,6 +124,53 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
             f"{LARGEST_SHARED_DRAFT:,} bytes, since a message with all that belongs to it has to stay below 16 MiB"
         )
     return settings
+
+
+def own_file() -> Path:
+    """The user's own settings: `~/.config/redraft/redraft.toml`, or where the platform keeps such files."""
+    return user_config_path("redraft") / FILE
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
+    """The settings in a file, and its bytes; None when there is none. Raises InputError when it cannot be read."""
+    try:
+        content = path.read_bytes()
+        return tomllib.loads(content.decode()), content
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; see to its permissions") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {error}; mend it") from None
+
+
+def _of_folder(before: Mapping[str, object]) -> dict[str, Any]:
+    """The settings of the working folder's file. What stands in `before` does not count, and so needs no trust.
+
+    Raises InputError when it sets what it may not.
+    """
+    found = read_file(Path(FILE))
+    if found is None or Path(FILE).resolve() == own_file().resolve():
+        return {}
+    settings, content = found
+    if "model_url" in settings:
+        raise InputError(
+            f"{FILE}: model_url says where your key is sent, and a file that lies in a folder may not; "
+            f"set REDRAFT_MODEL_URL instead, or model_url in your own {own_file()}"
+        )
+    counting = {name: value for name, value in settings.items() if name not in before}
+    names = untrusted_in(counting, Path.cwd())
+    if names and not is_trusted(Path(FILE), content):
+        raise InputError(
+            f"{Path(FILE).resolve()} sets {', '.join(names)}, and you have not trusted it as it is now: look at it, "
+            f"then `redraft trust` once; or set it yourself, in the environment or in your own {own_file()}"
+        )
+    return settings
+
+
+def _file_with(name: str) -> str:
+    theirs = read_file(Path(FILE))
+    return FILE if theirs and name.partition(".")[0] in theirs[0] else str(own_file())
 
 
 def redacted(text: str) -> str:
