@@ -41,7 +41,7 @@ class PostgresKeys:
                 return False
             cursor.execute(self._statement("DELETE FROM {} WHERE run = %s"), (run,))
             gone = cursor.rowcount > 0
-            cursor.execute(self._statement("VACUUM {}"))  # else the row stays in the table's file, though unseen
+            cursor.execute(self._statement("VACUUM FULL {}"))  # else the key stays in the table's file, though unseen
         return gone
 
     def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from redraft.events.errors import LeaseLost, StoreError, StoreUnusable
-from redraft.events.sqlite_file import explain, uri_of
+from redraft.events.sqlite_file import explain, opened
 
 APPLICATION_ID: Final = 0x52645279
 """SQLite's `application_id` of our files: "RdRy"."""
@@ -66,9 +66,7 @@ class FileLease:
     def _take(self) -> bool:
         """Locks the file; False when somebody else has it."""
         self._let_go()
-        connection = sqlite3.connect(
-            uri_of(self._path), uri=True, timeout=0, isolation_level=None, check_same_thread=False
-        )
+        connection = opened(self._path, 0)
         try:
             _lock(connection, self._path)
         except BaseException as error:

@@ -39,6 +39,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
+from redraft.projections.untold import untold
 
 TABLE: Final = Table(
     "steps",
@@ -110,7 +111,12 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
 
 
 STEPS: Final = Projection(
-    "steps", 3, (TABLE,), project_step, lambda entry: (Delete("steps", (entry.run,)),), (RunEnded, RunQuarantined)
+    "steps",
+    4,
+    (TABLE,),
+    untold(project_step),
+    lambda entry: (Delete("steps", (entry.run,)),),
+    (RunEnded, RunQuarantined),
 )
 """The projection that keeps the steps."""
 
