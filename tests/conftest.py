@@ -28,6 +28,15 @@ def pytest_collection_finish() -> None:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The folders of a user who has no settings of their own, and trusts no file."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """A database for this session, as libpq's parameters."""

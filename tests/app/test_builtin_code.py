@@ -82,6 +82,19 @@ async def test_ruff_reads_no_configuration_unless_one_is_named(tmp_path: Path, m
     assert [error.split()[1] for error in (await ruffed(MEAN, config="ruff.toml")).errors] == ["D100"]
 
 
+async def test_a_configuration_lies_in_the_workers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "secret").write_text("token = 'hunter2'\n")
+    (here / "link.toml").symlink_to(tmp_path / "secret")
+    monkeypatch.chdir(here)
+
+    for name in (str(tmp_path / "secret"), "../secret", "link.toml"):
+        with pytest.raises(PermanentError, match="ruff: option config: ") as refused:
+            await ruffed(MEAN, config=name)
+        assert "hunter2" not in str(refused.value)
+
+
 async def test_rules_can_be_chosen() -> None:
     assert [error.split()[1] for error in (await ruffed(UNTIDY, select=["F"], ignore=["F541"])).errors] == ["F401"] * 2
 

@@ -345,6 +345,8 @@ def test_a_worker_that_is_told_no_actor_serves_the_module_of_the_settings(there:
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "set REDRAFT_MODULE=article.py" in said.err
     (there.folder / "redraft.toml").write_text('module = "loop.py"')
+    assert there.call("worker", "--role", "critic").code == 2, "nobody has trusted it"
+    assert there.call("trust").code == 0
     there.start("judge", "worker", "--role", "critic")
     there.serving("judge")
     [line] = [line for line in there.lines("judge") if line["event"] == "serving"]

@@ -52,7 +52,9 @@ def test_what_models_write_is_shown_while_they_write(tmp_path: Path):
     with ModelServer(script) as server:
         said = asked(server, tmp_path, *ARTICLE, "--model", "openai:gpt-4o", "--watch")
     assert said.code == 0
-    assert "generate: Tides [31mexist[0m because the Moon pulls the sea. They come once a day.\n" in said.err
+    assert (
+        "generate: Tides \u241b[31mexist\u241b[0m because the Moon pulls the sea. They come once a day.\n" in said.err
+    )
     assert '\nRefinement[1]/critique: {"score": 5, "strengths"' in said.err
     assert "\x1b" not in said.err
     assert said.out == script[2]["reply"]["text"]
@@ -103,6 +105,8 @@ def test_a_file_in_the_folder_may_not_say_where_the_key_goes(tmp_path: Path):
     said = call(*ARTICLE)
     assert said.code == 2
     assert "set REDRAFT_MODEL_URL instead" in one_line(said)
+    assert call("trust").code == 0
+    assert "set REDRAFT_MODEL_URL instead" in one_line(call(*ARTICLE)), "it may not, whoever trusts the file"
 
 
 def test_without_the_extra_one_line_says_what_to_install(tmp_path: Path):

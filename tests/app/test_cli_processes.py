@@ -41,6 +41,7 @@ VERBS = {
     "worker": (2, "worker source", NO_BROKER),
     "subscribe": (2, "subscribe handlers.py:note --name n --store memory:", "no subscription can have a name"),
     "webhook": (2, "webhook http://127.0.0.1:1/ --name w", "is no public address"),
+    "trust": (2, "trust", "redraft.toml: there is no such file"),
     "contract": (0, "contract", "asyncapi: 3.0.0"),
     "key": (0, "key signing mine.pem", "mine.pem: signs checkpoints"),
     "stats": (0, "stats issues last", "raised in"),

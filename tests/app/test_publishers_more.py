@@ -8,10 +8,11 @@ import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import urlsplit
 
 import pytest
 from tests.app.cli_calls import call
@@ -92,7 +93,7 @@ async def test_a_commit_that_cannot_be_is_a_failed_step(tmp_path: Path, reposito
     for options, line in (
         ({}, "git: no path is given"),
         ({"path": "../out.md"}, "leads up"),
-        ({"path": ".git/config"}, "git: the path leads into a repository's own folder"),
+        ({"path": ".git/config"}, "git: the path '.git/config' names '.git', which is hidden"),
         ({"path": "a.md", "repository": "none"}, "is no repository; make one with `git init`"),
         ({"path": "a.md", "repository": "../"}, "leads up"),
         ({"paht": "a.md"}, "git: there is no option 'paht'; did you mean 'path'?"),
@@ -104,6 +105,38 @@ async def test_a_commit_that_cannot_be_is_a_failed_step(tmp_path: Path, reposito
     message, retryable = fault(await published(actor, path="a.md"))
     assert retryable, "somebody else is committing: it is tried again"
     assert message.startswith("git add: ")
+
+
+@pytest.mark.parametrize("actor", [html_publisher, git_publisher])
+async def test_a_page_and_a_commit_are_never_what_git_obeys(actor: Callable[[Path], Actor], repository: Path) -> None:
+    config = (repository / ".git" / "config").read_text()
+    for path in (".git/config", "site/.GIT/config", ".gitattributes", ".github/workflows/run.yml"):
+        message, retryable = fault(await published(actor(repository), path=path))
+        assert "which is hidden; name a file that is not" in message
+        assert not retryable
+    assert (repository / ".git" / "config").read_text() == config
+
+
+async def test_git_follows_no_link_out_of_its_folder(tmp_path: Path) -> None:
+    for name in ("root", "elsewhere"):
+        (tmp_path / name / "repository").mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
+    git(elsewhere / "repository", "init", "-q")
+    root = tmp_path / "root"
+    (root / "way").symlink_to(elsewhere)
+    (root / "straight").symlink_to(elsewhere / "repository")
+    (root / "repository" / ".git").symlink_to(elsewhere / "repository" / ".git")
+    for repository in ("way/repository", "straight", "repository"):
+        message, retryable = fault(await published(git_publisher(root), path="a.md", repository=repository))
+        assert "leads elsewhere through a symbolic link" in message
+        assert not retryable
+    assert not list(tmp_path.glob("**/a.md"))
+
+
+async def test_a_path_is_no_pattern_to_git(repository: Path) -> None:
+    (repository / "mine.txt").write_text("mine")
+    place(await published(git_publisher(repository), path=":(top,glob)**"))
+    assert git(repository, "show", "--name-only", "--format=", "HEAD").split() == [":(top,glob)**"]
 
 
 async def test_a_page_shows_html_and_obeys_none(tmp_path: Path) -> None:
@@ -158,14 +191,20 @@ def receiver() -> Iterator[str]:
     server.server_close()
 
 
+def allowed(url: str, *variables: str) -> Actor:
+    """A worker's `webhook` that may send these variables to the host of the URL, also when that is in its network."""
+    return webhook_publisher({urlsplit(url).netloc: variables})
+
+
 async def test_a_draft_is_posted_with_the_same_key_at_every_attempt(
     receiver: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK", receiver)
     monkeypatch.setenv("TOKEN", "t0ken")
     options: dict[str, Option] = {"url_env": "HOOK", "token_env": "TOKEN", "private": True}
+    actor = allowed(receiver, "HOOK", "TOKEN")
     for attempt in (1, 2):
-        where = place(await published(webhook_publisher, attempt=attempt, **options))
+        where = place(await published(actor, attempt=attempt, **options))
         assert where.startswith("webhook http://127.0.0.1:")
         assert "secret" not in where
     (headers, body), (again, _) = Receiver.seen
@@ -173,18 +212,19 @@ async def test_a_draft_is_posted_with_the_same_key_at_every_attempt(
     assert headers["Authorization"] == "Bearer t0ken"
     assert body["run"] == RUN
     assert body["draft"]["text"] == "# Tides\n\nThey rise.\n"  # type: ignore[index]
-    await published(webhook_publisher, "another", url=receiver, private=True)
+    await published(actor, "another", url=receiver, private=True)
     assert Receiver.seen[-1][0]["Idempotency-Key"] != headers["Idempotency-Key"]
 
 
 @pytest.mark.parametrize(("status", "again"), [(500, True), (429, True), (404, False), (302, False)])
 async def test_a_receiver_that_refuses_fails_the_step(receiver: str, status: int, again: bool) -> None:
     Receiver.statuses = [status]
-    message, retryable = fault(await published(webhook_publisher, url=receiver, private=True))
+    message, retryable = fault(await published(allowed(receiver), url=receiver, private=True))
     assert (f"answered with the status {status}" in message, retryable) == (True, again)
 
 
 async def test_a_webhook_that_cannot_be_reached_or_may_not_be(receiver: str) -> None:
+    actor = webhook_publisher({"127.0.0.1": (), "hooks.example.com": ["NOWHERE_SET"]})
     for options, line, again in (
         ({"url": receiver}, "not public; private: true allows it", False),
         ({"url": "http://127.0.0.1:9/", "private": True}, "cannot be reached", True),
@@ -192,9 +232,34 @@ async def test_a_webhook_that_cannot_be_reached_or_may_not_be(receiver: str) -> 
         ({}, "webhook: give url, or url_env", False),
         ({"url_env": "NOWHERE_SET"}, "the environment variable NOWHERE_SET is not set here", False),
     ):
-        message, retryable = fault(await published(webhook_publisher, **options))  # type: ignore[arg-type]
+        message, retryable = fault(await published(actor, **options))  # type: ignore[arg-type]
         assert line in message
         assert retryable == again
+    assert Receiver.seen == []
+
+
+async def test_what_a_worker_sends_where_is_not_the_plans_to_say(
+    receiver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("HOOK", receiver)
+    here = urlsplit(receiver).netloc
+    for hosts, options, line in (
+        ({}, {"url": receiver, "private": True}, f"""WEBHOOK_HOSTS='{{"{here}":[]}}'"""),
+        ({"localhost": ["HOOK"]}, {"url": receiver, "private": True}, f"""WEBHOOK_HOSTS='{{"{here}":[]}}'"""),
+        ({}, {"url_env": "HOOK", "private": True}, """WEBHOOK_HOSTS='{"HOST":["HOOK"]}'"""),
+        ({"a.example": ["HOOK"]}, {"url_env": "HOOK", "private": True}, f"""'{{"{here}":["HOOK"]}}'"""),
+        (
+            {here: ["HOOK"]},
+            {"url": receiver, "private": True, "token_env": "AWS_SECRET_ACCESS_KEY"},
+            f"""WEBHOOK_HOSTS='{{"{here}":["AWS_SECRET_ACCESS_KEY"]}}'""",
+        ),
+        ({here: []}, {"url": receiver, "private": True, "token_env": "HOOK"}, f"""'{{"{here}":["HOOK"]}}'"""),
+    ):
+        message, retryable = fault(await published(webhook_publisher(hosts), **options))  # type: ignore[arg-type]
+        assert message.startswith("webhook: this worker sends nothing to ")
+        assert line in message
+        assert not retryable
     assert Receiver.seen == []
 
 
@@ -216,6 +281,11 @@ def test_a_pdf_loads_nothing_that_a_draft_names() -> None:
     assert "<td>1</td>" in html
 
 
+async def test_the_engine_of_a_pdf_is_no_path(tmp_path: Path) -> None:
+    message, retryable = fault(await published(pdf_publisher(tmp_path), engine=str(tmp_path / "weasyprint")))
+    assert (message.partition(":")[0], "option engine" in message, retryable) == ("pdf", True, False)
+
+
 async def test_a_pdf_is_written_where_pandoc_is(tmp_path: Path) -> None:
     engine = next(filter(shutil.which, ("weasyprint", "typst", "pdflatex", "wkhtmltopdf")), "")
     if not (shutil.which("pandoc") and engine):
@@ -230,6 +300,7 @@ def test_a_plan_publishes_to_several_places_at_once(
     monkeypatch.chdir(repository)
     monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'out.db'}")
     monkeypatch.setenv("HOOK", receiver)
+    monkeypatch.setenv("REDRAFT_WEBHOOK_HOSTS", json.dumps({urlsplit(receiver).netloc: ["HOOK"]}))
     Receiver.statuses = [503, 200]
     (repository / "plan.yaml").write_text(
         "name: everywhere\nsteps:\n- generate: {actor: source}\n- critique: {actor: prose}\n- parallel:\n"

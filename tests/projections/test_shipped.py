@@ -283,11 +283,11 @@ async def test_read_models_are_up_to_date_whenever_they_are_asked_for(place: Whe
         views = await models.of(PUBLICATIONS)
         assert [each.run for each in await publications(views)] == ["two", "one"]
         assert await models.of(PUBLICATIONS) is views
-        later = Projection("publications", 2, PUBLICATIONS.tables, lambda event: ())
+        later = Projection("publications", PUBLICATIONS.version + 1, PUBLICATIONS.tables, lambda event: ())
         assert await publications(await models.of(later)) == []
 
         def broken(event: Recorded) -> Sequence[object]:
             raise LookupError("no use")
 
         with pytest.raises(StoreError, match="'publications' has stopped at event 1: LookupError: no use"):
-            await models.of(Projection("publications", 3, PUBLICATIONS.tables, broken))  # type: ignore[arg-type]
+            await models.of(Projection("publications", PUBLICATIONS.version + 2, PUBLICATIONS.tables, broken))  # type: ignore[arg-type]

@@ -7,21 +7,19 @@ from collections.abc import Iterable
 from html import escape
 from typing import Final, NewType
 
+from redraft.projections.plain import visible
+
 Markup = NewType("Markup", str)
 """Text that is HTML already, and safe."""
 
 NOTHING: Final = Markup("")
 _VOID: Final = frozenset({"br", "col", "hr", "meta"})
 _NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9-]*\Z")
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-    "\U000e0000-\U000e007f]"
-)
 
 
 def text(value: str) -> Markup:
     """Any text, escaped; control and direction characters are shown by a sign or their number instead of working."""
-    return Markup(escape(_UNSEEN.sub(_sign, value)))
+    return Markup(escape(visible(value)))
 
 
 def tag(name: str, *children: Markup, **attributes: str) -> Markup:
@@ -44,10 +42,3 @@ def folding(summary: Markup, *content: Markup, opened: bool = False, cls: str = 
     """A part that can be opened and closed without a script."""
     attributes = {**({"cls": cls} if cls else {}), **({"open": ""} if opened else {})}
     return tag("details", tag("summary", summary), *content, **attributes)
-
-
-def _sign(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"

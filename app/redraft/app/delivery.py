@@ -22,6 +22,7 @@ from redraft.events.filters import EVERYTHING, EventFilter
 from redraft.events.lease import Held
 from redraft.events.subscription_book import NameLease
 from redraft.events.subscriptions import Failing, ParkedEvent, Subscription, Subscriptions
+from redraft.projections.plain import error_text
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -177,7 +178,7 @@ class Delivery:
             except TimeoutError as error:
                 return DeliveryError(str(error) or f"it took longer than {self._retry.timeout:g} s")
             except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
-                return DeliveryError(redacted(f"{type(error).__name__}: {error}"))
+                return DeliveryError(redacted(error_text(error)))
             if standing is not None:
                 standing.passed(event.position)
             return None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from redraft.app.compose import House
 from redraft.app.settings import Settings, views_path
+from redraft.events.appends import SEALED
 from redraft.events.domain_events import RunEnded, RunErased, RunQuarantined
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError, StoreError
@@ -27,8 +28,6 @@ RECORDED_SECONDS: Final = 30.0
 
 MOST_FORKS: Final = 20
 """Forks of an erased run that are named."""
-
-_SEALED: Final = b'"sealed":"'
 
 
 class Erased(msgspec.Struct, frozen=True):
@@ -52,8 +51,8 @@ async def erase_run(house: House, settings: Settings, text: str, *, by: str, rea
     await house.store.destroy_key(run)
     time, told = await _record(house, run, by, reason)
     behind = await _caught_up(house)
-    file = await asyncio.to_thread(_compacted, settings)
-    return Erased(run, told.by, told.reason, time, (*await _forks(house, run), *behind, *file))
+    left = await asyncio.to_thread(_compacted, settings, await _own_tables(house))
+    return Erased(run, told.by, told.reason, time, (*await _forks(house, run), *behind, *left))
 
 
 async def _forks(house: House, run: str) -> list[str]:
@@ -84,7 +83,7 @@ async def _refuse(house: House, run: str) -> None:
     entries = await house.store.entries(run)
     if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
         raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
-    if not any(_SEALED in state for _, _, state, _ in await house.store.raw(run)):
+    if not any(SEALED in state for _, _, state, _ in await house.store.raw(run)):
         raise InputError(
             f"run {run} was recorded in the clear, and what is recorded is never changed: it cannot be erased. "
             f"To be rid of it, move all else to a new store: redraft export --without {run} -o FILE, redraft import "
@@ -111,10 +110,39 @@ async def _record(house: House, run: str, by: str, reason: str) -> tuple[datetim
     )
 
 
-def _compacted(settings: Settings) -> list[str]:
-    """Rewrites a file of read models, in which deleted texts may still lie; tells when that cannot be done."""
+def _rewritten(url: str, tables: Sequence[str]) -> list[str]:
+    """Makes new files for tables of PostgreSQL, without the rows that were deleted; tells when that cannot be done."""
+    import psycopg
+    from psycopg.sql import SQL, Identifier
+
+    from redraft.events.postgres_connection import Database
+
+    database = Database(url)
+    try:
+        with database.connect() as connection:
+            for name in tables:
+                connection.execute(SQL("VACUUM FULL {}").format(Identifier(name)))
+    except psycopg.Error as error:
+        named = ", ".join(tables)
+        return [f"deleted rows may still hold parts of its texts ({database.explain(error)}): VACUUM FULL {named}"]
+    return []
+
+
+async def _own_tables(house: House) -> list[str]:
+    """The tables of projections that do not ship with Redraft: they may have held texts of a run that is encrypted."""
+    shipped = {table.name for each in SHIPPED for table in each.tables}
+    tables: list[str] = []
+    for (found,) in await house.views.query("SELECT tables FROM redraft_projections"):
+        tables += [name for name in msgspec.json.decode(str(found), type=dict[str, object]) if name not in shipped]
+    return tables
+
+
+def _compacted(settings: Settings, tables: Sequence[str]) -> list[str]:
+    """Rewrites read models in which deleted texts may still lie; tells when that cannot be done."""
     path = views_path(settings.store)
-    if not isinstance(path, Path):
+    if isinstance(path, str):
+        return _rewritten(path, tables)
+    if path is None:
         return []
     try:
         with closing(sqlite3.connect(path, timeout=5, isolation_level=None)) as connection:

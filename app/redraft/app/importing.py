@@ -72,6 +72,7 @@ async def import_archive(
     rows = store.copying()
     runs = verified if verified is not None and not await store.head() else await _checked(rows, path, draft_limit)
     keeps = await store.head() == sum(run.there for run in runs.values())
+    await rows.note_imported([name for name, run in runs.items() if run.version > run.there])
     added, known = 0, 0
     async for batch in _batches(path, draft_limit):
         keys = [item for item in batch if isinstance(item, RunKey)]

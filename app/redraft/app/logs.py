@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 
 from redraft.app.libraries import heard
 from redraft.app.settings import redacted
+from redraft.projections.plain import error_text, plain
 
 Form = Literal["auto", "text", "json"]
 
@@ -102,7 +103,7 @@ class _Forward(logging.Handler):
         if self._is_repeated(record):
             return
         error = record.exc_info[1] if record.exc_info else None
-        told = {"exception": f"{type(error).__name__}: {error}"} if error else {}
+        told = {"exception": error_text(error)} if error else {}
         self._log.log(record.levelno, record.getMessage(), library=record.name, **told)
 
     def _is_repeated(self, record: logging.LogRecord) -> bool:
@@ -116,9 +117,20 @@ class _Forward(logging.Handler):
 
 def _without_secrets(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for name, value in event.items():
-        if isinstance(value, str):
-            event[name] = " ".join(redacted(value).split())[:_LONGEST]
+        event[name] = _told(value)
     return event
+
+
+def _told(value: object) -> object:
+    match value:
+        case str():
+            return plain(redacted(value), _LONGEST)
+        case list() | tuple():
+            return [_told(each) for each in value]
+        case dict():
+            return {_told(name): _told(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _json(event: object, **_: object) -> str:

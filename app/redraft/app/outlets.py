@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -38,13 +38,14 @@ class Outlets:
     """What shipped actors are given of the world.
 
     Publishers write: `stdout` to `stream`, calling `before` each time, and `file` below `folder`. `models` says what
-    those ask that ask a language model.
+    those ask that ask a language model. `webhook_hosts` is the setting of this name.
     """
 
     stream: TextIO
     folder: Path
     before: Callable[[], None] = _nothing
     models: Models = NO_MODEL
+    webhook_hosts: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def file_actor(folder: Path) -> Actor:
@@ -81,6 +82,8 @@ def check_out(path: Path) -> Path:
         raise InputError(f"--out {path}: there is no folder {folder}; make it first")
     if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise InputError(f"--out {path}: it may not be written; check the permissions, or name another file")
+    if path.name.startswith("."):
+        raise InputError(f"--out {path}: this name is hidden, and programs do what hidden files say; name another file")
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(f"--out {path}: this is not a plain file; name another one")
     if "{" in _PLACEHOLDERS.sub("", path.name) or "}" in _PLACEHOLDERS.sub("", path.name):

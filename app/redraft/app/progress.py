@@ -39,16 +39,13 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.plan import loops_of
 from redraft.projections.history import history
-from redraft.projections.plain import plain, score_text
+from redraft.projections.plain import plain, score_text, visible
 
 if TYPE_CHECKING:
     from rich.status import Status
 
 Try: TypeAlias = tuple[str, int]
 """A step's path and which attempt it is."""
-
-_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ud800-\udfff]")
-"""What a model's text may not do to a terminal; new lines and tabs stay."""
 
 _NUMBERS: Final = re.compile(r"\[\d+\]")
 
@@ -133,9 +130,9 @@ class Screen:
             self._print_raw("\n")
             self._writing = ""
         if line:
-            self._print(line)
+            self._print(visible(line))
         if self._status is not None and not self._writing:
-            self._status.update(status)
+            self._status.update(plain(status))
             self._status.start()
 
     def write(self, path: str, text: str) -> None:
@@ -146,7 +143,7 @@ class Screen:
         if path != self._writing:
             self._print_raw(f"{chr(10) if self._writing else ''}{plain(path)}: ")
             self._writing = path
-        self._print_raw(_UNSEEN.sub("", text))
+        self._print_raw(visible(text))
 
     def _print_raw(self, text: str) -> None:
         print(text, file=self._stream, end="", flush=True)

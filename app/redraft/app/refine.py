@@ -37,7 +37,8 @@ async def refine(
     """
     chosen = settings or read_settings()
     models = models_of(chosen)
-    actors = staff(workflow.plan, workflow.actors.values(), Outlets(sys.stdout, Path.cwd(), models=models))
+    outlets = Outlets(sys.stdout, Path.cwd(), models=models, webhook_hosts=chosen.webhook_hosts)
+    actors = staff(workflow.plan, workflow.actors.values(), outlets)
     own = seats_of(workflow.actors.values())
     check_models(workflow.plan, models, own)
     plan = prepare(planned(workflow), as_brief(brief), models, own)

@@ -1,20 +1,27 @@
-"""Settings, read once: flags, then the environment (`REDRAFT_*`), then `redraft.toml` in the working folder."""
+"""Settings, read once: flags, then the environment (`REDRAFT_*`), then two files `redraft.toml`.
+
+The one in the working folder comes before the user's own; see `trust` for what it may set by itself.
+"""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from platformdirs import user_data_path
+from platformdirs import user_config_path, user_data_path
 from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from redraft.app.prices import ModelPrice
+from redraft.app.trust import is_trusted, untrusted_in
 from redraft.app.turns import ModelLimit
 from redraft.events.content import MAX_DRAFT_BYTES
 from redraft.events.errors import InputError
 
+FILE: Final = "redraft.toml"
 LOCAL: Final = "local:"
 """The bus inside one process."""
 
@@ -24,7 +31,8 @@ LARGEST_SHARED_DRAFT: Final = 4 * 1024 * 1024
 """Bytes of a draft at most where RabbitMQ carries it: a request holds the brief, the draft and what was said of it, and
 4.x takes messages of 16 MiB unless it is told otherwise."""
 
-_USER: Final = re.compile(r"(://[^\s:/@]*:)\S*@")
+_USER: Final = re.compile(r"://(?!/)([^\s:/?#@]*)(\S*)@")
+_WHOLE: Final = re.compile(r"://(?!/)([^\s:/?#@]*)(.*)@", re.DOTALL)
 _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 
 
@@ -39,6 +47,9 @@ class Settings(BaseSettings):
     `at_once` and how many begin `a_minute`, in all workers of a deployment together; `model_prices` says what a model
     costs, `input` and `output` in USD for a million tokens, in place of the list of prices.
 
+    `webhook_hosts` says which environment variables steps by `webhook` may send to a host, such as
+    `{"hooks.example.com": ["TOKEN"]}`; to one that it names they may go although it is on a network of ours.
+
     `module` is what a worker serves that is told no actor: `article.py`, `article.py:judge`, or a shipped one.
 
     `store` is `sqlite:///path`, `postgresql://…` or `memory:`; `bus` is `local:` (inside one process), `amqp://…` or
@@ -52,7 +63,7 @@ class Settings(BaseSettings):
     `public_key` (PEM) sign checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
     """
 
-    model_config = SettingsConfigDict(env_prefix="REDRAFT_", toml_file="redraft.toml", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix="REDRAFT_", extra="forbid", frozen=True)
 
     store: str = Field(
         default_factory=lambda: f"sqlite:///{user_data_path('redraft') / 'redraft.db'}",
@@ -77,6 +88,7 @@ class Settings(BaseSettings):
     model_url: str = Field(default="", repr=False)
     model_limits: dict[str, ModelLimit] = {}
     model_prices: dict[str, ModelPrice] = {}
+    webhook_hosts: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def settings_customise_sources(
@@ -87,8 +99,11 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Flags before the environment before the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+        """Flags before the environment before the folder's file before the user's own."""
+        own = read_file(own_file())
+        theirs = _of_folder({**env_settings(), **init_settings()})
+        files = (InitSettingsSource(settings_cls, found) for found in (theirs, own[0] if own else {}))
+        return init_settings, env_settings, *files
 
 
 def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydantic, field by field
@@ -100,18 +115,14 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         name = ".".join(str(part) for part in first["loc"])
         if name not in Settings.model_fields:
             known = ", ".join(Settings.model_fields)
-            raise InputError(f"redraft.toml: there is no setting {name!r}; there are {known}") from None
+            raise InputError(f"{_file_with(name)}: there is no setting {name!r}; there are {known}") from None
         raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {first['msg']}") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
-    if "model_url" in TomlConfigSettingsSource(Settings).toml_data:
-        raise InputError(
-            "redraft.toml: model_url says where your key is sent, and a file that lies in a folder may not; "
-            "set REDRAFT_MODEL_URL instead"
-        )
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
-        raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")
+        told = f"begins with {scheme[:20]!r}" if "://" in settings.bus else "is no URL"
+        raise InputError(f"setting 'bus' {told}: give {FORMS}")
     if settings.bus != LOCAL and settings.draft_limit > LARGEST_SHARED_DRAFT:
         raise InputError(
             f"setting 'draft_limit' is {settings.draft_limit:,}: through RabbitMQ a draft has at most "
@@ -120,9 +131,65 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
     return settings
 
 
+def own_file() -> Path:
+    """The user's own settings: `~/.config/redraft/redraft.toml`, or where the platform keeps such files."""
+    return user_config_path("redraft") / FILE
+
+
+def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
+    """The settings in a file, and its bytes; None when there is none. Raises InputError when it cannot be read."""
+    try:
+        content = path.read_bytes()
+        return tomllib.loads(content.decode()), content
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}; see to its permissions") from None
+    except ValueError as error:
+        raise InputError(f"{path} cannot be read: {error}; mend it") from None
+
+
+def _of_folder(before: Mapping[str, object]) -> dict[str, Any]:
+    """The settings of the working folder's file. What stands in `before` does not count, and so needs no trust.
+
+    Raises InputError when it sets what it may not.
+    """
+    found = read_file(Path(FILE))
+    if found is None or Path(FILE).resolve() == own_file().resolve():
+        return {}
+    settings, content = found
+    if "model_url" in settings:
+        raise InputError(
+            f"{FILE}: model_url says where your key is sent, and a file that lies in a folder may not; "
+            f"set REDRAFT_MODEL_URL instead, or model_url in your own {own_file()}"
+        )
+    counting = {name: value for name, value in settings.items() if name not in before}
+    names = untrusted_in(counting, Path.cwd())
+    if names and not is_trusted(Path(FILE), content):
+        raise InputError(
+            f"{Path(FILE).resolve()} sets {', '.join(names)}, and you have not trusted it as it is now: look at it, "
+            f"then `redraft trust` once; or set it yourself, in the environment or in your own {own_file()}"
+        )
+    return settings
+
+
+def _file_with(name: str) -> str:
+    theirs = read_file(Path(FILE))
+    return FILE if theirs and name.partition(".")[0] in theirs[0] else str(own_file())
+
+
 def redacted(text: str) -> str:
     """A text without the passwords of the URLs in it: `amqp://me:***@host/`, `?password=***`."""
-    return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+    return _PARAMETER.sub(r"\1***", _USER.sub(_masked, text))
+
+
+def shown_url(url: str) -> str:
+    """The URL of a setting without its password, whatever characters that has."""
+    return redacted(_WHOLE.sub(_masked, url))
+
+
+def _masked(found: re.Match[str]) -> str:
+    return f"://{found[1]}{':***' if found[2] else ''}@"
 
 
 def views_path(store: str) -> Path | str | None:

@@ -105,7 +105,7 @@ def _publisher(name: str, outlets: Outlets) -> Actor:
         case "webhook":
             from redraft.app.builtin.publish_web import webhook_publisher
 
-            return webhook_publisher
+            return webhook_publisher(outlets.webhook_hosts)
         case "git":
             from redraft.app.builtin.publish_git import git_publisher
 

@@ -126,12 +126,14 @@ def checked_url(url: str) -> httpx.URL:
     """The URL. Raises InputError, which does not repeat it: it may hold a secret."""
     try:
         there = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise InputError(f"the URL of the webhook is not understood ({error}); give https://host/path") from None
+    except (httpx.InvalidURL, ValueError):  # whose words may hold a part of a password
+        raise InputError("the URL of the webhook is not understood; give https://host/path") from None
     if there.scheme not in ("https", "http") or not there.host:
         raise InputError("the URL of the webhook is not understood; give https://host/path")
     if there.userinfo:
         raise InputError("the URL of the webhook holds a user or password; leave it out, and sign with --secret-env")
+    if there.port is not None and "@" in url:
+        raise InputError("the URL of the webhook has an @ behind its port; leave a password out, or write %40 for @")
     return there
 
 

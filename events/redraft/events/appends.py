@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -11,6 +11,9 @@ from redraft.events.codec import GENESIS, Seal, Stored, encode_event
 from redraft.events.domain_events import DomainEvent
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, Conflict, StoreError
+
+SEALED: Final = b'"sealed":"'
+"""What the bytes of an event with encrypted texts hold, and those of none without: in a text a quote is escaped."""
 
 
 class NewEvent(msgspec.Struct, frozen=True, gc=False):
@@ -44,11 +47,15 @@ class NewRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class Encoded(msgspec.Struct, frozen=True, gc=False):
-    """An append with the rows and the hash of each of its events: all that is to be written is fixed."""
+    """An append with the rows and the hash of each of its events: all that is to be written is fixed.
+
+    `sealed`: its run is encrypted.
+    """
 
     append: Append
     rows: tuple[NewRow, ...]
     hashes: tuple[str, ...]
+    sealed: bool = False
 
     @property
     def hash(self) -> str:
@@ -77,7 +84,7 @@ def encode(append: Append, seal: Seal | None = None) -> Encoded:
         last = stored.hash
         rows.append(NewRow(append.run, version, stored.name, stored.state))
         hashes.append(last)
-    return Encoded(append, tuple(rows), tuple(hashes))
+    return Encoded(append, tuple(rows), tuple(hashes), seal is not None)
 
 
 def _encode_one(run: str, version: int, previous: str, event: NewEvent, seal: Seal | None) -> Stored:
@@ -112,6 +119,7 @@ def landed(encoded: Encoded, positions: tuple[int, ...]) -> Landed:
                 event.data,
                 position,
                 origin.repeats,
+                encoded.sealed and SEALED in row.state,
             )
         )
         before = own

@@ -176,6 +176,7 @@ def decode_event(
         stored.data,
         position,
         stored.repeats,
+        bool(stored.sealed),
     )
 
 

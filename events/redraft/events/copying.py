@@ -113,6 +113,10 @@ class Copying:
         """Raises Sealed when the store's encryption key is given, and cannot open the wrapped key of a run."""
         self._keyring.check(run, wrapped)
 
+    async def note_imported(self, runs: Sequence[str]) -> None:
+        """Keeps that these runs come out of an archive; see `EventStore.is_imported`."""
+        await asyncio.wrap_future(self._writes.submit(self._keyring.keys.note_imported, runs))
+
     async def put_key(self, run: str, wrapped: bytes) -> None:
         """Keeps the wrapped key of a run, unless it has one."""
         await asyncio.wrap_future(self._writes.submit(self._keyring.keys.put, run, wrapped))

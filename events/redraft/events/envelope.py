@@ -30,7 +30,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     """A recorded event with its place: `version` in its run and `position` in the log, both from 1.
 
     `position` is 0 where it is not known. `hash` is the SHA-256, in hex, of all that was stored but itself; `previous`
-    is that of the event before it in its run. `repeats` is as in `Origin`.
+    is that of the event before it in its run. `repeats` is as in `Origin`. `sealed`: its texts are kept encrypted.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     data: DomainEvent
     position: int = 0
     repeats: str = ""
+    sealed: bool = False
 
 
 class Unreadable(msgspec.Struct, frozen=True, gc=False):

@@ -257,9 +257,10 @@ def has_something_to_say(connection: psycopg.Connection[DictRow] | psycopg.Async
 def _parameters(url: str) -> dict[str, str]:
     try:
         given = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeDecodeError):
         _refuse("")
-    if "@" in given.get("host", "") + given.get("dbname", "") or not _are_ports(given.get("port", "")):
+    behind = url.partition("@")[2] + given.get("host", "") + given.get("dbname", "")
+    if "@" in behind or not _are_ports(given.get("port", "")):
         _refuse("; in a user's name or password write @ as %40, / as %2F, : as %3A, ? as %3F and % as %25")
     return given
 

@@ -1,10 +1,10 @@
-"""The keys of runs in PostgreSQL: see `run_keys`."""
+"""The keys of runs in PostgreSQL, and which were imported: see `run_keys`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import tuple_row
@@ -13,7 +13,7 @@ from psycopg.sql import SQL, Composed, Identifier
 from redraft.events.errors import StoreError
 from redraft.events.postgres_connection import Connections, Database
 from redraft.events.postgres_schema import APPLICATION
-from redraft.events.run_keys import TABLE
+from redraft.events.run_keys import IMPORTED, TABLE
 
 
 class PostgresKeys:
@@ -27,12 +27,8 @@ class PostgresKeys:
         return found[0][0] if found else None
 
     def put(self, run: str, wrapped: bytes) -> bytes:
-        create = "CREATE TABLE IF NOT EXISTS {} (run text PRIMARY KEY, wrapped bytea NOT NULL)"
         with self._cursor() as cursor:
-            if not self._is_there(cursor):
-                with cursor.connection.transaction():  # two that make it at once would get in each other's way
-                    cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))
-                    cursor.execute(self._statement(create))
+            self._make(cursor, TABLE, "CREATE TABLE IF NOT EXISTS {} (run text PRIMARY KEY, wrapped bytea NOT NULL)")
             cursor.execute(self._statement("INSERT INTO {} VALUES (%s, %s) ON CONFLICT DO NOTHING"), (run, wrapped))
         kept = self.get(run)
         if kept is None:
@@ -41,11 +37,11 @@ class PostgresKeys:
 
     def destroy(self, run: str) -> bool:
         with self._cursor() as cursor:
-            if not self._is_there(cursor):
+            if not self._is_there(cursor, TABLE):
                 return False
             cursor.execute(self._statement("DELETE FROM {} WHERE run = %s"), (run,))
             gone = cursor.rowcount > 0
-            cursor.execute(self._statement("VACUUM {}"))  # else the row stays in the table's file, though unseen
+            cursor.execute(self._statement("VACUUM FULL {}"))  # else the key stays in the table's file, though unseen
         return gone
 
     def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
@@ -53,17 +49,32 @@ class PostgresKeys:
             'SELECT run, wrapped FROM {} WHERE run COLLATE "C" > %s ORDER BY run COLLATE "C" LIMIT %s', after, most
         )
 
+    def is_imported(self, run: str) -> bool:
+        return bool(self._ask("SELECT 1 FROM {} WHERE run = %s", run, table=IMPORTED))
+
+    def note_imported(self, runs: Iterable[str]) -> None:
+        noted = "INSERT INTO {} SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING"
+        with self._cursor() as cursor:
+            self._make(cursor, IMPORTED, "CREATE TABLE IF NOT EXISTS {} (run text PRIMARY KEY)")
+            cursor.execute(self._statement(noted, IMPORTED), (list(runs),))
+
     def close(self) -> None:
         """The connections are the recorder's."""
 
-    def _ask(self, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+    def _ask(self, statement: LiteralString, *values: str | int, table: str = TABLE) -> list[tuple[Any, ...]]:
         with self._cursor() as cursor:
-            if not self._is_there(cursor):
+            if not self._is_there(cursor, table):
                 return []
-            return cursor.execute(self._statement(statement), values).fetchall()
+            return cursor.execute(self._statement(statement, table), values).fetchall()
 
-    def _is_there(self, cursor: psycopg.Cursor[tuple[Any, ...]]) -> bool:
-        name = Identifier(self._schema, TABLE).as_string()
+    def _make(self, cursor: psycopg.Cursor[tuple[Any, ...]], table: str, create: LiteralString) -> None:
+        if not self._is_there(cursor, table):
+            with cursor.connection.transaction():  # two that make it at once would get in each other's way
+                cursor.execute("SELECT pg_advisory_xact_lock(%s, 0)", (APPLICATION,))
+                cursor.execute(self._statement(create, table))
+
+    def _is_there(self, cursor: psycopg.Cursor[tuple[Any, ...]], table: str) -> bool:
+        name = Identifier(self._schema, table).as_string()
         found = cursor.execute("SELECT to_regclass(%s)", (name,)).fetchone()
         return found is not None and found[0] is not None
 
@@ -75,5 +86,5 @@ class PostgresKeys:
         except psycopg.Error as error:
             raise self._database.unreadable(error) from None
 
-    def _statement(self, text: str) -> Composed:
-        return SQL(text).format(Identifier(self._schema, TABLE))
+    def _statement(self, text: LiteralString, table: str = TABLE) -> Composed:
+        return SQL(text).format(Identifier(self._schema, table))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from redraft.events.errors import InputError
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _TLS: Final = ("cafile", "certfile", "keyfile")
 _FORM: Final = "amqp://user:password@host:5672/vhost, or amqps:// with ?cafile=…&certfile=…&keyfile=…"
+
+_REMEDY: Final = "; in a user's name or password write @ as %40, / as %2F, : as %3A, ? as %3F, # as %23 and % as %25"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,9 @@ def read_address(url: str) -> Address:
     parts, port = _split(url)
     files = _files(parts)
     vhost = unquote(parts.path[1:]) or "/"
-    bare = parts._replace(query="", fragment="").geturl()
+    named = [quote(unquote(each), safe="") for each in (parts.username, parts.password) if each is not None]
+    host = parts.netloc.rpartition("@")[2]
+    bare = f"{parts.scheme}://{':'.join(named)}{'@' if named else ''}{host}{parts.path}"
     where = f"{parts.hostname}:{port}, virtual host {vhost}"
     return Address(bare, where, _trust(files) if parts.scheme == "amqps" else None)
 
@@ -43,8 +47,10 @@ def _split(url: str) -> tuple[SplitResult, int]:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise InputError(f"the URL of RabbitMQ cannot be read: {error}; it looks like {_FORM}") from None
+    except ValueError:  # whose words may hold a part of the password
+        raise InputError(f"the URL of RabbitMQ cannot be read; it looks like {_FORM}{_REMEDY}") from None
+    if "@" in parts.path + parts.query + parts.fragment:
+        raise InputError(f"the URL of RabbitMQ has an @ behind its host; it looks like {_FORM}{_REMEDY}")
     if parts.scheme not in _PORTS or not parts.hostname:
         raise InputError(f"the URL of RabbitMQ names no scheme and host that are known; it looks like {_FORM}")
     if "/" in parts.path[1:]:

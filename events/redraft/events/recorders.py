@@ -120,7 +120,8 @@ def open_recorder(url: str) -> Opened:
         case "postgresql:" | "postgres:", rest if rest.startswith("//"):
             return _open_postgres(url)
         case _:
-            raise InputError(f"store {scheme}{colon}… is not understood; give {FORMS}")
+            told = f"{scheme}:…" if colon else "without a scheme"
+            raise InputError(f"store {told} is not understood; give {FORMS}")
 
 
 def _plain_path(text: str) -> Path:

@@ -1,12 +1,13 @@
-"""Where the wrapped keys of runs lie: in a table of the store beside the events. A key is no event: it can go.
+"""What a store knows of runs beside their events: their wrapped keys, and which of them came out of an archive.
 
-A run without a key is recorded in the clear, or was erased. The table is made with the first key.
+A key is no event: it can go. A run without a key is recorded in the clear, or was erased. That a run was imported is no
+event either: what was imported stays as it was recorded. Each table is made with its first row.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Lock
@@ -18,6 +19,9 @@ from redraft.events.sqlite_seal import break_seal
 
 TABLE: Final = "redraft_keys"
 CREATE: Final = f"CREATE TABLE IF NOT EXISTS {TABLE} (run TEXT NOT NULL PRIMARY KEY, wrapped BLOB NOT NULL)"
+
+IMPORTED: Final = "redraft_imported"
+CREATE_IMPORTED: Final = f"CREATE TABLE IF NOT EXISTS {IMPORTED} (run TEXT NOT NULL PRIMARY KEY)"
 
 
 class RunKeys(Protocol):
@@ -37,6 +41,12 @@ class RunKeys(Protocol):
         """Runs with their keys, in the order of their ids, after this one."""
         ...
 
+    def is_imported(self, run: str) -> bool: ...
+
+    def note_imported(self, runs: Iterable[str]) -> None:
+        """Keeps, durably, that these runs come out of an archive."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -45,6 +55,7 @@ class MemoryKeys:
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
+        self._imported: set[str] = set()
 
     def get(self, run: str) -> bytes | None:
         return self._kept.get(run)
@@ -57,6 +68,12 @@ class MemoryKeys:
 
     def page(self, after: str, most: int) -> Sequence[tuple[str, bytes]]:
         return [(run, self._kept[run]) for run in sorted(self._kept) if run > after][:most]
+
+    def is_imported(self, run: str) -> bool:
+        return run in self._imported
+
+    def note_imported(self, runs: Iterable[str]) -> None:
+        self._imported.update(runs)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -99,15 +116,31 @@ class SqliteKeys:
         asked = f"SELECT run, wrapped FROM {TABLE} WHERE run > ? ORDER BY run LIMIT ?"  # noqa: S608
         return [(str(run), _key(wrapped)) for run, wrapped in self._ask(asked, (after, most))]
 
+    def is_imported(self, run: str) -> bool:
+        return bool(self._ask(f"SELECT 1 FROM {IMPORTED} WHERE run = ?", (run,), IMPORTED))  # noqa: S608
+
+    def note_imported(self, runs: Iterable[str]) -> None:
+        with self._connection() as connection:
+            connection.execute(CREATE_IMPORTED)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                each = ((run,) for run in runs)
+                connection.executemany(f"INSERT INTO {IMPORTED} VALUES (?) ON CONFLICT DO NOTHING", each)  # noqa: S608
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.rollback()
+            self.has_written = True
+
     def close(self) -> None:
         with self._lock:
             opened, self._open = self._open, None
             if opened is not None:
                 opened.close()
 
-    def _ask(self, statement: str, values: tuple[str | int, ...]) -> list[tuple[Any, ...]]:
+    def _ask(self, statement: str, values: tuple[str | int, ...], table: str = TABLE) -> list[tuple[Any, ...]]:
         with self._connection() as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (TABLE,)).fetchone():
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
                 return []
             with closing(connection.execute(statement, values)) as cursor:
                 return cursor.fetchall()

@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from redraft.events.inspection import Inspection
 from redraft.events.run_keys import CREATE as CREATE_KEYS
+from redraft.events.run_keys import CREATE_IMPORTED, IMPORTED
 from redraft.events.run_keys import TABLE as KEYS
 from redraft.events.sqlite_bytes import Bytes, bytes_of
 from redraft.events.sqlite_file import APPLICATION_ID, SCHEMA_VERSION, connect, explain, triggers_of
@@ -150,6 +151,8 @@ def _schema(connection: sqlite3.Connection, expected: Mapping[str, _Made], rules
         expected = {**expected, **rules}
     if KEYS in found:
         expected = {**expected, **_table(KEYS, CREATE_KEYS)}
+    if IMPORTED in found:
+        expected = {**expected, **_table(IMPORTED, CREATE_IMPORTED)}
     if SEAL in found:  # its key is the number of the row
         expected = {**expected, SEAL: ("table", SEAL, CREATE_SEAL.replace(_IF_NOT_EXISTS, ""))}
     for name in dict.fromkeys((*expected, *found)):

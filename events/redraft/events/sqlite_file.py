@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -58,13 +58,7 @@ def connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     So the bytes of the file that hold nothing are known; see `sqlite_unused`. `seconds` is how long a statement waits
     for others. Raises sqlite3.Error.
     """
-    connection = sqlite3.connect(
-        uri_of(path),
-        uri=True,
-        timeout=seconds,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = opened(path, seconds)
     try:
         for setting, value in _SETTINGS.items():
             connection.execute(f"PRAGMA {setting}={value}")
@@ -73,6 +67,26 @@ def connect(path: Path, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     except sqlite3.Error:
         connection.close()
         raise
+    return connection
+
+
+def opened(path: Path, seconds: float, cached: int = 128) -> sqlite3.Connection:
+    """Opens a SQLite file in autocommit mode, for any thread. One that it makes is for its owner's eyes alone.
+
+    So are the files that SQLite keeps beside it. Raises sqlite3.Error.
+    """
+    is_new = not path.exists()
+    connection = sqlite3.connect(
+        uri_of(path),
+        uri=True,
+        timeout=seconds,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=cached,
+    )
+    if is_new:
+        with suppress(OSError):  # some file systems have no modes
+            path.chmod(0o600)
     return connection
 
 

@@ -19,7 +19,7 @@ from typing import Final, NoReturn, TypeVar
 
 from redraft.events.errors import LeaseLost, StoreError, StoreUnusable
 from redraft.events.lease import LASTS, Held, this_process
-from redraft.events.sqlite_file import explain, uri_of
+from redraft.events.sqlite_file import explain, opened
 
 APPLICATION_ID: Final = 0x52645279
 """SQLite's `application_id` of our files: "RdRy"."""
@@ -141,9 +141,7 @@ class FileRow:
 
     def _open(self) -> None:
         self._close()
-        file = sqlite3.connect(
-            uri_of(self._path), uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        file = opened(self._path, BUSY_SECONDS)
         try:
             _lay_out(file, self._path)
         except BaseException:
@@ -167,7 +165,7 @@ class FileRow:
         """Takes the lock of who has the lease, if nobody has that."""
         if self._alone is None:
             beside = self._path.with_name(f"{self._path.name}-alive")
-            alone = sqlite3.connect(uri_of(beside), uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+            alone = opened(beside, 0)
             try:
                 alone.execute("BEGIN EXCLUSIVE")
             except sqlite3.Error as error:

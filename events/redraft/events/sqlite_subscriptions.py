@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from redraft.events.errors import StoreError, StoreUnusable
 from redraft.events.lease import Lease
-from redraft.events.sqlite_file import BUSY_SECONDS, explain, uri_of, when_free
+from redraft.events.sqlite_file import BUSY_SECONDS, explain, opened, when_free
 from redraft.events.sqlite_lock import FileRow
 from redraft.events.subscription_book import Execute
 
@@ -70,9 +70,7 @@ class SqliteBook:
                 self._connection = None
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            uri_of(self._path), uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-        )
+        connection = opened(self._path, BUSY_SECONDS)
         try:
             self._lay_out(connection)
             # A crash of the machine may take the last positions back, in whole transactions: events then come again.

@@ -16,7 +16,7 @@ from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
 from redraft.events.codec import GENESIS, decode_event, verify_hash
 from redraft.events.committer import Committer, Inline, Result
 from redraft.events.copying import Copying
-from redraft.events.domain_events import EVENT_NAMES, RunErased, RunQuarantined
+from redraft.events.domain_events import EVENT_NAMES, RunErased, RunQuarantined, RunStarted
 from redraft.events.envelope import Entry, Recorded
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.keyring import Encryption, Keyring
@@ -244,6 +244,21 @@ class EventStore:
     async def is_sealed(self, run: str) -> bool:
         """Whether the store holds a key that the texts of a run are sealed with."""
         return await self._in_reader(self._keyring.keys.get, run) is not None
+
+    async def is_imported(self, run: str) -> bool:
+        """Whether events of a run came out of an archive: then somebody else may have written its plan and its texts.
+
+        A fork is imported when the run that it was forked from is.
+        """
+        seen: set[str] = set()
+        while run and run not in seen:
+            if await self._in_reader(self._keyring.keys.is_imported, run):
+                return True
+            seen.add(run)
+            first = await self.read(run, upto=1)
+            begun = first[0].data if first else None
+            run = begun.parent.run if isinstance(begun, RunStarted) and begun.parent is not None else ""
+        return False
 
     async def destroy_key(self, run: str) -> bool:
         """Makes the texts of a run unreadable, for ever; False when it has no key (any more).

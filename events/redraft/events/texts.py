@@ -13,6 +13,8 @@ import msgspec
 
 ERASED: Final = "[erased]"
 """What stands in place of a text that cannot be read any more."""
+ENCRYPTED: Final = "[encrypted]"
+"""What stands in the read models in place of a text that the log keeps encrypted."""
 
 # fmt: off
 STRUCTURE: Final = frozenset(
@@ -52,10 +54,10 @@ def texts_in(value: object, place: Place = ()) -> Iterator[tuple[Place, Text]]:
             pass
 
 
-def without(data: Data, texts: Sequence[tuple[Place, Text]]) -> Data:
-    """The data of an event with `ERASED` in place of these texts."""
+def without(data: Data, texts: Sequence[tuple[Place, Text]], sign: str = ERASED) -> Data:
+    """The data of an event with a sign in place of these texts."""
     for place, text in texts:
-        _put(data, place, ERASED if isinstance(text, str) else {"erased": True})
+        _put(data, place, sign if isinstance(text, str) else {"erased": True})
     return data
 
 

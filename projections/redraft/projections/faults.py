@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from redraft.projections.plain import plain
+from redraft.projections.plain import error_text, plain
 from redraft.projections.projection import Projection
 
 LONGEST: Final = 500
@@ -51,7 +51,7 @@ class Faulty(Exception):
 
 def reason(error: Exception) -> str:
     """An error as one line: its kind, what it says, and the file and line of the projection's own code."""
-    said = plain(f"{type(error).__name__}: {error}".rstrip(": "), LONGEST)
+    said = plain(error_text(error), LONGEST)
     ours = str(Path(__file__).parent)
     frames = [each for each in traceback.extract_tb(error.__traceback__) if not each.filename.startswith(ours)]
     return f"{said} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else said

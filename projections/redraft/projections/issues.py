@@ -31,6 +31,7 @@ from redraft.projections.projection import (
     seconds,
     unchanged,
 )
+from redraft.projections.untold import untold
 from redraft.projections.views import Views
 
 Kind: TypeAlias = Literal["suggestion", "error"]
@@ -111,7 +112,7 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-ISSUES: Final = Projection("issues", 1, (TABLE,), project_issues, unchanged)
+ISSUES: Final = Projection("issues", 2, (TABLE,), untold(project_issues), unchanged)
 """The projection that keeps it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from decimal import ROUND_FLOOR, Decimal
+from json import dumps as encode_json
 from typing import Final
 
 from redraft.events.domain_events import Outcome
@@ -15,16 +16,44 @@ NAME_LENGTH: Final = 60
 MESSAGE_LENGTH: Final = 300
 """The characters of a worker's message that are shown."""
 
-_UNSEEN: Final = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
-    "\U000e0000-\U000e007f]+"
+UNSEEN: Final = (
+    "\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff"
 )
+"""What steers a terminal, turns the direction of a text, or hides in it, as part of a regular expression's set."""
+
+_UNSEEN: Final = re.compile(f"[{UNSEEN}]+")
+_STEERS: Final = re.compile(f"(?![\\n\\t])[{UNSEEN}]")
 
 
 def plain(text: str, most: int = MESSAGE_LENGTH) -> str:
     """Untrusted text as one line for a terminal or a table: no control or direction characters, at most `most` long."""
     seen = " ".join(_UNSEEN.sub(" ", text[: most * 8]).split())
     return seen if len(seen) <= most else seen[: most - 1].rstrip() + "…"
+
+
+def visible(text: str) -> str:
+    """Untrusted text with its lines and tabs, and a sign or a number for each other character that is UNSEEN."""
+    return _STEERS.sub(_sign, text)
+
+
+def error_text(error: BaseException) -> str:
+    """An error's kind and words. Of PostgreSQL's the primary message and code: its details hold texts of a row."""
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    said = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
+    return f"{type(error).__name__}: {said}".rstrip(": ")
+
+
+def escaped(json: str) -> str:
+    """JSON in one line with such characters written by their numbers, which says the same."""
+    return _STEERS.sub(lambda found: encode_json(found.group())[1:-1], json)
+
+
+def _sign(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
 
 
 def quoted(text: str) -> str:

@@ -126,6 +126,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 Change: TypeAlias = Put | Set | SetAll | Delete
+Apply: TypeAlias = Callable[[Recorded], Iterable[Change]]
 
 
 class Projection(msgspec.Struct, frozen=True):
@@ -144,7 +145,7 @@ class Projection(msgspec.Struct, frozen=True):
     name: str
     version: int
     tables: tuple[Table, ...]
-    apply: Callable[[Recorded], Iterable[Change]]
+    apply: Apply
     aside: Callable[[Unreadable], Iterable[Change]] | None = None
     clears: tuple[type[DomainEvent], ...] = ()
 

@@ -42,6 +42,7 @@ from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, seconds
+from redraft.projections.untold import untold
 
 BRIEF_LENGTH: Final = 120
 """How many characters of a brief's first line the list shows."""
@@ -155,7 +156,7 @@ def told(entry: Unreadable) -> str:
     return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
 
 
-RUNS: Final = Projection("runs", 6, (TABLE,), project_run, project_unreadable)
+RUNS: Final = Projection("runs", 7, (TABLE,), untold(project_run), project_unreadable)
 """The projection that keeps the list."""
 
 
@@ -214,7 +215,7 @@ def _row(run: str, began: int, event: RunStarted, values: Row) -> Row:
         "status": "running",
         "outcome": None,
         "reason": "",
-        "brief": plain(_first_line(event.brief.text), BRIEF_LENGTH),
+        "brief": brief_line(event.brief),
         "source": event.brief.source,
         "tags": f" {' '.join(event.tags)} " if event.tags else "",
         "parent": event.parent.run if event.parent else None,
@@ -238,5 +239,6 @@ def _row(run: str, began: int, event: RunStarted, values: Row) -> Row:
     }
 
 
-def _first_line(text: str) -> str:
-    return text.lstrip().partition("\n")[0]
+def brief_line(brief: Brief) -> str:
+    """The first line of a brief, as the list shows it."""
+    return plain(brief.text.lstrip().partition("\n")[0], BRIEF_LENGTH)

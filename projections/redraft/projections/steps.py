@@ -40,6 +40,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
+from redraft.projections.untold import untold
 
 MOVES: Final = "timer IS NOT NULL AND (held = 0 OR status <> 'waiting')"
 """Which rows can become due: a step is not tried again while its run is paused."""
@@ -117,7 +118,12 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
 
 
 STEPS: Final = Projection(
-    "steps", 4, (TABLE,), project_step, lambda entry: (Delete("steps", (entry.run,)),), (RunEnded, RunQuarantined)
+    "steps",
+    5,
+    (TABLE,),
+    untold(project_step),
+    lambda entry: (Delete("steps", (entry.run,)),),
+    (RunEnded, RunQuarantined),
 )
 """The projection that keeps the steps."""
 

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from redraft.events.errors import Damaged, StoreError, StoreUnusable
-from redraft.events.sqlite_file import when_free
+from redraft.events.sqlite_file import opened, when_free
 from redraft.events.sqlite_identity import identity_of
 
 APPLICATION: Final = 0x52645677
@@ -48,7 +48,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     is_ours(path)
-    connection = _connect(str(path.absolute()))
+    connection = _connect(path.absolute())
     try:
         _claim(connection)
         when_free(lambda: connection.execute("PRAGMA journal_mode = WAL"), BUSY_SECONDS)
@@ -63,14 +63,15 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 def open_reader(path: Path) -> sqlite3.Connection:
     """A second connection to our file that can only read."""
-    connection = _connect(str(path.absolute()))
+    connection = _connect(path.absolute())
     connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def open_memory() -> sqlite3.Connection:
     """The same without a file, gone when it is closed."""
-    connection = _connect(":memory:")
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=64)
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     _claim(connection)
     return connection
 
@@ -141,10 +142,8 @@ def _code(error: sqlite3.DatabaseError) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def _connect(name: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        name, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
-    )
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = opened(path, BUSY_SECONDS, cached=64)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 

@@ -25,10 +25,11 @@ def write_confined(root: Path, path: str, content: bytes) -> Path:
     """Makes `path`, which is relative to `root`, hold exactly `content`, and gives the file's whole path.
 
     Folders on the way are made. A file that is there keeps its mode; if it holds the content already it is left alone.
-    Raises PermanentError, with nothing half-written, when the path leads out of the root, through a symbolic link or to
-    something that is not a plain file, or when it cannot be written.
+    Raises PermanentError, with nothing half-written, when the path leads out of the root, through a symbolic link, to
+    something that is not a plain file, names something hidden, or when it cannot be written.
     """
     parts = checked_parts(path)
+    _refuse_hidden(path, parts)
     try:
         with _folder(root, parts[:-1]) as folder:
             _write(folder, parts[-1], content)
@@ -54,6 +55,14 @@ def checked_parts(path: str) -> tuple[str, ...]:
             f"the path {path!r} {fault}; give the path of a file below the output folder, such as out/essay.md"
         )
     return parts
+
+
+def _refuse_hidden(path: str, parts: tuple[str, ...]) -> None:
+    """Programs do what hidden files say: `.git/config`, `.envrc`; and git what `bare.git` holds."""
+    for name in (name for name in parts if name.startswith(".") or name.casefold().startswith("git~")):
+        raise PermanentError(f"the path {path!r} names {name!r}, which is hidden; name a file that is not")
+    if any(name.casefold().endswith(".git") for name in parts):
+        raise PermanentError(f"the path {path!r} leads into a repository's own folder; name another file")
 
 
 @contextmanager

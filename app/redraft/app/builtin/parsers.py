@@ -12,6 +12,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from redraft.projections.plain import plain
+
 Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]
 ParserName: TypeAlias = Literal["ruff", "pytest", "mypy", "lines"]
 
@@ -19,7 +21,6 @@ MESSAGE_LENGTH: Final = 500
 """Characters of a message that are kept."""
 
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|.?)")
-_UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff\s]+")
 _LINE: Final = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?::(?P<column>[0-9]{1,9}))?: *(?P<message>\S.*)")
 _RUFF_CONCISE: Final = re.compile(r".+?:(?P<line>[0-9]{1,9}):(?P<column>[0-9]{1,9}): (?P<rest>\S.*)")
 _RUFF_RULE: Final = re.compile(r"(?P<code>[A-Z]+[0-9]{3,4}|[a-z]+(?:-[a-z]+)+):? (?:\[\*\] )?(?P<message>\S.*)")
@@ -120,8 +121,7 @@ PARSERS: Final[Mapping[ParserName, Parse]] = MappingProxyType(
 
 def clean_line(text: str) -> str:
     """One line that is safe to show: no colours, no control characters, at most MESSAGE_LENGTH characters."""
-    line = _UNPRINTABLE.sub(" ", without_colours(text[: 8 * MESSAGE_LENGTH])).strip()
-    return line if len(line) <= MESSAGE_LENGTH else f"{line[: MESSAGE_LENGTH - 1]}…"
+    return plain(without_colours(text[: 8 * MESSAGE_LENGTH]), MESSAGE_LENGTH)
 
 
 def without_colours(text: str) -> str:

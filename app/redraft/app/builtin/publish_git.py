@@ -57,10 +57,7 @@ def git_publisher(root: Path) -> Actor:
 
 async def _committed(git: _Git, options: GitOptions, draft: Draft, context: Context, text: str, key: str) -> str:
     """The commit that now holds the draft; the last one when the file was so already."""
-    parts = checked_parts(options.path)
-    path = "/".join(parts)
-    if any(part.casefold() == ".git" for part in parts):
-        raise PermanentError("git: the path leads into a repository's own folder; name another file")
+    path = "/".join(checked_parts(options.path))
     try:
         write_confined(git.folder, path, text.encode())
     except PermanentError as error:
@@ -78,7 +75,9 @@ async def _committed(git: _Git, options: GitOptions, draft: Draft, context: Cont
 def _repository(root: Path, folder: str) -> Path:
     parts = () if folder in ("", ".") else checked_parts(folder)
     found = root.joinpath(*parts)
-    if found.is_symlink() or not (found / ".git").exists():
+    if found.resolve() != root.resolve().joinpath(*parts) or (found / ".git").is_symlink():
+        raise PermanentError(f"git: {found} leads elsewhere through a symbolic link; name the repository itself")
+    if not (found / ".git").exists():
         raise PermanentError(f"git: {found} is no repository; make one with `git init`, or mend the option repository")
     return found
 
@@ -94,6 +93,7 @@ class _Git:
             "HOME": str(folder),
             "LANG": "C.UTF-8",
             "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LITERAL_PATHSPECS": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
         }

@@ -6,7 +6,9 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Annotated
 
+import msgspec
 from markdown_it import MarkdownIt
 
 from redraft.actors.roles import Actor, Context, publisher
@@ -20,11 +22,14 @@ from redraft.events.errors import PermanentError, StepError
 
 
 class PdfOptions(ContentOptions, frozen=True):
-    """`path`: relative to the output folder (default: the run's id and `.pdf`). `engine` is pandoc's `--pdf-engine`."""
+    """`path`: relative to the output folder (default: the run's id and `.pdf`).
+
+    `engine` is pandoc's `--pdf-engine`, by its name alone: a path could be any program.
+    """
 
     path: str = ""
     title: str = ""
-    engine: str = ""
+    engine: Annotated[str, msgspec.Meta(pattern="^[a-z0-9-]{0,35}$")] = ""
 
 
 def pdf_publisher(root: Path) -> Actor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from html import escape
 from pathlib import Path
 from typing import Annotated, Final
@@ -49,7 +50,8 @@ class HtmlOptions(ContentOptions, frozen=True):
 class WebhookOptions(ContentOptions, frozen=True):
     """`url`, or `url_env`, the environment variable that holds it. `private`: it may be on a network of ours.
 
-    `token_env` is the environment variable of a bearer token.
+    `token_env` is the environment variable of a bearer token. A variable is used, and a network of ours reached, only
+    where the worker's own setting `webhook_hosts` has it for the host of the URL.
     """
 
     url: str = ""
@@ -86,57 +88,109 @@ def html_publisher(root: Path) -> Actor:
     return save
 
 
-@publisher(name="webhook", version=RELEASE)
-async def webhook_publisher(draft: Draft, brief: Brief, context: Context) -> Receipt:
-    """Posts the draft as JSON; options: WebhookOptions. The receiver tells repetitions by the header Idempotency-Key.
+def webhook_publisher(hosts: Mapping[str, Collection[str]]) -> Actor:
+    """The actor `webhook`, which posts the draft as JSON; options: WebhookOptions.
 
+    The receiver tells repetitions by the header Idempotency-Key. `hosts` are the setting `webhook_hosts`.
     A status of 2xx is the receipt. 408, 425, 429 and 5xx, and a receiver that is away, are tried again as the step's
     `retry` says; any other status fails it for good.
     """
-    options = read_options(WebhookOptions, context.options, "webhook")
-    url = _url(options)
-    text = content_of(draft, context, whole=options.whole)
-    key = publication_key(draft, context, text)
-    body = msgspec.json.encode(
-        {
-            "run": context.run,
-            "draft": {"version": draft.version, "sha256": draft.sha256, "media_type": draft.media_type, "text": text},
-            "brief": {"source": brief.source},
-        }
-    )
-    headers = {"Content-Type": "application/json", "Idempotency-Key": key} | _token(options)
+
+    @publisher(name="webhook", version=RELEASE)
+    async def post(draft: Draft, brief: Brief, context: Context) -> Receipt:
+        options = read_options(WebhookOptions, context.options, "webhook")
+        url = _url(options, hosts)
+        text = content_of(draft, context, whole=options.whole)
+        key = publication_key(draft, context, text)
+        body = msgspec.json.encode(
+            {
+                "run": context.run,
+                "draft": {
+                    "version": draft.version,
+                    "sha256": draft.sha256,
+                    "media_type": draft.media_type,
+                    "text": text,
+                },
+                "brief": {"source": brief.source},
+            }
+        )
+        headers = {"Content-Type": "application/json", "Idempotency-Key": key} | _token(options, url, hosts)
+        status = await _posted(url, body, headers, context.timeout, private=_is_private(options, url, hosts))
+        if 200 <= status < 300:
+            return Receipt(place_of(url), f"status {status}, version {draft.version}, key {key[:12]}")
+        failure = StepError if status in (408, 425, 429) or status >= 500 else PermanentError
+        raise failure(f"{place_of(url)} answered with the status {status}")
+
+    return post
+
+
+async def _posted(url: httpx.URL, body: bytes, headers: dict[str, str], timeout: float, *, private: bool) -> int:
+    """The status of the answer. Raises StepError, PermanentError."""
     place = place_of(url)
-    transport = CheckedTransport(httpx.AsyncHTTPTransport(), allow_private=options.private, resolve=resolve)
-    async with httpx.AsyncClient(transport=transport, timeout=context.timeout, trust_env=False) as client:
+    transport = CheckedTransport(httpx.AsyncHTTPTransport(), allow_private=private, resolve=resolve)
+    async with httpx.AsyncClient(transport=transport, timeout=timeout, trust_env=False) as client:
         try:
             async with client.stream("POST", url, content=body, headers=headers) as answer:
-                status = answer.status_code
+                return answer.status_code
         except httpx.HTTPError as error:
             raise StepError(f"{place} cannot be reached: {str(error) or type(error).__name__}") from None
         except DeliveryError as error:
             if "not public" in str(error):
                 raise PermanentError(f"{place} has an address that is not public; private: true allows it") from None
             raise StepError(f"webhook: {error}") from None
-    if 200 <= status < 300:
-        return Receipt(place, f"status {status}, version {draft.version}, key {key[:12]}")
-    failure = StepError if status in (408, 425, 429) or status >= 500 else PermanentError
-    raise failure(f"{place} answered with the status {status}")
 
 
-def _url(options: WebhookOptions) -> httpx.URL:
+def _url(options: WebhookOptions, hosts: Mapping[str, Collection[str]]) -> httpx.URL:
     if bool(options.url) == bool(options.url_env):
         raise PermanentError("webhook: give url, or url_env, the environment variable that holds it")
+    if not options.url and not any(options.url_env in names for names in hosts.values()):
+        raise PermanentError(_refusal(f"the environment variable {options.url_env}", "HOST", options.url_env))
     try:
-        return checked_url(options.url or _secret(options.url_env))
+        url = checked_url(options.url or _value(options.url_env))
     except InputError as error:
         raise PermanentError(f"webhook: {error}") from None
+    if not options.url:
+        _require_allowed(options.url_env, url, hosts)
+    return url
 
 
-def _token(options: WebhookOptions) -> dict[str, str]:
-    return {"Authorization": f"Bearer {_secret(options.token_env)}"} if options.token_env else {}
+def _token(options: WebhookOptions, url: httpx.URL, hosts: Mapping[str, Collection[str]]) -> dict[str, str]:
+    if not options.token_env:
+        return {}
+    _require_allowed(options.token_env, url, hosts)
+    return {"Authorization": f"Bearer {_value(options.token_env)}"}
 
 
-def _secret(name: str) -> str:
+def _is_private(options: WebhookOptions, url: httpx.URL, hosts: Mapping[str, Collection[str]]) -> bool:
+    if options.private and _names(url, hosts) is None:
+        raise PermanentError(_refusal("a network of its own", _host(url)))
+    return options.private
+
+
+def _require_allowed(variable: str, url: httpx.URL, hosts: Mapping[str, Collection[str]]) -> None:
+    """Raises PermanentError unless this worker may send the variable to the host of the URL."""
+    if variable not in (_names(url, hosts) or ()):
+        raise PermanentError(_refusal(f"the environment variable {variable}", _host(url), variable))
+
+
+def _names(url: httpx.URL, hosts: Mapping[str, Collection[str]]) -> Collection[str] | None:
+    """The variables that may be sent to the host of a URL; None for a host that the worker does not name."""
+    named = {host.lower(): variables for host, variables in hosts.items()}
+    return named.get(_host(url), named.get(url.host.lower()))
+
+
+def _host(url: httpx.URL) -> str:
+    return url.netloc.decode("ascii").lower()
+
+
+def _refusal(what: str, host: str, *variables: str) -> str:
+    allowed = msgspec.json.encode({host: list(variables)}).decode()
+    return (
+        f"webhook: this worker sends nothing to {host} by {what}; where it runs, set REDRAFT_WEBHOOK_HOSTS='{allowed}'"
+    )
+
+
+def _value(name: str) -> str:
     value = os.environ.get(name, "")
     if not value:
         raise PermanentError(f"webhook: the environment variable {name} is not set here; set it where the worker runs")

@@ -16,6 +16,7 @@ from redraft.app.builtin.publish_content import ContentOptions, content_of
 from redraft.app.builtin.release import RELEASE
 from redraft.events.content import Brief, Draft, Receipt
 from redraft.events.errors import PermanentError
+from redraft.projections.plain import visible
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _SUFFIXES: Final[Mapping[str, str]] = {"text/markdown": ".md", "text/x-python": ".py", "text/html": ".html"}
@@ -56,8 +57,9 @@ def file_publisher(root: Path) -> Actor:
 
 
 def stdout_publisher(stream: TextIO) -> Actor:
-    """The actor `stdout`, which writes the draft's text to a stream, exactly; it has no options.
+    """The actor `stdout`, which writes the draft's text to a stream, exactly, or made `visible` for a terminal.
 
+    It has no options.
     It raises PermanentError when the stream is closed or cannot hold the text's characters; then nothing is written.
     """
 
@@ -66,7 +68,7 @@ def stdout_publisher(stream: TextIO) -> Actor:
         read_options(_NoOptions, context.options, "stdout")
         try:
             draft.text.encode(stream.encoding or "utf-8", stream.errors or "strict")
-            stream.write(draft.text)
+            stream.write(visible(draft.text) if stream.isatty() else draft.text)
             stream.flush()
         except UnicodeEncodeError as error:
             character = draft.text[error.start]
@@ -93,8 +95,8 @@ def _filled(path: str, run: str, version: int) -> str:
 
 def _default(brief: Brief, draft: Draft, run: str) -> str:
     """`essay.redraft.md` for `notes/essay.md`; the run's id for a text that came from no file."""
-    name = PurePath(brief.source).name
-    if not _PLAIN.fullmatch(name) or not name.isprintable() or name in {"-", ".."}:
+    name = PurePath(brief.source).name.lstrip(".")
+    if not _PLAIN.fullmatch(name) or not name.isprintable() or name == "-":
         return f"{run}.redraft{_SUFFIXES.get(draft.media_type, '.txt')}"
     source = PurePath(name)
     return f"{source.stem}.redraft{source.suffix}"

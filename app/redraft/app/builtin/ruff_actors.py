@@ -16,6 +16,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from redraft.actors.roles import Context, critic, refiner
 from redraft.app.builtin.command_run import recordable, refuse_unfinished, said_last, working_time
 from redraft.app.builtin.options import read_options
+from redraft.app.builtin.own_file import own_file
 from redraft.app.builtin.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.process import Finished, run_process
 from redraft.app.builtin.release import RELEASE
@@ -163,7 +164,7 @@ def _common(options: RuffOptions, actor: str) -> tuple[str, ...]:
     target = (f"--target-version={options.target}",) if options.target else ()
     if not options.config:
         return ("--isolated", "--no-cache", *target)
-    config = Path.cwd() / options.config
+    config = own_file(options.config, f"{actor}: option config")
     if not config.is_file():
         raise PermanentError(
             f"{actor}: option config names {options.config!r}, and there is no such file in {Path.cwd()}"

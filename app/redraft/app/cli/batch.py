@@ -53,7 +53,8 @@ def conduct_batch(given: Given, store: str | None, *, json: bool, quiet: bool) -
         name = _workflow(given)
         items = read_batch(Path(given.batch), settings.draft_limit, checked_tags(given.tags))
         longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
-        plan, actors, written = prepared(given, name, Outlets(io.StringIO(), Path.cwd(), models=models), longest)
+        outlets = Outlets(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
+        plan, actors, written = prepared(given, name, outlets, longest)
         keys = [key_of(written, item, given.key) for item in items]
         done: list[Ended] = []
         with _bar(len(items), quiet=quiet) as bar:

@@ -17,7 +17,7 @@ from redraft.app.compose import PROJECTIONS
 from redraft.app.deployment import MEMORY
 from redraft.app.encryption import store_of
 from redraft.app.models import check_worker, models_of
-from redraft.app.settings import LOCAL, Settings, redacted, views_path
+from redraft.app.settings import LOCAL, Settings, shown_url, views_path
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered, UnknownName, UnknownRules
 from redraft.events.plan import Role
@@ -90,7 +90,7 @@ async def _store(
     settings: Settings, store: EventStore, actors: list[tuple[Role, str]], *, deep: bool
 ) -> AsyncIterator[Check]:
     head = await store.head()
-    where = f"{redacted(settings.store)}{_size(settings)}"
+    where = f"{shown_url(settings.store)}{_size(settings)}"
     yield Check("store", "ok", f"{where}; {counted(head, 'event')}, last position {head}")
     try:
         async with await open_views(views_path(settings.store), PROJECTIONS) as views:
@@ -323,7 +323,7 @@ def _missing(settings: Settings) -> Check | None:
     path = _path(settings)
     if path is None or path.exists() or not _folder(path).is_dir():
         return None
-    return Check("store", "warn", f"{redacted(settings.store)} is not there yet; `redraft run` makes it")
+    return Check("store", "warn", f"{shown_url(settings.store)} is not there yet; `redraft run` makes it")
 
 
 def _path(settings: Settings) -> Path | None:

@@ -24,7 +24,7 @@ from redraft.app.models import models_of
 from redraft.app.outlets import Outlets
 from redraft.app.progress import Progress, Screen
 from redraft.app.result import Result, result_of
-from redraft.app.settings import Settings, read_settings, redacted
+from redraft.app.settings import Settings, read_settings, shown_url
 from redraft.app.until import is_end
 
 GRACE: Final = 10.0
@@ -63,7 +63,8 @@ def carry_out(
     settings = read_settings(store=store)
     screen = Screen(sys.stderr, quiet=quiet)
     models = models_of(settings, screen.write if watch else None)
-    outlets = Outlets(io.StringIO() if json else sys.stdout, Path.cwd(), screen.pause, models)
+    stream = io.StringIO() if json else sys.stdout
+    outlets = Outlets(stream, Path.cwd(), screen.pause, models, settings.webhook_hosts)
     end: Result | Interrupted | None
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
         order = ordered(outlets, settings)
@@ -146,6 +147,6 @@ def _told_to_resume(end: Interrupted, order: Order, store: str | None, settings:
     elif not end.recorded:
         say("interrupted before anything was recorded; run it again")
     else:
-        options = " ".join([*order.files, *([f"--store {shlex.quote(redacted(store))}"] if store else [])])
+        options = " ".join([*order.files, *([f"--store {shlex.quote(shown_url(store))}"] if store else [])])
         say(f"interrupted; go on with: redraft run --resume {end.run} {options}".rstrip())
     return 128 + end.signal

@@ -34,7 +34,7 @@ def coordinator(
     """
     from redraft.app.cli.process import Serving, serve
     from redraft.app.deployment import coordinate, require_broker, require_store
-    from redraft.app.settings import read_settings, redacted
+    from redraft.app.settings import read_settings, shown_url
 
     settings = read_settings(store=store, bus=bus, log="json" if json else None)
     require_broker(settings)
@@ -44,4 +44,4 @@ def coordinator(
         given = serving.ready, serving.log
         await coordinate(settings, *given, drain=serving.drain, patience=patience, health=health_file)
 
-    return serve(settings, name, part, tied=tied, store=redacted(settings.store), bus=redacted(settings.bus))
+    return serve(settings, name, part, tied=tied, store=shown_url(settings.store), bus=shown_url(settings.bus))

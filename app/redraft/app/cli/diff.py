@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 EXAMPLE: Final = "Example: redraft diff last 1 3"
 
-_PICTURES: Final = {code: 0x2400 + code for code in range(32) if code != 9} | {127: 0x2421}
-"""Control characters as the signs that Unicode has for them: a text must not steer the terminal."""
-
 
 def diff(
     run: RunArgument,
@@ -79,13 +76,15 @@ def _words(words: Iterable[Word], sign: str, text: str = "") -> Text:
     """A line with its sign; the words that changed in it are marked, unless all of them did."""
     from rich.text import Text
 
+    from redraft.projections.plain import visible
+
     listed = list(words)
     colour = {"-": "red", "+": "green"}.get(sign, "dim" if sign == "…" else "")
-    line = Text(f"{sign} {text.translate(_PICTURES)}", style=colour)
+    line = Text(f"{sign} {visible(text)}", style=colour)
     partly = not all(word.changed for word in listed)
     opening, closing = ("[-", "-]") if sign == "-" else ("{+", "+}")
     for word in listed:
-        text = word.text.translate(_PICTURES)
+        text = visible(word.text)
         if word.changed and partly:
             line.append(f"{opening}{text}{closing}", style="bold")
         else:

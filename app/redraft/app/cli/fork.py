@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from redraft.app.cli.options import BusOption, JsonOption, QuietOption, RunArgument, StoreOption, TagOption, named
+from redraft.app.cli.options import (
+    BusOption,
+    JsonOption,
+    QuietOption,
+    RunArgument,
+    StoreOption,
+    TagOption,
+    TrustOption,
+    named,
+)
 
 if TYPE_CHECKING:
     from redraft.app.cli.fork_order import Forked
@@ -46,6 +55,7 @@ def fork(
         str | None, typer.Option(help="The same key is the same fork, however often it is asked for.")
     ] = None,
     tag: TagOption = None,
+    trust: TrustOption = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="In a deployment: wait for its end, and tell it as `run` does.")
     ] = False,
@@ -63,7 +73,7 @@ def fork(
     from redraft.app.cli.fork_order import Forked, fork_order
     from redraft.app.settings import LOCAL, read_settings
 
-    given = Forked(run, at, tuple(settings or ()), brief, workflow, actors, out, named(key), tuple(tag or ()))
+    given = Forked(run, at, tuple(settings or ()), brief, workflow, actors, out, named(key), tuple(tag or ()), trust)
     chosen = read_settings(store=store, bus=bus)
     if chosen.bus == LOCAL:
         return carry_out(lambda outlets, read: fork_order(given, outlets, read), store, json=json, quiet=quiet)

@@ -12,7 +12,7 @@ from redraft.actors.pinning import pinned, unpinned
 from redraft.actors.roles import Actor
 from redraft.app.briefs import read_brief
 from redraft.app.changes import changed, refuse_vain
-from redraft.app.cli.order import Order, functions
+from redraft.app.cli.order import Order, functions, refuse_foreign
 from redraft.app.cli.reading import events_at, events_of, refuse_missing
 from redraft.app.compose import open_log
 from redraft.app.forks import Change, fork_of, stand
@@ -42,6 +42,7 @@ class Forked:
     out: str = ""
     key: str = ""
     tags: Sequence[str] = ()
+    trust: bool = False
 
 
 def fork_order(given: Forked, outlets: Outlets, settings: Settings) -> Order:
@@ -65,8 +66,10 @@ def start_of(given: Forked, settings: Settings, models: Models, own: frozenset[S
     tags = checked_tags(given.tags) if given.tags else None
     brief = _brief(given, settings)
     refuse_missing(settings.store)
-    past, at = asyncio.run(_past(settings, given))
+    past, at, is_foreign = asyncio.run(_past(settings, given))
     state = stand(past, at)
+    if is_foreign and not given.trust:
+        refuse_foreign(past[0].run, state.plan)
     change = changed(unpinned(state.plan), given.settings)
     refuse_vain(state, change)
     plan = prepare(change.plan, brief or state.brief, models, own)
@@ -84,9 +87,11 @@ def _own(given: Forked) -> Sequence[Actor]:
     return [*own, *own_actors(given.actors)]
 
 
-async def _past(settings: Settings, given: Forked) -> tuple[Sequence[Recorded], int]:
+async def _past(settings: Settings, given: Forked) -> tuple[Sequence[Recorded], int, bool]:
+    """What is recorded of the run, how many events of it are wanted, and whether it was imported."""
     if not given.at.strip():
         raise InputError("--at is empty; give the number of an event, or a time")
     async with open_log(settings) as log:
         upto = await events_at(log, given.run, given.at)
-        return await events_of(log, given.run), len(upto)
+        past = await events_of(log, given.run)
+        return past, len(upto), await log.store.is_imported(past[0].run)

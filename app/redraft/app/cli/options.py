@@ -66,6 +66,9 @@ ModelOption: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+TrustOption: TypeAlias = Annotated[
+    bool, typer.Option("--trust", help="Go on with a run that was imported: carry out somebody else's plan.")
+]
 QuietOption: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 

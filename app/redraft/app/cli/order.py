@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from redraft.actors.evolve import fold
 from redraft.actors.pinning import pinned
+from redraft.actors.plan_paths import steps_in
 from redraft.actors.roles import Actor
 from redraft.app.briefs import check_tested, read_brief
 from redraft.app.cli.faults import say
@@ -27,7 +29,7 @@ from redraft.events.content import Brief
 from redraft.events.domain_events import Parent, RunEnded, RunStarted
 from redraft.events.envelope import Recorded
 from redraft.events.errors import InputError
-from redraft.events.plan import Plan
+from redraft.events.plan import Plan, Step
 from redraft.events.tags import checked_tags
 from redraft.projections.run_list import find_run
 
@@ -48,6 +50,7 @@ class Given:
     key: str = ""
     tags: Sequence[str] = ()
     resume: str = ""
+    trust: bool = False
     model: str = ""
     watch: bool = False
     batch: str = ""
@@ -78,6 +81,8 @@ class Order:
 
 def new_order(given: Given, outlets: Outlets, limit: int) -> Order:
     """A new run. `limit` is the largest brief in bytes. Raises InputError for all that is wrong with what was given."""
+    if given.trust:
+        raise InputError("--trust is for --resume: a plan that you name here is trusted as it is; leave it out")
     name, source = _words(given)
     tags = checked_tags(given.tags)
     out = check_out(Path(given.out)) if given.out else None
@@ -121,13 +126,15 @@ def resumed_order(given: Given, outlets: Outlets, settings: Settings) -> Order:
     """The run that is to go on, with the plan it began with. Raises NoSuchRun, InputError, StoreError."""
     _refuse_changes(given)
     refuse_missing(settings.store)
-    past = asyncio.run(_past(settings, given.resume))
+    past, is_foreign = asyncio.run(_past(settings, given.resume))
     begun = next(event.data for event in past if isinstance(event.data, RunStarted))
     order = Order(begun.plan, (), None, run=past[0].run, past=past)
     if order.has_ended:
         return order
     if fold(event.data for event in past).paused:
         raise InputError(f"run {order.run} is paused; first: redraft resume {order.run}")
+    if is_foreign and not given.trust:
+        refuse_foreign(order.run, begun.plan)
     own = read_source(given.workflow).actors if given.workflow else ()
     mine = [*own, *own_actors(given.actors)]
     actors = staff(begun.plan, mine, outlets)
@@ -152,9 +159,27 @@ async def begun(client: Client, order: Order, by: str = "redraft run") -> str:
     )
 
 
-async def _past(settings: Settings, text: str) -> tuple[Recorded, ...]:
+def refuse_foreign(run: str, plan: Plan) -> NoReturn:
+    """Raises InputError, which tells what the plan of an imported run would have done here."""
+    does = ", ".join(dict.fromkeys(_deed(step) for _, step in steps_in(plan.steps)))
+    raise InputError(
+        f"run {run} was imported, and its plan is somebody else's: going on with it does here what that says ({does}); "
+        f"look at it with `redraft show {run}`, and give --trust if you would have written it"
+    )
+
+
+def _deed(step: Step) -> str:
+    """Returns who works, and what it runs or where: `critic command sh -c make`, `publisher file /home/a b.md`."""
+    told = [step.options[name] for name in ("run", "folder", "project", "path", "url") if name in step.options]
+    words = [shlex.join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in told]
+    return " ".join([step.role, step.actor, *words])
+
+
+async def _past(settings: Settings, text: str) -> tuple[tuple[Recorded, ...], bool]:
+    """What is recorded of a run, and whether that was imported."""
     async with open_log(settings) as log:
-        return await log.client.history((await find_run(log.views, text)).run)
+        past = await log.client.history((await find_run(log.views, text)).run)
+        return past, await log.store.is_imported(past[0].run)
 
 
 def _words(given: Given) -> tuple[str, str]:

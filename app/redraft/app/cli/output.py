@@ -1,4 +1,4 @@
-"""What verbs print: JSON as bytes that nothing wraps or colours, text through rich."""
+"""What verbs print: JSON as bytes that nothing wraps or colours, text through rich. No text steers a terminal."""
 
 from __future__ import annotations
 
@@ -16,21 +16,34 @@ WIDE: Final = 10_000
 
 
 def print_json(value: object) -> None:
-    """One JSON document in one line, in UTF-8 whatever the terminal's encoding is."""
+    """One JSON document in one line, in UTF-8 whatever the terminal's encoding is.
+
+    On a terminal, characters that are not seen are written by their numbers (`\\u202e`), which says the same in JSON.
+    """
     import msgspec
 
-    _write(msgspec.json.encode(value) + b"\n")
+    encoded = msgspec.json.encode(value)
+    if sys.stdout.isatty():
+        from redraft.projections.plain import escaped
+
+        encoded = escaped(encoded.decode()).encode()
+    _write(encoded + b"\n")
 
 
 def print_text(text: str) -> None:
-    """A text, byte for byte, in UTF-8; a terminal gets a line end after it if it has none."""
-    ending = "\n" if sys.stdout.isatty() and not text.endswith("\n") else ""
-    _write((text + ending).encode())
+    """A text, byte for byte, in UTF-8; for a terminal it is made `visible`, and gets a line end if it has none."""
+    if sys.stdout.isatty():
+        from redraft.projections.plain import visible
+
+        text = visible(text) if text.endswith("\n") else f"{visible(text)}\n"
+    _write(text.encode())
 
 
 def print_line(line: str) -> None:
-    """One line, at once, never wrapped."""
-    _write(f"{line}\n".encode())
+    """One line, at once, never wrapped, and made `visible`."""
+    from redraft.projections.plain import visible
+
+    _write(f"{visible(line)}\n".encode())
 
 
 def _write(raw: bytes) -> None:

@@ -90,7 +90,7 @@ def follow(projection: TargetArgument, store: StoreOption = None, json: JsonLogO
     """
     from redraft.app.chosen import projections_for
     from redraft.app.cli.process import serve
-    from redraft.app.settings import read_settings, redacted
+    from redraft.app.settings import read_settings, shown_url
 
     settings = read_settings(store=store, log="json" if json else None)
     refuse_missing(settings.store)
@@ -100,7 +100,7 @@ def follow(projection: TargetArgument, store: StoreOption = None, json: JsonLogO
         await _followed(settings, chosen, serving)
 
     names = [each.name for each in chosen]
-    return serve(settings, "projections", part, tied=False, store=redacted(settings.store), projections=names)
+    return serve(settings, "projections", part, tied=False, store=shown_url(settings.store), projections=names)
 
 
 @APP.command("drop")

@@ -15,6 +15,7 @@ from redraft.app.cli.options import (
     StoreOption,
     TagOption,
     TextOption,
+    TrustOption,
     UntilOption,
     named,
 )
@@ -62,6 +63,7 @@ def run(
     ] = None,
     tag: TagOption = None,
     resume: Annotated[str, typer.Option(metavar="RUN", help="Go on with a run that was interrupted; no SOURCE.")] = "",
+    trust: TrustOption = False,
     model: ModelOption = "",
     watch: Annotated[bool, typer.Option("--watch", help="Show what models write, as it comes.")] = False,
     batch: Annotated[
@@ -96,6 +98,7 @@ def run(
         watch=watch,
         tags=tuple(tag or ()),
         resume=resume,
+        trust=trust,
         batch=batch,
         concurrency=concurrency,
     )

@@ -15,6 +15,7 @@ from redraft.projections.run_list import RunStatus
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from redraft.app.compose import House
     from redraft.projections.run_list import RunLine
 
 EXAMPLE: Final = "Example: redraft list --workflow prose --outcome accepted --limit 5"
@@ -40,12 +41,14 @@ def list_(
     For each: its id, workflow, outcome (its status if it has none), iterations, score (0 to 1), when it began (UTC),
     and its brief's first line.
     """
+    from redraft.app.in_words import in_words
     from redraft.projections.run_list import list_runs
 
-    runs = ask(
-        store,
-        lambda log: list_runs(log.views, limit=limit, status=status, workflow=workflow, outcome=outcome, tag=tag),
-    )
+    async def listed(log: House) -> list[RunLine]:
+        found = await list_runs(log.views, limit=limit, status=status, workflow=workflow, outcome=outcome, tag=tag)
+        return await in_words(log.store, found)
+
+    runs = ask(store, listed)
     if json:
         print_json(runs)
     elif runs:

@@ -56,7 +56,7 @@ def subscribe(
     from redraft.app.cli.process import Serving, serve
     from redraft.app.delivery import Retry
     from redraft.app.serving import Served, just, serve_name
-    from redraft.app.settings import read_settings, redacted
+    from redraft.app.settings import read_settings, shown_url
     from redraft.app.user_file import function_in
     from redraft.events.subscription_book import checked_name
 
@@ -71,4 +71,4 @@ def subscribe(
         given = serving.drain, serving.ready, serving.log
         await serve_name(settings, served, *given, patience=patience, health=health_file)
 
-    return serve(settings, name, part, tied=tied, store=redacted(settings.store), handler=handler)
+    return serve(settings, name, part, tied=tied, store=shown_url(settings.store), handler=handler)

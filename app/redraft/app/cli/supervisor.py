@@ -14,6 +14,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from redraft.app.cli.interrupts import Interrupts
+from redraft.projections.plain import visible
 
 SHORTEST: Final = 0.5
 LONGEST: Final = 30.0
@@ -133,7 +134,7 @@ class Supervisor:
             del self._running[child.name]
 
     def _write(self, name: str, line: str) -> None:
-        told = _as_json(name, line) if self._json else f"{name:<{self._width}} | {line}"
+        told = _as_json(name, line) if self._json else f"{name:<{self._width}} | {visible(line)}"
         with suppress(BrokenPipeError):
             self._stream.write(f"{told}\n")
             self._stream.flush()

@@ -33,6 +33,7 @@ from redraft.app.cli import (
     submit,
     subscribe,
     subscriptions,
+    trust,
     up,
     webhook,
     whatif,
@@ -85,6 +86,7 @@ APP.add_typer(parked.APP, name="parked")
 APP.command("subscribe", epilog=subscribe.EXAMPLE)(subscribe.subscribe)
 APP.command("webhook", epilog=webhook.EXAMPLE)(webhook.webhook)
 APP.add_typer(subscriptions.APP, name="subscriptions")
+APP.command("trust", epilog=trust.EXAMPLE)(trust.trust)
 APP.command("contract", epilog=contract.EXAMPLE)(contract.contract)
 
 

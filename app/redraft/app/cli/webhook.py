@@ -67,7 +67,7 @@ def webhook(
     from redraft.app.cli.process import Serving, serve
     from redraft.app.delivery import Retry
     from redraft.app.serving import Served, serve_name
-    from redraft.app.settings import read_settings, redacted
+    from redraft.app.settings import read_settings, shown_url
     from redraft.app.webhook import checked_url, open_webhook, place_of
     from redraft.app.webhook_address import refuse_private
     from redraft.events.subscription_book import checked_name
@@ -89,7 +89,7 @@ def webhook(
         given = serving.drain, serving.ready, serving.log
         await serve_name(settings, served, *given, patience=patience, health=health_file)
 
-    return serve(settings, name, part, tied=tied, store=redacted(settings.store), target=target)
+    return serve(settings, name, part, tied=tied, store=shown_url(settings.store), target=target)
 
 
 def _secrets(variable: str) -> tuple[bytes, ...]:

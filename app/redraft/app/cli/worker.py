@@ -72,7 +72,7 @@ def worker(
         raise InputError("name what to serve: `redraft worker article.py:judge`, or set REDRAFT_MODULE=article.py")
     models = models_of(settings)
     check_worker(named, models)
-    outlets = Outlets(sys.stdout, Path.cwd(), models=models)
+    outlets = Outlets(sys.stdout, Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with what is published
         chosen = actors_for(named, role, outlets)
 
