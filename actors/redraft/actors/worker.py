@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from redraft.actors.admission import Admission
-from redraft.actors.desk import Again, Desk, untold
+from redraft.actors.desk import Again, Apart, Desk, untold
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.actors.trouble import Blocked, Freed, Tell
@@ -15,10 +15,13 @@ from redraft.actors.trouble import untold as quiet
 from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, Neighbours, work_queue
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.errors import BusUnusable, CodecError, InputError, RedraftError
+from redraft.events.errors import ActorError, BusUnusable, CodecError, InputError, RedraftError
 
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
+
+PROCESSES: Final = 8
+"""How many requests at most an actor works on at once whose function runs in processes of its own."""
 
 AGAIN: Final = 2.0
 """Seconds between two tries of a queue that cannot be used."""
@@ -33,7 +36,8 @@ class Worker:
     `differs` is told of an actor whose code has another version than the plan of a run names. `neighbours` is how it
     asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them. `again`
     is told of each request that is begun once more, since whoever had it before never answered. `tell` is told of a
-    queue that cannot be used: it is tried again, and the others are served.
+    queue that cannot be used: it is tried again, and the others are served. `apart` begins calls in processes of their
+    own. Raises ActorError where an actor is isolated and there is no such thing.
     """
 
     def __init__(
@@ -47,8 +51,13 @@ class Worker:
         neighbours: Neighbours | None = None,
         again: Again = untold,
         tell: Tell = quiet,
+        apart: Apart | None = None,
     ) -> None:
         self._actors = tuple(actors)
+        self._apart = apart
+        for actor in self._actors if apart is None else ():
+            if actor.isolation == "process":
+                raise ActorError(f"the {actor.role} {actor.name} is isolated, and this worker can start no processes")
         self._bus = bus
         self._new_id = new_id
         self._concurrency = concurrency
@@ -124,8 +133,9 @@ class Worker:
     async def _serve_queue(self, actor: Actor) -> None:
         whereabouts = self._whereabouts[actor.role, actor.name]
         sizes = self._limit, self._bus.largest
-        desk = Desk(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off, self._again)
-        async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
+        desk = Desk(actor, self._new_id, *sizes, self._signatures, whereabouts, self._off, self._again, self._apart)
+        most = min(self._concurrency, PROCESSES) if actor.isolation == "process" else self._concurrency
+        async with self._bus.consume(work_queue(actor.role, actor.name), most) as requests:
             self._desks.append(desk)
             try:
                 async with asyncio.TaskGroup() as group:
