@@ -168,6 +168,9 @@ HOSTILE = [
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
     "SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f",
     "SELECT " + "(" * 5_000 + "1" + ")" * 5_000,
+    "SELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')",
+    "SELECT a.id, zeroblob(16000000) FROM orders a, orders b",
+    "SELECT group_concat(a.id, zeroblob(8000000)) FROM orders a, orders b ORDER BY zeroblob(16000000)",
 ]
 
 
@@ -177,6 +180,17 @@ async def test_sql_can_only_read_and_not_for_long(text: str, folder: Path):
     assert await faults(sql_critic, text, database="shop.db", seconds=1.0)
     assert (folder / "shop.db").read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "shop.db"]
+
+
+async def test_sql_within_one_endless_instruction_is_ended():
+    endless = "SELECT 1;\nSELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')"
+    assert await faults(sql_critic, endless, database="shop.db", seconds=0.5) == ("it could not be checked in 0.5 s",)
+
+
+async def test_a_draft_that_breaks_the_checker_does_not_pass(folder: Path):
+    (folder / "steps.json").write_text('{"properties": {"step": {"multipleOf": 0.1}}}')
+    said = await faults(schema_critic, '{"step": ' + "9" * 400 + "}", schema="steps.json")
+    assert said == ("it ended its checker, exit code 1",)
 
 
 async def test_sql_with_many_semicolons_ends():
