@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 
 from redraft.actors.perform import Call
 from redraft.actors.roles import Actor
-from redraft.app.builtin.gate_program import python_critic, schema_critic
+from redraft.app.builtin.gate_program import FOLDER, MEMORY, python_critic, schema_critic
 from redraft.app.builtin.gate_sql import sql_critic
 from redraft.app.builtin.gate_text import length_critic, pattern_critic, words_critic
 from redraft.events.commands import Critiqued, CritiqueDraft, Failed, OutcomeMessage, Request
@@ -191,6 +194,18 @@ async def test_a_draft_that_breaks_the_checker_does_not_pass(folder: Path):
     (folder / "steps.json").write_text('{"properties": {"step": {"multipleOf": 0.1}}}')
     said = await faults(schema_critic, '{"step": ' + "9" * 400 + "}", schema="steps.json")
     assert said == ("it ended its checker, exit code 1",)
+
+
+def test_a_checker_has_limits_that_the_kernel_keeps(tmp_path: Path):
+    def ended(program: str) -> tuple[int, str]:
+        (tmp_path / "program.py").write_text(program)
+        command = [sys.executable, "-I", str(FOLDER / "limited.py"), str(MEMORY), "1", str(tmp_path / "program.py")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stderr
+
+    assert ended("import sys; sys.exit(7)") == (7, "")
+    assert "MemoryError" in ended("bytearray(2 << 30)")[1]
+    assert ended("while True: pass")[0] in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 async def test_sql_with_many_semicolons_ends():

@@ -68,6 +68,10 @@ def plain(draft, context):
     return Critique(1, weaknesses=(str(os.getpid()),))
 
 @critic(isolation="process")
+def environment(draft, context):
+    return Critique(0, weaknesses=tuple(sorted(name for name in os.environ if name.startswith("REDRAFT_"))))
+
+@critic(isolation="process")
 async def metered(draft, context):
     from redraft.actors import Usage
     with context.metered(lambda: Usage(7)):
@@ -182,6 +186,17 @@ async def test_what_a_meter_says_is_counted_though_the_deadline_comes(folder: Pa
         outcome = await judged(isolation, metered, "fine", timeout=3)
         assert failure(outcome)[0] == "timeout"
         assert outcome.usage == Usage(7)
+
+
+async def test_it_is_not_given_what_holds_passwords(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REDRAFT_STORE", "REDRAFT_BUS", "REDRAFT_MODEL"):
+        monkeypatch.setenv(name, "x")
+    environment = actor(folder, "environment")
+    async with open_isolation([environment]) as isolation:
+        outcome = await judged(isolation, environment, "fine")
+        assert isinstance(outcome, Critiqued)
+        assert "REDRAFT_MODEL" in outcome.critique.weaknesses
+        assert not {"REDRAFT_STORE", "REDRAFT_BUS"} & {*outcome.critique.weaknesses}
 
 
 async def test_a_call_that_is_abandoned_leaves_no_process(folder: Path) -> None:
@@ -309,7 +324,14 @@ def test_a_process_ends_with_its_worker_though_it_hangs(folder: Path) -> None:
 def deployment(folder: Path) -> Iterator[Deployment]:
     with deployed(folder) as there:
         yield there
-    names = ("generator.write", "critic.judge", "critic.plain", "critic.metered", "publisher.save")
+    names = (
+        "generator.write",
+        "critic.judge",
+        "critic.plain",
+        "critic.metered",
+        "critic.environment",
+        "publisher.save",
+    )
     asyncio.run(clear(URL, there.prefix, tuple(f"redraft.{name}" for name in names)))
 
 

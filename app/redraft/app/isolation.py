@@ -134,7 +134,7 @@ class _Call:
                 except TimeoutError:
                     child.kill()
                     return self._failed("timeout", f"took longer than {timeout:g} s, and its process was killed")
-                except (EOFError, OSError, msgspec.MsgspecError, CodecError):
+                except (EOFError, OSError, msgspec.MsgspecError, UnicodeError, CodecError):
                     child.kill()
                     return self._failed("error", f"ended its process: {how_it_ended(await child.process.wait())}")
         except (ActorError, OSError) as error:
@@ -280,7 +280,7 @@ async def _started(actor: Actor) -> _Child:
     except TimeoutError:
         await child.end()
         raise ActorError(f"its process could not load it in {STARTING:g} s") from None
-    except (EOFError, msgspec.MsgspecError, ConnectionError):
+    except (EOFError, msgspec.MsgspecError, UnicodeError, ConnectionError):
         await child.end()
         ended = how_it_ended(process.returncode or 0)
         raise ActorError(f"its process ended while it was loaded: {ended}") from None
