@@ -20,11 +20,14 @@ RUN python -m venv --without-pip /opt/redraft \
 FROM python:${PYTHON}-slim
 RUN useradd --uid 10001 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin redraft
 COPY --from=build /opt/redraft /opt/redraft
-ENV PATH=/opt/redraft/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+ENV PATH=/opt/redraft/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 REDRAFT_HEALTH_FILE=/tmp/health
 # The example's actors, so that the image works as it is. Mount or copy your own modules here.
 COPY examples/article.py /actors/
 WORKDIR /actors
 USER 10001:10001
-HEALTHCHECK --interval=30s --timeout=20s --start-period=60s CMD ["redraft", "doctor"]
+# Healthy is a process that reaches its servers. One that hangs is killed, so that the container is started again.
+HEALTHCHECK --interval=30s --timeout=20s --start-period=60s CMD ["sh", "-c", "\
+    test -z \"$(find /tmp/health.alive -mmin +1)\" || kill -9 $(cat /tmp/health.alive); \
+    test -n \"$(find /tmp/health -mmin -1)\""]
 ENTRYPOINT ["redraft"]
 CMD ["--help"]

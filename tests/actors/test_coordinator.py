@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from redraft.actors.command_handler import Known, Log, Written
 from redraft.actors.coordinator import BATCH, TRIES, Coordinator
+from redraft.actors.decider import MOST_SENDINGS
 from redraft.actors.thompson import Tallies, thompson
 from redraft.events.appends import Append, Encoded, encode
-from redraft.events.bus import DELIVERY_LIMIT, INBOX, Letter, Parked
+from redraft.events.bus import INBOX, Letter, Parked
 from redraft.events.codec import encode_message
 from redraft.events.commands import (
     CancelRun,
@@ -220,7 +221,7 @@ async def test_a_doubtful_request_is_sent_again_only_while_it_is_open(store: Eve
 async def test_a_request_that_no_worker_survives_fails_in_the_end(store: EventStore):
     await begun(store)
     async with coordinating(store) as (bus, _):
-        await bus.publish(INBOX, [letter(ConfirmStep("r", "Refinement[1]/judge", 1, DELIVERY_LIMIT))])
+        await bus.publish(INBOX, [letter(ConfirmStep("r", "Refinement[1]/judge", 1, MOST_SENDINGS))])
         await until_recorded(store, StepFailed)
     failed = next(event.data for event in await store.read("r") if isinstance(event.data, StepFailed))
     assert (failed.kind, failed.attempt) == ("lost", 1)

@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 from tests.actors.test_deciding_properties import NOW, RUN, Run, step
 
-from redraft.actors.decider import backoff, decide, is_open, unwelcome
+from redraft.actors.decider import MOST_SENDINGS, backoff, decide, is_open, unwelcome
 from redraft.actors.run_state import RunState
-from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
     ConfirmStep,
     Critiqued,
@@ -198,13 +197,13 @@ def test_an_attempt_is_over_at_its_deadline() -> None:
 
 def test_a_request_that_comes_back_again_and_again_is_lost() -> None:
     run = Run(PLAN)
-    assert run.send(ConfirmStep(RUN, "write", 1, DELIVERY_LIMIT - 1)) == ()
-    assert run.send(ConfirmStep(RUN, "write", 2, DELIVERY_LIMIT)) == ()
-    assert run.send(ConfirmStep(RUN, "elsewhere", 1, DELIVERY_LIMIT)) == ()
-    failed = first(run, ConfirmStep(RUN, "write", 1, DELIVERY_LIMIT))
-    told = f"sent {DELIVERY_LIMIT} times, and no worker answered"
+    assert run.send(ConfirmStep(RUN, "write", 1, MOST_SENDINGS - 1)) == ()
+    assert run.send(ConfirmStep(RUN, "write", 2, MOST_SENDINGS)) == ()
+    assert run.send(ConfirmStep(RUN, "elsewhere", 1, MOST_SENDINGS)) == ()
+    failed = first(run, ConfirmStep(RUN, "write", 1, MOST_SENDINGS))
+    told = f"sent {MOST_SENDINGS} times, and no worker answered"
     assert after(run, failed) == StepFailed("write", 1, "lost", told, None)
-    assert run.send(ConfirmStep(RUN, "write", 1, DELIVERY_LIMIT)) == ()
+    assert run.send(ConfirmStep(RUN, "write", 1, MOST_SENDINGS)) == ()
 
 
 def test_an_attempt_is_open_until_it_has_an_answer() -> None:

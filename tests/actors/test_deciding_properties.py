@@ -11,10 +11,9 @@ from tests.actors.rules_two import check_rules_two
 from tests.golden.decide import Driven
 from tests.golden.decide import plans as steered_plans
 
-from redraft.actors.decider import handle
+from redraft.actors.decider import MOST_SENDINGS, handle
 from redraft.actors.evolve import fold
 from redraft.actors.run_state import RunState
-from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
     CancelRun,
     ConfirmStep,
@@ -265,7 +264,7 @@ def test_duplicate_late_and_foreign_outcomes_change_nothing(plan: Plan, data: st
             Generated(RUN, path, asked.attempt + 1, "text"),
             RetryStep(RUN, path, asked.attempt),
             ConfirmStep(RUN, path, asked.attempt, 2),
-            ConfirmStep(RUN, path, asked.attempt + 1, DELIVERY_LIMIT),
+            ConfirmStep(RUN, path, asked.attempt + 1, MOST_SENDINGS),
             ExpireStep(RUN, path, asked.attempt),
         ):
             assert handle(run.state, foreign, run.now).events == ()

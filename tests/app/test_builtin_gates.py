@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ import pytest
 
 from redraft.actors.perform import Call
 from redraft.actors.roles import Actor
-from redraft.app.builtin.gate_program import python_critic, schema_critic
+from redraft.app.builtin.gate_program import FOLDER, MEMORY, python_critic, schema_critic
 from redraft.app.builtin.gate_sql import sql_critic
 from redraft.app.builtin.gate_text import length_critic, pattern_critic, words_critic
 from redraft.events.commands import Critiqued, CritiqueDraft, Failed, OutcomeMessage, Request
@@ -168,6 +171,9 @@ HOSTILE = [
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n",
     "SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f",
     "SELECT " + "(" * 5_000 + "1" + ")" * 5_000,
+    "SELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')",
+    "SELECT a.id, zeroblob(16000000) FROM orders a, orders b",
+    "SELECT group_concat(a.id, zeroblob(8000000)) FROM orders a, orders b ORDER BY zeroblob(16000000)",
 ]
 
 
@@ -177,6 +183,29 @@ async def test_sql_can_only_read_and_not_for_long(text: str, folder: Path):
     assert await faults(sql_critic, text, database="shop.db", seconds=1.0)
     assert (folder / "shop.db").read_bytes() == before
     assert sorted(path.name for path in folder.iterdir()) == ["order.json", "shop.db"]
+
+
+async def test_sql_within_one_endless_instruction_is_ended():
+    endless = "SELECT 1;\nSELECT instr(zeroblob(8000000), zeroblob(4000000) || x'01')"
+    assert await faults(sql_critic, endless, database="shop.db", seconds=0.5) == ("it could not be checked in 0.5 s",)
+
+
+async def test_a_draft_that_breaks_the_checker_does_not_pass(folder: Path):
+    (folder / "steps.json").write_text('{"properties": {"step": {"multipleOf": 0.1}}}')
+    said = await faults(schema_critic, '{"step": ' + "9" * 400 + "}", schema="steps.json")
+    assert said == ("it ended its checker, exit code 1",)
+
+
+def test_a_checker_has_limits_that_the_kernel_keeps(tmp_path: Path):
+    def ended(program: str) -> tuple[int, str]:
+        (tmp_path / "program.py").write_text(program)
+        command = [sys.executable, "-I", str(FOLDER / "limited.py"), str(MEMORY), "1", str(tmp_path / "program.py")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stderr
+
+    assert ended("import sys; sys.exit(7)") == (7, "")
+    assert "MemoryError" in ended("bytearray(2 << 30)")[1]
+    assert ended("while True: pass")[0] in (-signal.SIGXCPU, -signal.SIGKILL)
 
 
 async def test_sql_with_many_semicolons_ends():

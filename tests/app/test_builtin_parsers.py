@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redraft.app.builtin.junit import read_report
 from redraft.app.builtin.parsers import (
     MESSAGE_LENGTH,
     PARSERS,
@@ -22,6 +22,7 @@ from redraft.app.builtin.parsers import (
     ruff_suggestions,
     without_folder,
 )
+from redraft.app.builtin.pytest_report import read_report
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -200,36 +201,65 @@ def test_long_lines_are_read_in_linear_time(name: ParserName, line: str) -> None
     assert len(PARSERS[name](f"{line}\n{line}")) <= 2
 
 
-def test_a_junit_report_is_counted_and_its_failures_are_placed() -> None:
-    report = b"""<testsuites><testsuite>
-    <testcase name="good"/><testcase name="later"><skipped/></testcase>
-    <testcase name="bad"><failure message="AssertionError: no&#10;assert 1 == 2">t.py:2: in bad
-mod.py:9: in mean
-E   AssertionError: no</failure></testcase>
-    <testcase name="test_m"><error message="collection failure">t.py:1: in &lt;module&gt;
-E     File "mod.py", line 3
-E   SyntaxError: invalid syntax</error></testcase>
-    </testsuite></testsuites>"""
+def report(*lines: list[object], key: str = "key") -> bytes:
+    return b"".join(json.dumps([key, *line]).encode() + b"\n" for line in lines)
 
-    tally = read_report(report)
+
+def test_a_report_is_counted_and_its_failures_are_placed() -> None:
+    told = report(
+        [
+            "uncollected",
+            "test_m",
+            "collection failure",
+            "t.py:1: in <module>\nE     File\nE   SyntaxError: no",
+        ],
+        ["collected", ["good", "later", "bad", "cut", "must"], ["must"]],
+        ["test", "good", "call", "passed", "good", "", ""],
+        ["test", "later", "setup", "skipped", "later", "", ""],
+        ["test", "bad", "call", "failed", "bad", "no\nassert 1 == 2", "t.py:2: in bad\nmod.py:9: in mean\nE   no"],
+        ["test", "must", "call", "failed", "must", "", ""],
+        ["end", 1],
+    )
+    tally = read_report(told, "key", 1)
 
     assert tally is not None
-    assert (tally.ran, tally.passed, tally.skipped) == (3, 1, 1)
+    assert (tally.ran, tally.passed, tally.skipped, tally.is_sound) == (4, 1, 1, True)
     assert tally.errors == (
-        "bad (mod.py:9): AssertionError: no assert 1 == 2",
-        "test_m (t.py:1): SyntaxError: invalid syntax",
+        "test_m (t.py:1): SyntaxError: no",
+        "bad (mod.py:9): no assert 1 == 2",
+        "cut: it did not come to its end",
     )
 
 
-@given(report=st.binary(max_size=80) | st.text(max_size=80).map(lambda text: f"<a>{text}</a>".encode(errors="replace")))
-def test_no_bytes_make_the_report_reader_raise(report: bytes) -> None:
-    tally = read_report(report)
+PASSED = (["collected", ["good", "must"], ["must"]], ["test", "good", "call", "passed", "good", "", ""])
+FAILED = ["test", "must", "call", "failed", "must", "", ""]
+
+
+def test_a_report_is_none_without_its_end_its_key_and_its_exit_code() -> None:
+    whole = report(*PASSED, FAILED, ["end", 1])
+    tally = read_report(whole, "key", 1)
+    assert tally is not None
+    assert (tally.ran, tally.passed, tally.is_sound) == (1, 1, True)
+    assert read_report(whole, "another", 1) is None
+    assert read_report(whole, "key", 0) is None
+    assert read_report(report(*PASSED, FAILED), "key", 1) is None
+    assert read_report(report(*PASSED, FAILED) + report(["end", 1], key="guessed"), "key", 1) is None
+
+
+def test_a_report_in_which_what_must_fail_passed_is_not_sound() -> None:
+    for lines, code in (((), 0), ((), 1), ((["test", "must", "call", "passed", "must", "", ""],), 1), ((FAILED,), 0)):
+        tally = read_report(report(*PASSED, *lines, ["end", code]), "key", code)
+        assert tally is not None
+        assert not tally.is_sound
+
+
+@given(
+    raw=st.binary(max_size=80)
+    | st.lists(st.lists(st.none() | st.integers() | st.text(max_size=5) | st.lists(st.text()), max_size=6)).map(
+        lambda lines: report(*lines, ["end", 1])
+    )
+)
+def test_no_bytes_make_the_report_reader_raise(raw: bytes) -> None:
+    tally = read_report(raw, "key", 1)
 
     assert tally is None or tally.passed <= tally.ran
-
-
-def test_a_report_that_explodes_is_refused() -> None:
-    bombs = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
-    report = f'<!DOCTYPE x [<!ENTITY a0 "boom">{bombs}]><testsuites>&a11;</testsuites>'
-
-    assert read_report(report.encode()) is None

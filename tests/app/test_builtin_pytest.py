@@ -109,6 +109,66 @@ async def test_tests_that_cannot_be_run_score_0_with_the_reason(project: Path, t
     assert "redraft-" not in critique.errors[0]
 
 
+WRONG = "def mean(values):\n    return 0\n"
+EVERY_PIPE = """
+import os
+for pipe in range(3, 64):
+    for line in (b'["", "end", 0]', b'["collected", ["test_module.py::test_one"], []]', b"<testsuites/>"):
+        try:
+            os.write(pipe, line + b"\\n")
+        except OSError:
+            pass
+"""
+CHEATS = {
+    "own report": EVERY_PIPE + "from pathlib import Path\nfor each in (Path(), Path('..'), Path.home()):\n"
+    "    (each / 'report.xml').write_text('<testsuites><testsuite><testcase name=\"a\"/></testsuite></testsuites>')\n"
+    "os._exit(0)\n",
+    "own report as it is asked": WRONG.replace("return 0", "exec(REPORT)")
+    + f"REPORT = {EVERY_PIPE + 'os._exit(1)'!r}\n",
+    "key": WRONG + EVERY_PIPE + "os.lseek(0, 0, 0) if os.path.exists(os.readlink('/proc/self/fd/0')) is False else 0\n"
+    "assert not os.read(0, 100)\n",
+    "exit 0": WRONG.replace("return 0", "__import__('os')._exit(0)"),
+    "exit 1": WRONG.replace("return 0", "__import__('os')._exit(1)"),
+    "exit at the end": WRONG + "import atexit, os\natexit.register(os._exit, 0)\n",
+    "pytest.exit 0": WRONG.replace("return 0", "__import__('pytest').exit('ok', returncode=0)"),
+    "pytest.exit 1": WRONG.replace("return 0", "__import__('pytest').exit('ok', returncode=1)"),
+    "skip": WRONG.replace("return 0", "return 3 if values == [3] else __import__('pytest').skip('later')"),
+    "SkipTest": WRONG.replace("return 0", "import unittest; raise unittest.SkipTest"),
+    "xfail": WRONG.replace("return 0", "__import__('pytest').xfail('later')"),
+    "skip from nowhere": WRONG.replace("return 0", "exec('import pytest; pytest.skip()')"),
+    "skip all": "import pytest\npytest.skip('later', allow_module_level=True)\n",
+    "no test runs": WRONG + "import _pytest.python as p\np.Function.runtest = lambda self: None\n",
+    "no error is seen": WRONG + "import _pytest.runner as r\nold = r.CallInfo.from_call.__func__\n"
+    "def seen(cls, func, when, reraise=None, **more):\n    info = old(cls, func, when, reraise, **more)\n"
+    "    info.excinfo = None\n    info._result = []\n    return info\nr.CallInfo.from_call = classmethod(seen)\n",
+    "all is well": WRONG + "import _pytest.reports as r\nold = r.TestReport.__init__\n"
+    "def made(self, nodeid, location, keywords, outcome, *rest, **more):\n"
+    "    old(self, nodeid, location, keywords, 'passed', *rest, **more)\nr.TestReport.__init__ = made\n",
+    "a hook": WRONG + "import gc, pytest\nclass P:\n    @pytest.hookimpl(hookwrapper=True, tryfirst=True)\n"
+    "    def pytest_runtest_makereport(self):\n        got = yield\n        got.get_result().outcome = 'passed'\n"
+    "for each in gc.get_objects():\n    if type(each).__name__ == 'PytestPluginManager': each.register(P())\n",
+    "no tests are left": WRONG.replace("return 0", "return cheat()")
+    + "import gc\nfrom pytest import Function\ndef cheat():\n"
+    "    for each in gc.get_objects():\n        if isinstance(each, Function): each.obj = dict\n    return 3\n",
+    "other tests": WRONG + "from pathlib import Path\n"
+    "(Path(__file__).parent / 'tests' / 'test_other.py').write_text('def test_other(): pass')\n",
+}
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+async def test_a_draft_that_cheats_does_not_pass(project: Path, cheat: str) -> None:
+    tests = project / "tests"
+    tests.mkdir()
+    (tests / "test_module.py").write_text(TESTS)
+    (tests / "test_other.py").write_text("from module import mean\ndef test_other(): assert mean([5]) == 5\n")
+    assert (await by_pytest(MEAN, tests=["tests"])).score == 1
+    critique = await by_pytest(CHEATS[cheat], tests=["tests"])
+
+    assert critique.score < 1
+    assert critique.errors
+    assert "were skipped" not in critique.errors[0]
+
+
 async def test_tests_that_hang_are_the_drafts_fault(project: Path) -> None:
     critique = await by_pytest("while True: pass\n", tests=["test_module.py"], timeout=3.0)
 

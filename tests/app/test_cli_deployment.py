@@ -18,6 +18,7 @@ from tests.app.deployments import Deployment, deployment
 from tests.events.rabbit_server import URL
 
 from redraft.app.deployment import open_client
+from redraft.app.health import alive_beside
 from redraft.app.settings import read_settings
 from redraft.app.sources import read_source
 from redraft.events.domain_events import (
@@ -292,9 +293,12 @@ def test_a_health_file_is_there_while_the_process_serves(there: Deployment) -> N
         there.until("it is healthy", file.exists)
         first = file.stat().st_mtime_ns
         there.until("it is touched again", lambda file=file, first=first: file.stat().st_mtime_ns > first)
+        alive = alive_beside(file)
+        assert int(alive.read_text()) == process.pid
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
         assert not file.exists()
+        assert not alive.exists()
 
 
 def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deployment) -> None:

@@ -5,10 +5,14 @@ No container is run here.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, get_args
 
@@ -121,7 +125,49 @@ def test_the_image_runs_as_nobody_special() -> None:
     last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
     [user] = re.findall(r"^USER (\d+):\d+$", last, re.MULTILINE)
     assert int(user) > 0
-    assert "HEALTHCHECK" in last
+
+
+def probed(command: list[str], health: Path) -> int:
+    """The exit code of a probe's command, for a health file that lies elsewhere."""
+    program = [word.replace("/tmp/health", str(health)) for word in command]
+    return subprocess.run(program, capture_output=True, timeout=60, check=False).returncode
+
+
+def made_old(file: Path) -> None:
+    os.utime(file, (time.time() - 300,) * 2)
+
+
+def test_the_image_is_healthy_while_its_health_file_is_fresh_and_kills_what_hangs(tmp_path: Path) -> None:
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", "")
+    assert "REDRAFT_HEALTH_FILE=/tmp/health\n" in text
+    [check] = re.findall(r"^HEALTHCHECK .* CMD (\[.*\])$", text, re.MULTILINE)
+    health, alive = tmp_path / "health", tmp_path / "health.alive"
+    assert probed(json.loads(check), health) != 0
+    with subprocess.Popen(["sleep", "600"]) as process:
+        health.touch()
+        alive.write_text(f"{process.pid}\n")
+        assert probed(json.loads(check), health) == 0
+        made_old(health)
+        assert probed(json.loads(check), health) != 0
+        assert process.poll() is None, "it lives, and only its servers are away"
+        made_old(alive)
+        probed(json.loads(check), health)
+        assert process.wait(30) == -signal.SIGKILL
+
+
+def test_kubernetes_restarts_what_hangs_and_not_what_waits_for_servers(
+    objects: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    for deployment in of_kind(objects, "Deployment").values():
+        [container] = pod(deployment)["containers"]
+        command = container["livenessProbe"]["exec"]["command"]
+        health, alive = tmp_path / "health", tmp_path / "health.alive"
+        assert probed(command, health) == 0, "it has not begun yet"
+        alive.touch()
+        assert probed(command, health) == 0
+        made_old(alive)
+        assert probed(command, health) != 0
+        alive.unlink()
 
 
 def test_kubernetes_takes_every_object(objects: list[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import assert_never
+from typing import Final, assert_never
 
 import msgspec
 
@@ -17,7 +17,6 @@ from redraft.actors.interpreter import GRACE, closed_panel, next_event
 from redraft.actors.run_state import Fan, OpenStep, RunState
 from redraft.actors.spending import NOTHING, afforded, time_is_up
 from redraft.actors.steering import steered
-from redraft.events.bus import DELIVERY_LIMIT
 from redraft.events.commands import (
     ApproveDraft,
     CancelRun,
@@ -65,6 +64,10 @@ from redraft.events.errors import ContentError
 from redraft.events.plan import Retry
 from redraft.events.rules import RULES
 from redraft.events.usage import Usage
+
+MOST_SENDINGS: Final = 200
+"""How often a request is sent before it is given up. Workers carry one that took others along out in a process of its
+own, and say what came of it, so that only one that takes its worker along even so is sent as often."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -292,7 +295,7 @@ def is_early(state: RunState, message: Message) -> bool:
 def _lost(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:
     """A request that comes back again and again, as when it ends every worker that takes it, has failed."""
     asked = state.open.get(message.path)
-    if asked is None or not is_open(state, message.path, message.attempt) or message.sent < DELIVERY_LIMIT:
+    if asked is None or not is_open(state, message.path, message.attempt) or message.sent < MOST_SENDINGS:
         return None
     return _failure(state, message, asked, "lost", f"sent {message.sent} times, and no worker answered", now)
 

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from redraft.actors.crews import QUEUE_LIMIT
-from redraft.actors.perform import Call, abandoned, unwritable
+from redraft.actors.perform import Call, Calling, abandoned, unwritable
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Signatures
 from redraft.actors.whereabouts import Whereabouts
@@ -22,6 +22,12 @@ from redraft.events.errors import ContentError, InputError
 
 REMEMBERED: Final = 4096
 """Of how many requests it is remembered that the coordinator was asked about them."""
+
+ALONE: Final = 5
+"""A request that was sent so often is carried out alone: two who had it vanished, and each costs it two sendings."""
+
+Apart: TypeAlias = Callable[[Actor, Work, Callable[[], None], bool], Calling]
+"""Begins a call in a process of its own, and tells when it is over; `bool` says whether it is carried out alone."""
 
 Again: TypeAlias = Callable[[Request], None]
 """Is told of a request that may have cost something before, and of which nothing came."""
@@ -47,14 +53,15 @@ class Finished(msgspec.Struct, frozen=True):
 
     delivery: Delivery
     work: Work
-    came_of_it: Call | ConfirmStep | None
+    came_of_it: Calling | ConfirmStep | None
 
 
 class Desk:
     """`new_id` makes the ids of outcomes; `limit` is the largest draft and `largest` the largest letter, in bytes.
 
     `signatures` name who answers; `whereabouts` say who is at work on what; `off` are runs to do no more for. `again`
-    is told of a request that is begun once more, since whoever had it before never answered.
+    is told of a request that is begun once more, since whoever had it before never answered. `apart` begins the calls
+    of actors that are isolated, and of any request whose worker vanished again and again.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class Desk:
         again: Again = untold,
         queue_limit: timedelta = QUEUE_LIMIT,
         clock: Clock = utc,
+        apart: Apart | None = None,
     ) -> None:
         self._actor = actor
         self._new_id = new_id
@@ -80,7 +88,8 @@ class Desk:
         self._again = again
         self._queue_limit = queue_limit
         self._clock = clock
-        self._calls: dict[int, tuple[Call, Delivery, Work]] = {}
+        self._apart = apart
+        self._calls: dict[int, tuple[Calling, Delivery, Work]] = {}
         self._begun: dict[str, None] = {}
         self._doubtful: set[asyncio.Task[None]] = set()
         self._finished: list[Finished] = []
@@ -138,9 +147,14 @@ class Desk:
             self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, sent)))
 
     def _call(self, delivery: Delivery, work: Work) -> None:
-        call = Call(self._actor, work, lambda: self._over(delivery, work))
-        self._calls[delivery.tag] = call, delivery, work
+        self._calls[delivery.tag] = self._calling(work, lambda: self._over(delivery, work)), delivery, work
         self._begun[work.request.id] = None
+
+    def _calling(self, work: Work, over: Callable[[], None]) -> Calling:
+        alone = work.request.sent >= ALONE
+        if self._apart is not None and (alone or self._actor.isolation == "process"):
+            return self._apart(self._actor, work, over, alone)
+        return Call(self._actor, work, over)
 
     def call_off(self, run: str) -> None:
         """Stops what is under way for a run; what came of it is not told."""
@@ -197,7 +211,7 @@ class Desk:
     def told(self, finished: Sequence[Finished]) -> None:
         """Takes note that the outcomes of these are on the bus: nobody is at work on them any more."""
         for each in finished:
-            if isinstance(each.came_of_it, Call):
+            if not isinstance(each.came_of_it, ConfirmStep | None):
                 self._end(each.work)
 
     def _end(self, work: Work) -> None:
@@ -215,7 +229,7 @@ class Desk:
 
 def _message(finished: Finished, limit: int) -> Message | None:
     came_of_it = finished.came_of_it
-    return came_of_it.outcome(limit) if isinstance(came_of_it, Call) else came_of_it
+    return came_of_it if isinstance(came_of_it, ConfirmStep | None) else came_of_it.outcome(limit)
 
 
 def _is_confirmed(work: Work, delivery: Delivery) -> bool:

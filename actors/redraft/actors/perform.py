@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
-from typing import Final, TypeVar, assert_never
+from typing import Any, Final, Protocol, TypeVar, assert_never
 
 import msgspec
 
@@ -33,6 +33,7 @@ from redraft.events.commands import (
 from redraft.events.content import MAX_DRAFT_BYTES, Critique, Draft, Receipt, Revision, checked
 from redraft.events.domain_events import FailureKind
 from redraft.events.errors import ContentError, PermanentError, StepError
+from redraft.events.usage import Usage
 
 PATIENCE: Final = 5.0
 """Seconds that a function has to clean up when its worker is stopped."""
@@ -47,12 +48,29 @@ class _Wrong(Exception):
     """The function returned what its role does not allow."""
 
 
+class Calling(Protocol):
+    """An actor's function at work on a request, wherever it runs."""
+
+    def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
+        """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
+        ...
+
+    def abandon(self) -> asyncio.Task[Any]:
+        """Stops the function; nobody is told. Returns what can be waited for while it cleans up."""
+        ...
+
+
 class Call:
-    """An actor's function at work on a request. `over` is told, once, when it has ended or its deadline has come."""
+    """An actor's function at work on a request. `over` is told, once, when it has ended or its deadline has come.
+
+    `heard` is called after each report of what was used.
+    """
 
     __slots__ = ("_actor", "_context", "_late", "_over", "_task", "_timer", "_work")
 
-    def __init__(self, actor: Actor, work: Work, over: Callable[[], None]) -> None:
+    def __init__(
+        self, actor: Actor, work: Work, over: Callable[[], None], heard: Callable[[], None] | None = None
+    ) -> None:
         asked = work.request
         loop = asyncio.get_running_loop()
         self._actor = actor
@@ -63,20 +81,22 @@ class Call:
         key = f"{asked.run}/{asked.path}"  # without the attempt: what it names is done once
         self._context = Context(asked.run, asked.path, asked.attempt, asked.timeout, key, options, asked.outputs)
         self._context.beside = asked.beside
+        if heard is not None:
+            self._context.heard = heard
         self._task = loop.create_task(_called(actor, work, self._context))
         self._task.add_done_callback(self._ended)
         self._timer = loop.call_later(asked.timeout, self._expire)
+
+    @property
+    def used(self) -> Usage:
+        """Returns what was used until now, as far as it is known."""
+        return self._context.total
 
     def outcome(self, limit: int = MAX_DRAFT_BYTES) -> OutcomeMessage:
         """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
         outcome = self._outcome(limit)
         used = self._context.total if self._late else self._context.usage
-        if used.fault:
-            fault = f"{self._actor.name} reported what cannot be: {used.fault}"
-            return _failed(self._work.request, "invalid", fault, retryable=False)
-        if isinstance(outcome, Failed) and not used.is_nothing:
-            return msgspec.structs.replace(outcome, usage=used)
-        return outcome
+        return with_usage(outcome, used, self._actor, self._work.request)
 
     def _outcome(self, limit: int) -> OutcomeMessage:
         try:
@@ -88,9 +108,9 @@ class Call:
         except (_Wrong, ContentError) as error:
             return self._failed("invalid", str(error))
         except PermanentError as error:
-            return _failed(self._work.request, "error", str(error) or type(error).__name__, retryable=False)
+            return failed(self._work.request, "error", str(error) or type(error).__name__, retryable=False)
         except StepError as error:
-            return _failed(self._work.request, "error", str(error) or type(error).__name__)
+            return failed(self._work.request, "error", str(error) or type(error).__name__)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a worker's function raises is its outcome
             return self._failed("error", f"raised {type(error).__name__}: {error}")
 
@@ -102,7 +122,7 @@ class Call:
         return _outcome(self._actor, self._work, self._task.result(), self._context, limit)
 
     def _failed(self, kind: FailureKind, what: str) -> Failed:
-        return _failed(self._work.request, kind, f"{self._actor.name} {what}")
+        return failed(self._work.request, kind, f"{self._actor.name} {what}")
 
     def _ended(self, task: asyncio.Task[object]) -> None:
         if self._late:
@@ -126,7 +146,16 @@ class Call:
         return self._task
 
 
-async def abandoned(calls: Iterable[Call]) -> None:
+def with_usage(outcome: OutcomeMessage, used: Usage, actor: Actor, request: Request) -> OutcomeMessage:
+    """Returns the outcome; with what was used where it failed, and as failed where that cannot be."""
+    if used.fault:
+        return failed(request, "invalid", f"{actor.name} reported what cannot be: {used.fault}", retryable=False)
+    if isinstance(outcome, Failed) and not used.is_nothing:
+        return msgspec.structs.replace(outcome, usage=used)
+    return outcome
+
+
+async def abandoned(calls: Iterable[Calling]) -> None:
     """Stops calls of which nobody wants to know any more. They have `PATIENCE` to clean up."""
     if tasks := [call.abandon() for call in calls]:
         await asyncio.wait(tasks, timeout=PATIENCE)
@@ -195,7 +224,7 @@ def _outcome(actor: Actor, work: Work, returned: object, context: Context, limit
 
 def unwritable(actor: Actor, work: Work, error: Exception) -> Failed:
     """The outcome of work whose outcome cannot be written, as when a critic's words hold half a character."""
-    return _failed(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
+    return failed(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
 
 
 def _text(returned: object, media_type: str) -> tuple[str, str]:
@@ -245,7 +274,8 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _failed(request: Request, kind: FailureKind, message: str, *, retryable: bool = True) -> Failed:
+def failed(request: Request, kind: FailureKind, message: str, *, retryable: bool = True) -> Failed:
+    """Returns the outcome of a request that failed; its message is cut where it is long."""
     plain = message.encode(errors="replace").decode()
     cut = plain if len(plain) <= LONGEST else plain[:LONGEST] + "…"
     return Failed(request.run, request.path, request.attempt, kind, cut, retryable)

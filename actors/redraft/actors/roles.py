@@ -7,6 +7,7 @@
 
 Functions may be async or not (those that are not run in threads) and take any of these arguments, by name. Each
 decorator takes a `name=` for the actor and a `version=` for its code, in place of those that the function itself gives.
+With `isolation="process"` the function runs in a child process, which is killed at the step's deadline.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, overload
+from typing import Any, Final, Literal, TypeAlias, get_args, overload
 
 from redraft.actors.versions import VERSION_FORM, is_version, source_version
 from redraft.events.content import Draft
@@ -26,6 +27,7 @@ from redraft.events.usage import MOST, Usage
 
 Scale: TypeAlias = tuple[float, float]
 Function: TypeAlias = Callable[..., Any]
+Isolation: TypeAlias = Literal["none", "process"]
 
 TAKES: Final[dict[Role, tuple[str, ...]]] = {
     "generator": ("brief", "context"),
@@ -45,6 +47,10 @@ _RIGHT: Final[dict[Role, str]] = {
     "refiner": "def {name}(draft, critique, history, brief, context): ...  # -> str or Revision",
     "publisher": "def {name}(draft, brief, context): ...  # -> Receipt or str",
 }
+
+
+def _unheard() -> None:
+    """Tells nobody."""
 
 
 @dataclass(slots=True)
@@ -67,6 +73,7 @@ class Context:
     usage: Usage = field(default_factory=Usage)
     beside: tuple[Draft, ...] = ()
     meters: tuple[Callable[[], Usage], ...] = ()
+    heard: Callable[[], None] = _unheard
 
     @property
     def total(self) -> Usage:
@@ -97,6 +104,7 @@ class Context:
             if not (isinstance(value, str) or 0 <= value <= MOST):
                 raise ValueError(f"{name}={value}: what was spent is a number from 0 to 10**15")
         self.usage += usage
+        self.heard()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,7 @@ class Actor:
     """A function with a role and a name. `scale` is the range in which a critic gives its scores.
 
     `version` tells one state of its code from another (see `redraft.actors.versions`); empty when nothing is known.
+    `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
     """
 
     name: str
@@ -113,6 +122,8 @@ class Actor:
     is_async: bool
     scale: Scale = (0.0, 1.0)
     version: str = ""
+    isolation: Isolation = "none"
+    file: str = field(default="", compare=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
@@ -122,19 +133,30 @@ class Actor:
 @overload
 def generator(function: Function, /) -> Actor: ...
 @overload
-def generator(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
 def generator(
-    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Callable[[Function], Actor]: ...
+def generator(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
 ) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that writes a first draft. Raises ActorError when the arguments are not a generator's."""
-    return _decorated("generator", function, name, version)
+    return _decorated("generator", function, name, version, isolation)
 
 
 @overload
 def critic(function: Function, /) -> Actor: ...
 @overload
 def critic(
-    *, name: str | None = None, scale: Scale = (0.0, 1.0), version: str | None = None
+    *,
+    name: str | None = None,
+    scale: Scale = (0.0, 1.0),
+    version: str | None = None,
+    isolation: Isolation = "none",
 ) -> Callable[[Function], Actor]: ...
 def critic(
     function: Function | None = None,
@@ -143,45 +165,67 @@ def critic(
     name: str | None = None,
     scale: Scale = (0.0, 1.0),
     version: str | None = None,
+    isolation: Isolation = "none",
 ) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), which is normalised to 0..1.
 
     Raises ActorError when the function's arguments are not a critic's, or the scale is not two rising numbers.
     """
-    return _decorated("critic", function, name, version, scale)
+    return _decorated("critic", function, name, version, isolation, scale)
 
 
 @overload
 def refiner(function: Function, /) -> Actor: ...
 @overload
-def refiner(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
 def refiner(
-    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Callable[[Function], Actor]: ...
+def refiner(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
 ) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that improves a draft. Raises ActorError when the function's arguments are not a refiner's."""
-    return _decorated("refiner", function, name, version)
+    return _decorated("refiner", function, name, version, isolation)
 
 
 @overload
 def publisher(function: Function, /) -> Actor: ...
 @overload
-def publisher(*, name: str | None = None, version: str | None = None) -> Callable[[Function], Actor]: ...
 def publisher(
-    function: Function | None = None, /, *, name: str | None = None, version: str | None = None
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Callable[[Function], Actor]: ...
+def publisher(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
 ) -> Actor | Callable[[Function], Actor]:
     """Makes an actor that publishes a draft. Raises ActorError when the function's arguments are not a publisher's."""
-    return _decorated("publisher", function, name, version)
+    return _decorated("publisher", function, name, version, isolation)
 
 
 def _decorated(
-    role: Role, function: Function | None, name: str | None, version: str | None, scale: Scale = (0.0, 1.0)
+    role: Role,
+    function: Function | None,
+    name: str | None,
+    version: str | None,
+    isolation: Isolation,
+    scale: Scale = (0.0, 1.0),
 ) -> Actor | Callable[[Function], Actor]:
     if function is not None:
-        return _actor(role, function, name, version, scale)
-    return lambda decorated: _actor(role, decorated, name, version, scale)
+        return _actor(role, function, name, version, isolation, scale)
+    return lambda decorated: _actor(role, decorated, name, version, isolation, scale)
 
 
-def _actor(role: Role, function: Function, name: str | None, version: str | None, scale: Scale) -> Actor:
+def _actor(
+    role: Role, function: Function, name: str | None, version: str | None, isolation: Isolation, scale: Scale
+) -> Actor:
     known = name or str(getattr(function, "__name__", ""))
     if not known.replace("-", "_").isidentifier():
         raise ActorError(f"@{role}: {known!r} is no name for an actor; use letters, digits, _ and -")
@@ -189,9 +233,11 @@ def _actor(role: Role, function: Function, name: str | None, version: str | None
         raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
     if version is not None and not is_version(version):
         raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
+    if isolation not in get_args(Isolation):
+        raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
     takes = _arguments(role, known, function)
     told = source_version(function) if version is None else version
-    return Actor(known, role, function, takes, _is_async(function), scale, told)
+    return Actor(known, role, function, takes, _is_async(function), scale, told, isolation)
 
 
 def _arguments(role: Role, name: str, function: Function) -> tuple[str, ...]:

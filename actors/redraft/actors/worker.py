@@ -9,7 +9,7 @@ from typing import Final
 
 from redraft.actors.admission import Admission
 from redraft.actors.crews import QUEUE_LIMIT
-from redraft.actors.desk import Again, Clock, Desk, untold, utc
+from redraft.actors.desk import Again, Apart, Clock, Desk, untold, utc
 from redraft.actors.roles import Actor
 from redraft.actors.signatures import Differs, Signatures, unheard
 from redraft.actors.trouble import Blocked, Freed, Tell
@@ -17,11 +17,14 @@ from redraft.actors.trouble import untold as quiet
 from redraft.actors.whereabouts import Whereabouts
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery, Letter, Neighbours, work_queue
 from redraft.events.content import MAX_DRAFT_BYTES
-from redraft.events.errors import BusUnusable, CodecError, InputError, RedraftError
+from redraft.events.errors import ActorError, BusUnusable, CodecError, InputError, RedraftError
 from redraft.events.underway import Underway
 
 CONCURRENCY: Final = 64
 """How many requests one actor works on at once, unless the worker is told otherwise."""
+
+PROCESSES: Final = 8
+"""How many requests at most an actor works on at once whose function runs in processes of its own."""
 
 AGAIN: Final = 2.0
 """Seconds between two tries of a queue that cannot be used."""
@@ -37,7 +40,8 @@ class Worker:
     asks other workers of its actors whether they are at work on what may be a duplicate; `mind` answers them. `again`
     is told of each request that is begun once more, since whoever had it before never answered. `tell` is told of a
     queue that cannot be used: it is tried again, and the others are served. What has waited in a queue longer than
-    `queue_limit`, by the `clock`, may have been given up: it is asked about.
+    `queue_limit`, by the `clock`, may have been given up: it is asked about. `apart` begins calls in processes of their
+    own. Raises ActorError where an actor is isolated and there is no such thing.
     """
 
     def __init__(
@@ -53,8 +57,13 @@ class Worker:
         tell: Tell = quiet,
         queue_limit: timedelta = QUEUE_LIMIT,
         clock: Clock = utc,
+        apart: Apart | None = None,
     ) -> None:
         self._actors = tuple(actors)
+        self._apart = apart
+        for actor in self._actors if apart is None else ():
+            if actor.isolation == "process":
+                raise ActorError(f"the {actor.role} {actor.name} is isolated, and this worker can start no processes")
         self._bus = bus
         self._new_id = new_id
         self._concurrency = concurrency
@@ -142,8 +151,10 @@ class Worker:
             again=self._again,
             queue_limit=self._queue_limit,
             clock=self._clock,
+            apart=self._apart,
         )
-        async with self._bus.consume(work_queue(actor.role, actor.name), self._concurrency) as requests:
+        most = min(self._concurrency, PROCESSES) if actor.isolation == "process" else self._concurrency
+        async with self._bus.consume(work_queue(actor.role, actor.name), most) as requests:
             self._desks.append(desk)
             try:
                 async with asyncio.TaskGroup() as group:

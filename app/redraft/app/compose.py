@@ -23,6 +23,7 @@ from redraft.app.client import Client, Outlet
 from redraft.app.encryption import store_of
 from redraft.app.feed import StoreFeed
 from redraft.app.ids import new_message_id, new_run_id
+from redraft.app.isolation import open_isolation
 from redraft.app.known_arms import KnownArms
 from redraft.app.settings import Settings, views_path
 from redraft.app.subscriber import Subscriber
@@ -102,11 +103,13 @@ async def open_house(
     It works for the runs that are submitted to it and for those to `resume`, and leaves those of other processes alone.
     `log` stands in for the store of the settings, and is closed at the end. `differs` is told of an actor whose code
     has another version than the plan of a run names.
-    Raises NoSuchRun for a run that is not in the log, StoreError when the log or the read models cannot be opened; an
-    error of one of the parts ends the block with that error.
+    Raises NoSuchRun for a run that is not in the log, ActorError for an actor that cannot be isolated, StoreError when
+    the log or the read models cannot be opened; an error of one of the parts ends the block with that error.
     """
     owned: set[str] = set()
+    serving = tuple(actors)
     async with (
+        open_isolation(serving, settings.draft_limit) as isolation,
         log if log is not None else await asyncio.to_thread(store_of, settings) as store,
         await open_views(views_path(settings.store), PROJECTIONS) as views,
         LocalBus() as bus,
@@ -133,7 +136,8 @@ async def open_house(
                 worker.call_off(run)
 
         client = _client(settings, store, bus, adopt, let_go, views.wait_for)
-        worker = Worker(tuple(actors), bus, new_message_id, settings.concurrency, settings.draft_limit, differs)
+        sizes = settings.concurrency, settings.draft_limit
+        worker = Worker(serving, bus, new_message_id, *sizes, differs, apart=isolation.begin)
         relay = Relay(store, bus, owned.__contains__)
         agenda = StepsAgenda(views, owned)
         arms = KnownArms(models)

@@ -27,6 +27,7 @@ from redraft.app.encryption import store_of
 from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
+from redraft.app.isolation import open_isolation
 from redraft.app.known_arms import KnownArms
 from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration, tell_of_projection, tell_of_trouble
@@ -217,11 +218,12 @@ async def work(
     """Serves these actors until `drain` is set and what is under way is reported. It needs no store.
 
     The broker is tried for `patience` seconds at the start (BusError), and for ever after that. The limits of `turns`
-    are those of all workers on the broker together.
+    are those of all workers on the broker together. Raises ActorError for an actor that cannot be isolated.
     """
     require_broker(settings)
     waits: dict[str, Callable[[], float]] = {}
     async with (
+        open_isolation(actors, settings.draft_limit) as isolation,
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
         health_file(health, survey.ping, log, waits),
@@ -238,8 +240,11 @@ async def work(
         if turns is not None:
             turns.share(bus.turns)
         sizes = settings.concurrency, settings.draft_limit
-        tell, limit = partial(tell_of_trouble, log), timedelta(seconds=settings.queue_limit)
-        worker = Worker(actors, bus, new_message_id, *sizes, differs, bus, again, tell, limit)
+        told = again, partial(tell_of_trouble, log)
+        limit = timedelta(seconds=settings.queue_limit)
+        worker = Worker(
+            *(actors, bus, new_message_id, *sizes, differs, bus, *told), queue_limit=limit, apart=isolation.begin
+        )
         waits["what came of a request has not been reported"] = worker.longest_wait
         listening = asyncio.Event()
         async with _drained(worker, drain):

@@ -1,10 +1,12 @@
-"""A file that supervisors look at: it is there and fresh as long as the process reaches its servers and gets on."""
+"""Files that supervisors look at: one is fresh while the process reaches its servers and gets on (readiness), the
+other, beside it, while its event loop turns (liveness)."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -37,20 +39,42 @@ async def health_file(
     """Touches the file every so many seconds in which `ping` succeeds and nothing of `waits` is late, while the block
     lasts; then takes it away.
 
-    Nothing is done without a path. Raises InputError when the file cannot be written.
+    The file `PATH.alive` is touched as often, whether `ping` succeeds or not: it grows old only in a process that
+    hangs, and holds the process's id. Nothing is done without a path. Raises InputError when a file cannot be written.
     """
     if path is None:
         yield
         return
-    await _touch(path)
-    touching = asyncio.create_task(_kept_fresh(path, ping, log, waits, every))
+    alive = alive_beside(path)
+    for each in (path, alive):
+        await _touch(each)
+    await asyncio.to_thread(alive.write_text, f"{os.getpid()}\n")
+    touching = [
+        asyncio.create_task(_kept_fresh(path, ping, log, waits, every)),
+        asyncio.create_task(_kept_alive(alive, log, every)),
+    ]
     try:
         yield
     finally:
-        touching.cancel()
-        with suppress(asyncio.CancelledError):
-            await touching
-        await asyncio.to_thread(path.unlink, missing_ok=True)
+        for task in touching:
+            task.cancel()
+        await asyncio.gather(*touching, return_exceptions=True)
+        for each in (path, alive):
+            await asyncio.to_thread(each.unlink, missing_ok=True)
+
+
+def alive_beside(path: Path) -> Path:
+    """Returns the file that is fresh while the process with the health file `path` is alive."""
+    return path.with_name(f"{path.name}.alive")
+
+
+async def _kept_alive(path: Path, log: FilteringBoundLogger, every: float) -> None:
+    while True:
+        try:
+            await _touch(path)
+        except InputError as error:
+            log.warning("not touched", error=str(error))
+        await asyncio.sleep(every)
 
 
 async def _kept_fresh(

@@ -144,7 +144,7 @@ def _python(name: str, own: tuple[Actor, ...]) -> Source:
     if not colon:
         raise InputError(f"{name}: which workflow in it? Write {name}:name, the name of the variable that holds it")
     workflow, actors = workflow_in(Path(file), variable)
-    given = tuple(workflow.actors.values())
+    given = tuple(found for each in workflow.actors.values() for found in actors if found == each)
     seats = {(actor.role, actor.name) for actor in given}
     others = tuple(actor for actor in actors if (actor.role, actor.name) not in seats)
     return Source(workflow.plan, (*given, *others, *own))

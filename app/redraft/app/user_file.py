@@ -10,6 +10,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
@@ -104,13 +105,16 @@ def load_file(path: Path) -> ModuleType:
 
 
 def _actors(module: ModuleType) -> tuple[Actor, ...]:
-    """The actors of a module, each once, whatever names it has; those in its workflows are among them."""
+    """The actors of a module, each once, whatever names it has; those in its workflows are among them.
+
+    Each says from which file it was loaded.
+    """
     values = list(vars(module).values())
     within = [actor for value in values if isinstance(value, Workflow) for actor in value.actors.values()]
     found: list[Actor] = []
     for each in [*values, *within]:
         if isinstance(each, Actor) and each not in found:
-            found.append(each)
+            found.append(replace(each, file=str(module.__file__)))
     return tuple(found)
 
 

@@ -10,7 +10,7 @@ _CHUNK: Final = 65_536
 
 
 class Output:
-    """Two pipes, for standard output and standard error, read as data arrives until `limit` bytes are kept in all.
+    """Pipes, two for standard output and standard error, read as data arrives until `limit` bytes are kept in all.
 
     `full` is done, with the bytes that were kept, as soon as a program has printed more than the limit. Both write ends
     belong to whoever starts the program and must be closed by it; the read ends are closed by `close`.
@@ -18,25 +18,24 @@ class Output:
 
     __slots__ = ("_kept", "_loop", "_open", "_room", "full", "write_ends")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, number: int = 2) -> None:
         self._loop = asyncio.get_running_loop()
         self._room = limit
         self.full: asyncio.Future[int] = self._loop.create_future()
-        pipes = (os.pipe(), os.pipe())
-        self.write_ends: tuple[int, int] = (pipes[0][1], pipes[1][1])
+        pipes = [os.pipe() for _ in range(number)]
+        self.write_ends = tuple(write for _, write in pipes)
         self._kept: dict[int, bytearray] = {read: bytearray() for read, _ in pipes}
         self._open = set(self._kept)
         for read in self._kept:
             os.set_blocking(read, False)
             self._loop.add_reader(read, self._take, read)
 
-    def drain(self) -> tuple[bytes, bytes]:
-        """What was printed until now on standard output and standard error, without waiting for more."""
+    def drain(self) -> tuple[bytes, ...]:
+        """What was printed until now on each of the pipes, without waiting for more."""
         for read in tuple(self._open):
             while self._take(read):
                 pass
-        first, second = self._kept.values()
-        return bytes(first), bytes(second)
+        return tuple(map(bytes, self._kept.values()))
 
     def close(self) -> None:
         """Closes the read ends; a program that still prints is told by a broken pipe."""

@@ -35,6 +35,7 @@ class Finished:
     """How a program ended. `code` is its exit code, or minus the number of the signal that ended it.
 
     `truncated`: it printed more than the limit, and was ended. `timed_out`: its deadline passed, and it was ended.
+    `report`: what it wrote on a pipe of its own for that.
     """
 
     code: int
@@ -42,6 +43,7 @@ class Finished:
     stderr: bytes
     truncated: bool = False
     timed_out: bool = False
+    report: bytes = b""
 
 
 async def run_process(
@@ -53,26 +55,31 @@ async def run_process(
     stdin: bytes = b"",
     output_limit: int = OUTPUT_LIMIT,
     grace: float = GRACE,
+    report_limit: int = 0,
 ) -> Finished:
     """Runs a program in `cwd` with exactly the environment `env`; keeps `output_limit` bytes of what it prints in all.
 
     `timeout` and `grace` are seconds. The program reads `stdin` from a file, so it need not read it. When the caller is
-    cancelled the program is ended before CancelledError goes on; cancelled again, the grace is cut short.
+    cancelled the program is ended before CancelledError goes on; cancelled again, the grace is cut short. With a
+    `report_limit`, in bytes, the number of a pipe for a report is added to the arguments.
     Raises PermanentError when the program cannot be started, StepError when it cannot be ended.
     """
     if not argv:
         raise PermanentError("no program is named; give its name and its arguments")
-    output = Output(output_limit)
-    program = _Program(argv, stdin, cwd, env, output.write_ends)
+    output, report = Output(output_limit), Output(report_limit, 1 if report_limit else 0)
+    told = (*argv, *map(str, report.write_ends))
+    program = _Program(told, stdin, cwd, env, (*output.write_ends, *report.write_ends))
     try:
         done = await _finished(program, output, timeout, grace)
         if not program.ended.done():
             raise StepError(f"{argv[0]!r} cannot be ended, not even by SIGKILL; end it by hand")
         code = program.ended.result()
         stdout, stderr = output.drain()
+        said = b"".join(report.drain())
     finally:
         output.close()
-    return Finished(code, stdout, stderr, truncated=output.full.done(), timed_out=not done)
+        report.close()
+    return Finished(code, stdout, stderr, truncated=output.full.done(), timed_out=not done, report=said)
 
 
 async def _finished(program: _Program, output: Output, timeout: float, grace: float) -> bool:
@@ -90,7 +97,7 @@ class _Program:
     __slots__ = ("_doomed", "_lock", "_loop", "_pid", "ended")
 
     def __init__(
-        self, argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], write_ends: tuple[int, int]
+        self, argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], write_ends: tuple[int, ...]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._lock = Lock()
@@ -117,7 +124,7 @@ class _Program:
                 _signal_group(self._pid, number)
 
     def _live(
-        self, argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], ends: tuple[int, int]
+        self, argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], ends: tuple[int, ...]
     ) -> None:
         try:
             process = _start(argv, stdin, cwd, env, ends)
@@ -149,14 +156,21 @@ def _settle(ended: asyncio.Future[int], outcome: int | StepError) -> None:
 
 
 def _start(
-    argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], ends: tuple[int, int]
+    argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], ends: tuple[int, ...]
 ) -> subprocess.Popen[bytes]:
     try:
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
             given.seek(0)
             return subprocess.Popen(
-                argv, stdin=given, stdout=ends[0], stderr=ends[1], cwd=cwd, env=env, start_new_session=True
+                argv,
+                stdin=given,
+                stdout=ends[0],
+                stderr=ends[1],
+                cwd=cwd,
+                env=env,
+                pass_fds=ends[2:],
+                start_new_session=True,
             )
     except (OSError, ValueError) as error:
         raise _not_started(argv, cwd, error) from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import site
 import sys
 from collections.abc import Callable
@@ -18,16 +19,17 @@ import msgspec
 
 from redraft.actors.roles import Context, critic
 from redraft.app.builtin.command_run import how_it_ended, passed_values, recordable, said_last, working_time
-from redraft.app.builtin.junit import Tally, read_report
 from redraft.app.builtin.options import read_options
 from redraft.app.builtin.process import Finished, run_process
 from redraft.app.builtin.pytest_folder import ACTOR, Layout, lay_out
+from redraft.app.builtin.pytest_report import CHEATED, Tally, read_report
 from redraft.app.builtin.release import RELEASE
 from redraft.app.builtin.summary import listed
 from redraft.app.builtin.workspace import environment, workspace
 from redraft.events.content import Brief, Critique, Draft
 from redraft.events.errors import PermanentError
 
+PROGRAM: Final = Path(__file__).with_name("pytest_run.py")
 _REPORT_LIMIT: Final = 16 * 1024 * 1024
 _USAGE: Final = 4
 _NO_TESTS: Final = 5
@@ -63,8 +65,9 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
         raise PermanentError(f'{ACTOR}: option tests is missing; name files or folders, such as tests: ["tests"]')
     async with workspace() as folder:
         layout = await asyncio.to_thread(_prepare, folder / "tree", draft.text, options, brief.source)
-        finished = await _run(options, layout, folder, context)
-        report = await asyncio.to_thread(_read, folder / "report.xml")
+        key = secrets.token_hex(16)
+        finished = await _run(options, layout, folder, context, key)
+    report = read_report(finished.report, key, finished.code)
     hide = partial(recordable, folder=folder / "tree", masked=passed_values(options.env_pass, os.environ))
     return _critique(report, finished, hide, context.timeout)
 
@@ -75,7 +78,7 @@ def _prepare(tree: Path, text: str, options: PytestOptions, source: str) -> Layo
     return lay_out(tree, text, here, options.tests, place, options.project)
 
 
-async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Context) -> Finished:
+async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Context, key: str) -> Finished:
     tree = layout.import_from[-1]
     own = environment(folder, options.env_pass, os.environ, ACTOR) | {
         "PYTHONPATH": os.pathsep.join(map(str, layout.import_from)),
@@ -85,19 +88,20 @@ async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Co
         own["PYTHONUSERBASE"] = base
     python = str(_here(options) / options.python) if "/" in options.python else options.python
     return await run_process(
-        (python or sys.executable, *_flags(options, folder, tree), *map(str, layout.tests)),
+        (python or sys.executable, str(PROGRAM), str(layout.draft), *_flags(options, tree), *map(str, layout.tests)),
+        stdin=f"{key}\n".encode(),
         timeout=working_time(context.timeout),
+        report_limit=_REPORT_LIMIT,
         output_limit=options.output_limit,
         cwd=tree,
         env=own,
     )
 
 
-def _flags(options: PytestOptions, folder: Path, tree: Path) -> tuple[str, ...]:
+def _flags(options: PytestOptions, tree: Path) -> tuple[str, ...]:
     config = () if options.project else (f"--rootdir={tree}", f"--config-file={os.devnull}")
-    report = f"--junitxml={folder / 'report.xml'}"
     # what tests print is not captured, so that it meets the output limit and not the disk's
-    return ("-m", "pytest", report, "--tb=short", "--color=no", "--capture=no", "-p", "no:cacheprovider", *config)
+    return ("--tb=short", "--color=no", "--capture=no", "-p", "no:cacheprovider", *config)
 
 
 def _critique(tests: Tally | None, finished: Finished, hide: Callable[[str], str], timeout: float) -> Critique:
@@ -109,10 +113,12 @@ def _critique(tests: Tally | None, finished: Finished, hide: Callable[[str], str
             errors=(f"the tests printed more than {len(finished.stdout + finished.stderr):,} bytes, and were ended",),
         )
     said = said_last(finished, hide)
-    if refusal := _refusal(finished, said):
+    if (tests is None or not tests.errors) and (refusal := _refusal(finished, said)):
         raise PermanentError(f"{ACTOR}: {refusal}")
     if tests is None:
         return Critique(0.0, errors=(f"pytest did not come to an end, {how_it_ended(finished.code)}: {said}",))
+    if not tests.is_sound:
+        return Critique(0.0, errors=(CHEATED,))
     if not tests.ran:
         return Critique(0.0, errors=(f"none of the tests ran, {tests.skipped} were skipped",))
     errors, more = listed([hide(each) for each in tests.errors])
@@ -153,12 +159,3 @@ def _place(options: PytestOptions, source: str, here: Path) -> PurePath:
         raise PermanentError(f"{ACTOR}: the draft has no module's name; say how the tests import it, module: name")
     project = (here / options.project).resolve()
     return path.relative_to(project) if options.project and path.is_relative_to(project) else PurePath(path.name)
-
-
-def _read(path: Path) -> Tally | None:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(_REPORT_LIMIT + 1)
-    except OSError:
-        return None
-    return read_report(raw) if len(raw) <= _REPORT_LIMIT else None

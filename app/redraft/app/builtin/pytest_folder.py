@@ -24,10 +24,11 @@ _LEFT_OUT: Final = shutil.ignore_patterns(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the tests are in the copy, and the folders that Python looks for modules in, first to last."""
+    """Where the tests and the draft are in the copy, and where Python looks for modules, first to last."""
 
     tests: tuple[Path, ...]
     import_from: tuple[Path, ...]
+    draft: Path
 
 
 @dataclass(slots=True)
@@ -63,10 +64,11 @@ def lay_out(tree: Path, text: str, here: Path, tests: tuple[str, ...], place: Pu
         else:
             tree.mkdir()
             found = tuple(_copy_test(here, each, tree, budget) for each in tests)
-        _write(tree, _placed(tree, place, project), text)
+        draft = tree / _placed(tree, place, project)
+        _write(tree, draft, text)
     except (OSError, shutil.Error) as error:
         raise PermanentError(f"{ACTOR}: the tests cannot be copied: {_short(error)}; mend the option tests") from None
-    return Layout(found, (tree / "src", tree) if (tree / "src").is_dir() else (tree,))
+    return Layout(found, (tree / "src", tree) if (tree / "src").is_dir() else (tree,), draft)
 
 
 def _copy_test(here: Path, named: str, tree: Path, budget: _Budget) -> Path:
@@ -121,12 +123,13 @@ def _placed(tree: Path, place: PurePath, project: str) -> PurePath:
     return place
 
 
-def _write(tree: Path, place: PurePath, text: str) -> None:
+def _write(tree: Path, target: Path, text: str) -> None:
     """Writes the draft, never through a link that leads out of the copy."""
-    target = tree / place
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.parent.resolve().is_relative_to(tree.resolve()):
-        raise PermanentError(f"{ACTOR}: {str(place)!r} lies behind a link that leads out of the project; copy it in")
+        raise PermanentError(
+            f"{ACTOR}: {str(target.relative_to(tree))!r} lies behind a link that leads out of the project; copy it in"
+        )
     target.unlink(missing_ok=True)
     target.write_bytes(text.encode())
 

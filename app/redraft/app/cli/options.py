@@ -90,7 +90,13 @@ PatienceOption: TypeAlias = Annotated[
 ]
 HealthOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="PATH", help="A file that is touched every 5 s while all is well.", show_default=False),
+    typer.Option(
+        metavar="PATH",
+        envvar="REDRAFT_HEALTH_FILE",
+        show_envvar=False,
+        help="A file that is touched every 5 s while all is well (default: REDRAFT_HEALTH_FILE, else none).",
+        show_default=False,
+    ),
 ]
 TiedOption: TypeAlias = Annotated[bool, typer.Option("--tied", hidden=True, help="End when standard input ends.")]
 NameOption: TypeAlias = Annotated[str, typer.Option("--name", hidden=True, help="What it is called in the log.")]

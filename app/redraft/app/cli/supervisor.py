@@ -1,19 +1,23 @@
-"""Several processes on one machine: each is started again when it dies, all of them write one log, all end together."""
+"""Several processes on one machine: each is started again when it dies or hangs, all of them write one log, all end
+together."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final, TextIO
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from redraft.app.cli.interrupts import Interrupts
+from redraft.app.health import alive_beside
 from redraft.projections.plain import visible
 
 SHORTEST: Final = 0.5
@@ -29,6 +33,12 @@ KILLED_AFTER: Final = 5.0
 HOPELESS: Final = frozenset({2, 5})
 """Exit codes at the first start that nothing will change: wrong input, and servers that were tried for long enough."""
 
+HUNG: Final = 12
+"""A process whose file did not grow younger at so many looks in a row hangs, and is killed."""
+
+LOOKING: Final = 5.0
+"""Seconds between two looks."""
+
 _LINE: Final = 64 * 1024
 
 
@@ -41,7 +51,8 @@ class Child(msgspec.Struct, frozen=True):
 
 class Supervisor:
     """Runs children. Their standard error becomes lines of `stream`: each begins with the name of its process or,
-    where they are JSON, names it already.
+    where they are JSON, names it already. Each is told of a health file in `folder`, and looked at every `looking`
+    seconds.
     """
 
     def __init__(
@@ -50,14 +61,18 @@ class Supervisor:
         environment: Mapping[str, str],
         stream: TextIO,
         log: FilteringBoundLogger,
+        folder: Path,
         *,
         as_json: bool,
+        looking: float = LOOKING,
     ) -> None:
         self._children = children
         self._environment = dict(environment)
         self._stream = stream
         self._log = log
         self._json = as_json
+        self._health = {child.name: folder / str(number) for number, child in enumerate(children)}
+        self._looking = looking
         self._width = max(len(child.name) for child in children)
         self._running: dict[str, Process] = {}
         self._draining = asyncio.Event()
@@ -115,10 +130,14 @@ class Supervisor:
 
     async def _once(self, child: Child) -> int:
         """Runs the process to its end; gives its exit code, negative for a signal."""
+        health = self._health[child.name]
+        alive_beside(health).unlink(missing_ok=True)
+        command = (*child.command, "--health-file", str(health))
         process = await asyncio.create_subprocess_exec(
-            *child.command, stdin=PIPE, stderr=PIPE, env=self._environment, start_new_session=True
+            *command, stdin=PIPE, stderr=PIPE, env=self._environment, start_new_session=True
         )
         self._running[child.name] = process
+        watching = asyncio.create_task(self._watch(child.name, process, alive_beside(health)))
         if self._draining.is_set():
             _drain(process)
         try:
@@ -131,13 +150,37 @@ class Supervisor:
                 process.kill()
             raise
         finally:
+            watching.cancel()
             del self._running[child.name]
+
+    async def _watch(self, name: str, process: Process, alive: Path) -> None:
+        """Kills the process, and what it started, when its file is there and nobody touches it any more.
+
+        Looks are counted, not seconds: after a pause of the whole machine all files are old.
+        """
+        seen, looks = 0, 0
+        while looks < HUNG:
+            await asyncio.sleep(self._looking)
+            touched = _touched(alive)
+            looks = looks + 1 if touched == seen and touched else 0
+            seen = touched
+        self._log.error("hangs, killed", hung=name, pid=process.pid, seconds=HUNG * self._looking)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def _write(self, name: str, line: str) -> None:
         told = _as_json(name, line) if self._json else f"{name:<{self._width}} | {visible(line)}"
         with suppress(BrokenPipeError):
             self._stream.write(f"{told}\n")
             self._stream.flush()
+
+
+def _touched(path: Path) -> int:
+    """When the file was touched last; 0 when there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _drain(process: Process) -> None:

@@ -37,7 +37,7 @@ def up(
     patience: PatienceOption = PATIENCE,
     json: JsonLogOption = False,
 ) -> int:
-    """Run a coordinator and a worker for each actor, on this machine. A process that dies is started again.
+    """Run a coordinator and a worker for each actor, on this machine. A process that dies or hangs is started again.
 
     One log goes to standard error, each line with the name of its process. SIGTERM or Ctrl-C lets all end what they do;
     a second one stops them. Exit codes: 0 told to end, 2 wrong input, 5 a server could not be reached at the start.
@@ -62,6 +62,8 @@ def up(
 async def _supervised(settings: Settings, children: list[Child]) -> int:
     import os
     import sys
+    import tempfile
+    from pathlib import Path
 
     from redraft.app.cli.interrupts import interrupts
     from redraft.app.cli.supervisor import Supervisor
@@ -74,11 +76,11 @@ async def _supervised(settings: Settings, children: list[Child]) -> int:
         "REDRAFT_BUS": settings.bus,
         "REDRAFT_LOG": "text" if text else "json",
     }
-    with interrupts() as signals:
+    with tempfile.TemporaryDirectory(prefix="redraft-up-") as folder, interrupts() as signals:
         width = max(len(child.name) for child in children)
         log = new_log(sys.stderr, settings.log, "up", f"{'up':<{width}} | ")
         log.info("starting", processes=[child.name for child in children])
-        supervisor = Supervisor(children, environment, sys.stderr, log, as_json=not text)
+        supervisor = Supervisor(children, environment, sys.stderr, log, Path(folder), as_json=not text)
         code = await supervisor.run(signals)
         log.info("ended", code=code)
         return code

@@ -1,0 +1,53 @@
+"""Run as a program: runs another Python program, a path, with limits that the kernel keeps.
+
+Its arguments are bytes of memory, seconds of processor time, and the program. It ends with the process that started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import runpy
+import signal
+import sys
+from contextlib import suppress
+from typing import Final
+
+FILES: Final = 64 * 1024 * 1024
+"""Bytes of the largest file that it may write."""
+
+_SET_DEATH_SIGNAL: Final = 1
+"""PR_SET_PDEATHSIG of Linux's prctl(2)."""
+
+
+def limit(memory: int, seconds: int) -> None:
+    """Sets the limits of this process and of all that it starts; a system that has no such limit leaves it out."""
+    limits = {
+        resource.RLIMIT_AS: memory,
+        resource.RLIMIT_CPU: seconds,
+        resource.RLIMIT_FSIZE: FILES,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in limits.items():
+        with suppress(ValueError, OSError):
+            resource.setrlimit(kind, (most, most))
+
+
+def end_with_parent() -> None:
+    """Has this process killed when the one that started it dies, where the system can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() == 1:
+            os._exit(1)
+
+
+def main() -> None:
+    memory, seconds, program = sys.argv[1:]
+    end_with_parent()
+    limit(int(memory), int(seconds))
+    runpy.run_path(program, run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""The processes of one actor: started, asked, kept for the next request, killed."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from signal import SIGKILL
+from typing import Final
+
+import msgspec
+
+from redraft.actors.roles import Actor
+from redraft.actors.worker import PROCESSES
+from redraft.app.builtin.command_run import how_it_ended
+from redraft.app.isolation_frames import TOLD, Ask, Load, Ready, Refused, frame, received
+from redraft.events.errors import ActorError
+
+STARTING: Final = 60.0
+"""Seconds that a process has to load its actor."""
+
+_SECRET: Final = frozenset({"REDRAFT_STORE", "REDRAFT_BUS"})
+"""Settings that may hold passwords, and that no actor needs."""
+
+
+class Pool:
+    """The processes of one actor: at most PROCESSES, each for one request at a time, and kept for the next."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._room = asyncio.Semaphore(PROCESSES)
+        self._idle: list[Child] = []
+
+    async def prepare(self) -> None:
+        """Starts a process that waits for the first request. Raises ActorError."""
+        async with self.child():
+            pass
+
+    @asynccontextmanager
+    async def child(self, *, fresh: bool = False) -> AsyncIterator[Child]:
+        """A process for one request, once there is room; a `fresh` one serves no other. Raises ActorError, OSError."""
+        async with self._room:
+            child = None if fresh else await self._waiting()
+            child = child or await _started(self._actor)
+            try:
+                yield child
+            except BaseException:
+                child.kill()
+                raise
+            finally:
+                if child.is_sound and not fresh:
+                    self._idle.append(child)
+                else:
+                    await child.end()
+
+    async def _waiting(self) -> Child | None:
+        """A process that waits for a request, if there is one; those that died meanwhile are cleared away."""
+        while self._idle:
+            child = self._idle.pop()
+            if child.is_sound:
+                return child
+            await child.end()
+        return None
+
+    async def close(self) -> None:
+        """Ends the processes that wait."""
+        while self._idle:
+            await self._idle.pop().end()
+
+
+class Child:
+    """A process that has its actor loaded."""
+
+    __slots__ = ("_killed", "_reader", "_transport", "process")
+
+    def __init__(self, process: Process, reader: asyncio.StreamReader, transport: asyncio.ReadTransport) -> None:
+        self.process = process
+        self._reader = reader
+        self._transport = transport
+        self._killed = False
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can serve a request."""
+        return not self._killed and self.process.returncode is None
+
+    async def send(self, value: Load | Ask) -> None:
+        assert self.process.stdin is not None  # noqa: S101 - it was asked for
+        self.process.stdin.write(frame(value))
+        await self.process.stdin.drain()
+
+    async def told(self) -> object:
+        """What it says next. Raises EOFError, MsgspecError."""
+        return await received(self._reader, TOLD)
+
+    def kill(self) -> None:
+        """Kills it, and what it started."""
+        self._killed = True
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, SIGKILL)
+
+    async def end(self) -> None:
+        """Kills it and waits until it is gone."""
+        self.kill()
+        await self.process.wait()
+        self._transport.close()
+
+
+async def _started(actor: Actor) -> Child:
+    """A process with the actor. Raises ActorError when it cannot load it, OSError when it cannot be started."""
+    answers, end = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "redraft.app.isolated", str(end), str(os.getpid())),
+            stdin=PIPE,
+            pass_fds=(end,),
+            env={name: value for name, value in os.environ.items() if name not in _SECRET},
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(answers)
+        raise
+    finally:
+        os.close(end)
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answers, "rb", buffering=0)
+    )
+    child = Child(process, reader, transport)
+    try:
+        async with asyncio.timeout(STARTING):
+            await _load(child, actor)
+    except TimeoutError:
+        await child.end()
+        raise ActorError(f"its process could not load it in {STARTING:g} s") from None
+    except (EOFError, msgspec.MsgspecError, UnicodeError, ConnectionError):
+        await child.end()
+        ended = how_it_ended(process.returncode or 0)
+        raise ActorError(f"its process ended while it was loaded: {ended}") from None
+    except BaseException:
+        await child.end()
+        raise
+    return child
+
+
+async def _load(child: Child, actor: Actor) -> None:
+    await child.send(Load(actor.role, actor.name, actor.version, file_of(actor)))
+    match await child.told():
+        case Refused(why):
+            raise ActorError(why)
+        case Ready():
+            return
+        case _:
+            raise EOFError
+
+
+def is_shipped(actor: Actor) -> bool:
+    """Whether this is one of ours, which another process makes anew."""
+    return not actor.file and str(getattr(actor.function, "__module__", "")).startswith("redraft.app.")
+
+
+def file_of(actor: Actor) -> str:
+    """Returns the file that the actor can be loaded from; empty for one that ships and where there is none."""
+    if actor.file or is_shipped(actor):
+        return actor.file
+    code = getattr(inspect.unwrap(actor.function), "__code__", None)
+    return code.co_filename if code is not None and Path(code.co_filename).is_file() else ""
