@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from redraft.actors.aggregates import Aggregate, Aggregates
 from redraft.actors.arms import Choose
+from redraft.actors.authority import Authority
 from redraft.actors.decider import Decision, handle, is_open, unwelcome
 from redraft.actors.forking import forked
 from redraft.actors.origins import new_events
@@ -98,7 +99,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
 
     `tag` names it to whoever handed it in. `fresh`: nobody can have seen it before, so that a run that it starts is
     taken to be new until the log objects. `refused_on` is the hash that it was decided on when the log last refused
-    what it brought.
+    what it brought. `user` is whom the broker knows to have sent it.
     """
 
     message: Message
@@ -107,12 +108,13 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     fresh: bool = False
     past: Sequence[Recorded] = ()
     refused_on: str | None = None
+    user: str = ""
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
     """The decision on a message: record events, send a request again, refuse it, or do nothing.
 
-    `on` is the hash of the event that it was decided on.
+    `on` is the hash of the event that it was decided on. `barred`: who sent it may not say it, whenever it is.
     """
 
     incoming: Incoming
@@ -121,6 +123,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     append: Encoded | None = None
     doubt: ConfirmStep | None = None
     refused: str = ""
+    barred: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -136,14 +139,15 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     incoming: Incoming
     recorded: tuple[Recorded, ...] = ()
     refused: str = ""
+    barred: bool = False
 
 
 class CommandHandler:
     """Decides for every run. `resend` sends one open request again to a worker that was not sure of it.
 
     `spent` is asked for plans with a daily budget, `known` when a step has to choose, `report` told of runs that are
-    set aside or cannot be handled here, once. `limit` is the size of a draft in bytes at most. `ignored` counts
-    messages that changed nothing.
+    set aside or cannot be handled here, once. `limit` is the size of a draft in bytes at most. `authority` says who may
+    answer; without it everybody may. `ignored` counts messages that changed nothing.
     """
 
     def __init__(
@@ -155,8 +159,10 @@ class CommandHandler:
         spent: Spent | None = None,
         known: Known | None = None,
         report: Report = lambda run, why: None,
+        authority: Authority | None = None,
     ) -> None:
         self.ignored = 0
+        self._authority = authority
         self._log = log
         self._clock = clock
         self._resend = resend
@@ -229,7 +235,7 @@ class CommandHandler:
             await self._resend(decided.doubt.run, decided.doubt.path, decided.doubt.sent + 1)
         elif not decided.refused:
             self.ignored += 1
-        return Settled(decided.incoming, refused=decided.refused)
+        return Settled(decided.incoming, refused=decided.refused, barred=decided.barred)
 
     async def _decided(self, each: Incoming, now: datetime) -> Decided:
         try:
@@ -248,6 +254,8 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._aggregate(each)
         if aggregate.hash == each.refused_on:
             return _nothing(each, f"the log refuses what it brings: an event with the id {each.origin.id}.… is there")
+        if refused := self._refused(each, aggregate.state):
+            return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         plan = each.message.plan if isinstance(each.message, StartRun) else aggregate.state.plan
         others = NOTHING if plan.daily is None else await self._others(aggregate.state, plan, run, now)
         decision = self._handled(aggregate.state, each, now, others)
@@ -261,6 +269,14 @@ class CommandHandler:
         if isinstance(each.message, ConfirmStep) and is_open(aggregate.state, each.message.path, each.message.attempt):
             return Decided(each, aggregate, aggregate.hash, doubt=each.message)
         return Decided(each, aggregate, aggregate.hash, refused=unwelcome(aggregate.state, each.message))
+
+    def _refused(self, each: Incoming, state: RunState) -> str:
+        """Why an answer is not taken from who sent it; empty for one that is taken, or that nobody waits for."""
+        message = each.message
+        if self._authority is None or not isinstance(message, OutcomeMessage | ConfirmStep):
+            return ""
+        asked = state.open.get(message.path) or state.late.get(message.path)
+        return "" if asked is None else self._authority.refusal(each.user, asked.request)
 
     async def _appended(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash

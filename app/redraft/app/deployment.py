@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
@@ -176,8 +177,10 @@ async def coordinate(
             relay = Relay(store, bus, _everyones, tell=tell)
             arms = KnownArms(models)
             spent, report = partial(spent_on, views), partial(_report, log)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report)
-            parts = {**_parts(settings, coordinator, store, views, bus, survey, log), "choices": arms.run}
+            authority = _authority(settings)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report, authority)
+            lost = LostSteps(store, bus, new_message_id, log, authority)
+            parts = {**_parts(settings, coordinator, store, views, bus, lost, survey, log), "choices": arms.run}
             await _prepare(bus, log)
             with closing(relay):
                 async with _drained(coordinator, drain):
@@ -268,16 +271,23 @@ async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
         log.warning("not prepared", error=str(error))
 
 
+def _authority(settings: Settings) -> Authority | None:
+    """Who may say what, where the settings tell."""
+    from redraft.events.rabbit_address import read_address
+
+    return Authority(read_address(settings.bus).user, settings.users) if settings.users else None
+
+
 def _parts(
     settings: Settings,
     coordinator: Coordinator,
     store: EventStore,
     views: Views,
     bus: RabbitBus,
+    lost: LostSteps,
     survey: Survey,
     log: FilteringBoundLogger,
 ) -> dict[str, Part]:
-    lost = LostSteps(store, bus, new_message_id, log)
     return {
         "coordinator": coordinator.run,
         "relay": partial(_relayed, settings, store, bus, lost, survey, log),

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from redraft.actors.admission import LONGEST_ID
+from redraft.actors.authority import Authority
 from redraft.events.bus import INBOX, LONGEST_ATTRIBUTE, Bus, Letter, Parked
 from redraft.events.codec import decode_work, encode_message
 from redraft.events.commands import WORK_NAMES, Failed
@@ -40,9 +41,20 @@ class Log(Protocol):
 
 
 class LostSteps:
-    """Looks at what is parked on a bus. `new_id` makes the ids of its messages."""
+    """Looks at what is parked on a bus. `new_id` makes the ids of its messages.
 
-    def __init__(self, store: Log, bus: Bus, new_id: Callable[[], str], log: FilteringBoundLogger) -> None:
+    With an `authority`, a letter of who may not answer a request says nothing of that.
+    """
+
+    def __init__(
+        self,
+        store: Log,
+        bus: Bus,
+        new_id: Callable[[], str],
+        log: FilteringBoundLogger,
+        authority: Authority | None = None,
+    ) -> None:
+        self._authority = authority
         self._store = store
         self._bus = bus
         self._new_id = new_id
@@ -87,9 +99,17 @@ class LostSteps:
         asked = _of_request(parked)
         try:
             events = await self._events(asked.run if asked else parked.letter.run)
-            return (asked or _of_run(parked, events)) if events else None
+            failed = asked or _of_run(parked, events)
+            return failed if failed and events and self._may_say(parked.user, failed, events) else None
         except (CodecError, Tampered):  # a run that cannot be read here is its coordinator's
             return None
+
+    def _may_say(self, user: str, failed: Failed, events: Sequence[Recorded]) -> bool:
+        if self._authority is None:
+            return True
+        requests = (each.data for each in events if isinstance(each.data, StepRequested))
+        asked = next((each for each in requests if each.path == failed.path), None)
+        return asked is not None and not self._authority.refusal(user, asked)
 
     async def _events(self, run: str) -> Sequence[Recorded]:
         try:

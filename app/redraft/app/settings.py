@@ -10,6 +10,7 @@ from platformdirs import user_data_path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from redraft.actors.authority import require_parts
 from redraft.app.prices import ModelPrice
 from redraft.app.turns import ModelLimit
 from redraft.events.content import MAX_DRAFT_BYTES
@@ -43,7 +44,9 @@ class Settings(BaseSettings):
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
     is how many requests one actor works on at once; `bundle` is how many requests for one actor may share a message on
     RabbitMQ, and then go to one worker; `queues` is the kind of the queues there, the same for all parts of a
-    deployment (`quorum`, or `classic`, which is quicker where the broker is one server); `log` is the form of log lines
+    deployment (`quorum`, or `classic`, which is quicker where the broker is one server); `users` says for what each
+    user of the broker stands (`{"judge": ["critic.judge"], "ann": ["operator"]}`), and then coordinators take nothing
+    from others; `log` is the form of log lines
     (`auto`: text on a terminal, JSON otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key`
     is, in base64, or that stands in `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and
     `public_key` (PEM) sign checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
@@ -61,6 +64,7 @@ class Settings(BaseSettings):
     concurrency: int = Field(default=64, ge=1, le=10_000)
     bundle: int = Field(default=1, ge=1, le=1_000)
     queues: Literal["quorum", "classic"] = "quorum"
+    users: dict[str, tuple[str, ...]] = {}
     log: Literal["auto", "text", "json"] = "auto"
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)
@@ -104,6 +108,8 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
             "redraft.toml: model_url says where your key is sent, and a file that lies in a folder may not; "
             "set REDRAFT_MODEL_URL instead"
         )
+    for user, parts in settings.users.items():
+        require_parts(user, parts)
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
         raise InputError(f"setting 'bus' begins with {scheme[:20]!r}: give {FORMS}")

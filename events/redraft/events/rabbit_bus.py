@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, LARGEST_LETTER, Consumer, Letter, Parked, require_size
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, TooLarge
+from redraft.events.errors import InputError, NotAllowed, TooLarge
 from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_bundle import BATCH, bundled, write_bundle
@@ -118,7 +118,7 @@ class RabbitBus:
         """
         require_size(queue, letters, LARGEST_LETTER)
         key = self._names.key(queue)
-        exchange = self._names.commands
+        exchange = self._names.asking(queue)
         place = Place(queue, lambda: self._places.queue(queue))
         room = self._rooms[queue]
         rest = list(letters)
@@ -231,13 +231,13 @@ class RabbitBus:
         await self.close()
 
     async def _park(self, held: Held, reason: str, on_top: bool) -> None:
-        """See `Parking.put`. After TooLarge the server can move the message."""
+        """See `Parking.put`. After TooLarge and NotAllowed the server can move the message."""
         async with self._life.during():
             letter = held.delivery.letter
             body = letter.body if held.bundle else held.message.body
             try:
                 await self._parking.put(held.headers, body, held.delivery.queue, reason, on_top=on_top)
-            except TooLarge:
+            except (TooLarge, NotAllowed):
                 if self._queues.kind == "classic":
                     await self._parking.ready()
                 raise
@@ -260,7 +260,8 @@ class RabbitBus:
         headers = {**held.headers, DELIVERED: letter.delivered} if letter.delivered else held.headers
         priority = int(self._places.kind == "classic")
         body = held.delivery.letter.body
-        return Outgoing(self._names.commands, key, body, headers, held.sent, priority=priority)
+        own = self._names.own(held.delivery.queue)
+        return Outgoing(own, key, body, headers, held.sent, priority=priority)
 
 
 def _message(exchange: str, key: str, letters: Sequence[Letter]) -> Outgoing:

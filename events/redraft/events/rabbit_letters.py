@@ -28,7 +28,8 @@ it is read now, and its hash then still speaks of the older bytes.
 
 Redraft's own headers: `redraft-sent`, how often the message was sent before without an answer, so that it may be there
 twice; `redraft-delivered`, how often it was delivered before a reader sent it again; `redraft-queue` and
-`redraft-reason` on what was set aside; `redraft-shortened`, how many bytes its headers had, where a broker would not
+`redraft-reason` on what was set aside; `redraft-user` on what was sent again or set aside, who sent it first;
+`redraft-shortened`, how many bytes its headers had, where a broker would not
 take them again.
 """
 
@@ -59,6 +60,7 @@ SENT: Final = "redraft-sent"
 DELIVERED: Final = "redraft-delivered"
 QUEUE: Final = "redraft-queue"
 REASON: Final = "redraft-reason"
+USER: Final = "redraft-user"
 SHORTENED: Final = "redraft-shortened"
 
 _LONGEST_HEADERS: Final = 64 * 1024
@@ -82,6 +84,18 @@ def read_letter(message: DeliveredMessage) -> Letter:
     if not origin.id:
         origin = msgspec.structs.replace(origin, id=message_id(message))
     return Letter(_text(headers, "type"), message.body, origin, _text(headers, "subject"))
+
+
+def user_of(message: DeliveredMessage, me: str) -> str:
+    """Who sent a message, as the server found out; empty when it names nobody.
+
+    Only what this user itself, `me`, sent on for somebody else is believed to come from there.
+    """
+    user = message.header.properties.user_id or ""
+    if user != me:
+        return user
+    first = headers_of(message).get(USER, me)
+    return first if isinstance(first, str) else ""
 
 
 def message_id(message: DeliveredMessage) -> str:
