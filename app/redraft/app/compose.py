@@ -101,8 +101,8 @@ async def open_house(
     It works for the runs that are submitted to it and for those to `resume`, and leaves those of other processes alone.
     `log` stands in for the store of the settings, and is closed at the end. `differs` is told of an actor whose code
     has another version than the plan of a run names.
-    Raises NoSuchRun for a run that is not in the log, StoreError when the log or the read models cannot be opened; an
-    error of one of the parts ends the block with that error.
+    Raises NoSuchRun for a run that is not in the log, StoreError when the log or the read models cannot be opened (its
+    Sealed where new runs are sealed and no key is given); an error of one of the parts ends the block with that error.
     """
     owned: set[str] = set()
     async with (
@@ -111,6 +111,8 @@ async def open_house(
         LocalBus() as bus,
         ReadModels(views_path(settings.store), store) as models,
     ):
+        if not resume:
+            await store.require_sealing()
         for run in resume:
             if not await store.read(run, upto=1):
                 raise NoSuchRun(run)

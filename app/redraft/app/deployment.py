@@ -164,6 +164,8 @@ async def coordinate(
         open_survey(settings) as survey,
     ):
 
+        await store.require_sealing()
+
         async def ping() -> None:
             await survey.ping()
             await store.head()

@@ -21,7 +21,10 @@ CREATE: Final = f"CREATE TABLE IF NOT EXISTS {TABLE} (run TEXT NOT NULL PRIMARY 
 
 
 class RunKeys(Protocol):
-    """Blocking, for any thread. Every method raises StoreError when the store cannot be read or written."""
+    """Blocking, for any thread, unless it never `waits`. Every method raises StoreError when the store is away."""
+
+    @property
+    def waits(self) -> bool: ...
 
     def get(self, run: str) -> bytes | None: ...
 
@@ -42,6 +45,8 @@ class RunKeys(Protocol):
 
 class MemoryKeys:
     """Keys of a store in memory."""
+
+    waits = False
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -64,6 +69,8 @@ class MemoryKeys:
 
 class SqliteKeys:
     """Keys in the store's file, over a connection of its own, which overwrites what it deletes with zeros."""
+
+    waits = True
 
     def __init__(self, path: Path) -> None:
         self._path = path
