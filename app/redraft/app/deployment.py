@@ -163,7 +163,6 @@ async def coordinate(
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
     ):
-
         await store.require_sealing()
 
         async def ping() -> None:

@@ -53,6 +53,7 @@ from redraft.events.domain_events import EVENT_NAMES
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError
 from redraft.events.filters import About, EventFilter, fits
+from redraft.events.rabbit_timeline import Step
 
 Headers: TypeAlias = FieldTable
 
@@ -182,6 +183,14 @@ def position(message: DeliveredMessage) -> int:
     if place < 1:
         raise CodecError(f"a message without the header {_CE}position is in the stream of events")
     return place
+
+
+def step_of(message: DeliveredMessage) -> Step:
+    """The place of the event in a message; raises CodecError when it has none."""
+    headers = headers_of(message)
+    version = number(headers, f"{_CE}version")
+    hashes = _text(headers, "hash"), _text(headers, "previoushash")
+    return Step(_text(headers, "subject"), position(message), version, *hashes)
 
 
 def follows(message: DeliveredMessage) -> int:
