@@ -26,6 +26,7 @@ from redraft.actors.run_state import RunState
 from redraft.actors.spending import NOTHING
 from redraft.actors.thompson import Tallies, Undecided, thompson
 from redraft.actors.trouble import is_for_another, told
+from redraft.actors.values import shown
 from redraft.events.appends import Append, Encoded
 from redraft.events.codec import hash_of
 from redraft.events.commands import (
@@ -254,7 +255,7 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._aggregate(each)
         if aggregate.hash == each.refused_on:
             return _nothing(each, f"the log refuses what it brings: an event with the id {each.origin.id}.… is there")
-        if refused := self._refused(each, aggregate.state):
+        if refused := self._refused(each, aggregate):
             return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         plan = each.message.plan if isinstance(each.message, StartRun) else aggregate.state.plan
         others = NOTHING if plan.daily is None else await self._others(aggregate.state, plan, run, now)
@@ -270,13 +271,23 @@ class CommandHandler:
             return Decided(each, aggregate, aggregate.hash, doubt=each.message)
         return Decided(each, aggregate, aggregate.hash, refused=unwelcome(aggregate.state, each.message))
 
-    def _refused(self, each: Incoming, state: RunState) -> str:
-        """Why an answer is not taken from who sent it; empty for one that is taken, or that nobody waits for."""
-        message = each.message
-        if self._authority is None or not isinstance(message, OutcomeMessage | ConfirmStep):
+    def _refused(self, each: Incoming, aggregate: Aggregate) -> str:
+        """Why an answer is not taken; empty for one that is, or that nobody waits for.
+
+        One that names what it answers answers that event alone: a log that was set back asks for the same anew.
+        """
+        message, state = each.message, aggregate.state
+        if not isinstance(message, OutcomeMessage | ConfirmStep):
             return ""
         asked = state.open.get(message.path) or state.late.get(message.path)
-        return "" if asked is None else self._authority.refusal(each.user, asked.request)
+        if asked is None or asked.attempt != message.attempt:
+            return ""
+        if self._authority is not None and (refused := self._authority.refusal(each.user, asked.request)):
+            return refused
+        cause, request = each.origin.causation, aggregate.asked.get(message.path, "")
+        if cause in ("", request):
+            return ""
+        return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
 
     async def _appended(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash
@@ -285,7 +296,7 @@ class CommandHandler:
             encoded = await self._log.encode(Append(run, aggregate.state.version, events, on))
         except CodecError as error:
             return await self._unwritten(each, str(error), now)
-        aggregate.state, aggregate.hash = decision.state, encoded.hash
+        aggregate.advance(decision.state, encoded.hash, ((new.origin.id, new.data) for new in events))
         self._aggregates.keep(run, aggregate)
         return Decided(each, aggregate, on, encoded)
 

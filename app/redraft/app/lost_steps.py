@@ -123,7 +123,7 @@ class LostSteps:
     def _letter(self, failed: Failed, parked: Parked) -> Letter:
         name, body = encode_message(failed)
         came = parked.letter.origin
-        cause, trace = (each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (came.id, came.trace))
+        cause, trace = (each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (_asked_by(parked), came.trace))
         return Letter(name, body, Origin(self._new_id(), "coordinator", cause, failed.run, trace), failed.run)
 
 
@@ -140,12 +140,17 @@ def _of_request(parked: Parked) -> Failed | None:
 
 def _of_run(parked: Parked, events: Sequence[Recorded]) -> Failed | None:
     """The failure of the request that this letter is, or answers: it names the event that asked for it."""
-    came = parked.letter.origin
-    cause = came.causation if parked.queue == INBOX else came.id
+    cause = _asked_by(parked)
     asked = next((each for each in events if each.id == cause and isinstance(each.data, StepRequested)), None)
     if asked is None or not isinstance(asked.data, StepRequested):
         return None
     return Failed(asked.run, asked.data.path, asked.data.attempt, "lost", _said(parked))
+
+
+def _asked_by(parked: Parked) -> str:
+    """The id of the event that asked for the work: a request has it as its own, an answer as its cause."""
+    came = parked.letter.origin
+    return came.causation if parked.queue == INBOX and parked.letter.name not in _REQUESTS else came.id
 
 
 def _said(parked: Parked) -> str:
