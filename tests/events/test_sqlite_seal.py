@@ -30,7 +30,6 @@ from redraft.events.sqlite_file import connect
 from redraft.events.sqlite_seal import BROKEN, FAULT, UNSEALED, Seal
 from redraft.events.store import NewEvent, open_store
 
-ENCRYPTION = Encryption(bytes(32))
 Notes = Callable[..., list[NewEvent]]
 
 KILLED = """
@@ -77,7 +76,7 @@ def seal_of(path: Path) -> Seal:
 
 
 async def append(path: Path, run: str, events: list[NewEvent]) -> None:
-    async with open_store(url(path), encryption=ENCRYPTION) as store:
+    async with open_store(url(path)) as store:
         await append_to(store, run, 0, events)
 
 
@@ -118,7 +117,7 @@ def old(tmp_path: Path) -> Path:
 def test_a_store_that_wrote_seals_its_file_when_it_is_closed(path: Path):
     sealed = seal_of(path)
     assert sealed.changes == int.from_bytes(path.read_bytes()[24:28])
-    assert (sealed.head, sealed.keys) == (3 * 22 + 1 + 3 * 22, 2 + 1)  # and the mark of a store that encrypts
+    assert (sealed.head, sealed.keys) == (3 * 22 + 1 + 3 * 22, 2)
     change_a_key(path)
     code, told = audited(path)
     assert code == 1
@@ -130,7 +129,7 @@ def test_a_store_that_only_read_changes_nothing(request: pytest.FixtureRequest, 
     path: Path = request.getfixturevalue(age)
 
     async def read() -> None:
-        async with open_store(url(path), encryption=ENCRYPTION) as store:
+        async with open_store(url(path)) as store:
             assert (await store.verify_all()).faults == ()
             assert not await store.destroy_key("nobody")
             with pytest.raises(Conflict):
@@ -158,7 +157,7 @@ def test_a_file_that_is_written_to_and_closed_many_times_is_not_reported(path: P
 
 @pytest.mark.parametrize("first", [0, 1])
 async def test_two_stores_on_one_file_are_closed_in_either_order(path: Path, notes: Notes, first: int):
-    stores = [open_store(url(path), encryption=ENCRYPTION) for _ in range(2)]
+    stores = [open_store(url(path)) for _ in range(2)]
     for number, store in enumerate(stores):
         await append_to(store, f"of-{number}", 0, notes(f"of-{number}", 2))
     await stores[first].close()
@@ -199,7 +198,7 @@ def test_a_key_that_was_put_or_destroyed_is_sealed_when_the_store_is_closed(path
         before = seal_of(path)
 
         async def closed(change: Callable[[SqliteKeys], object] = change) -> None:
-            async with open_store(url(path), encryption=ENCRYPTION) as store:
+            async with open_store(url(path), encryption=Encryption(bytes(32))) as store:
                 assert isinstance(store._keyring.keys, SqliteKeys)
                 change(store._keyring.keys)
 
@@ -231,7 +230,7 @@ async def test_who_cannot_seal_a_file_closes_it_without_an_error(
 ):
     monkeypatch.setattr(sqlite_seal, "WAIT_SECONDS", 0.01)
     before = seal_of(path)
-    store = open_store(url(path), encryption=ENCRYPTION)
+    store = open_store(url(path))
     await append_to(store, "more", 0, notes("more"))
     with closing(connect(path)) as holder:
         holder.execute("BEGIN IMMEDIATE")
@@ -256,7 +255,7 @@ async def test_what_another_commits_while_the_file_is_read_is_not_sealed(
     path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
 ):
     before = seal_of(path)
-    async with open_store(url(path), encryption=ENCRYPTION) as store:
+    async with open_store(url(path)) as store:
         await append_to(store, "more", 0, notes("more"))
         with closing(connect(path)) as other:
 
@@ -295,7 +294,7 @@ def test_a_large_file_is_not_sealed(path: Path, notes: Notes, monkeypatch: pytes
 
 async def test_sealing_gives_up_no_lock_of_this_process(path: Path, notes: Notes):
     """Else another process takes itself for the last that has the store open, and takes the write-ahead log away."""
-    stores = [open_store(url(path), encryption=ENCRYPTION) for _ in range(2)]
+    stores = [open_store(url(path)) for _ in range(2)]
     for number, store in enumerate(stores):
         await append_to(store, f"of-{number}", 0, notes(f"of-{number}"))
     await stores[0].close()

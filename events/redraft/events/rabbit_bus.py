@@ -26,7 +26,7 @@ from redraft.events.rabbit_consumer import RabbitConsumer
 from redraft.events.rabbit_held import Held
 from redraft.events.rabbit_letters import DELIVERED, letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
-from redraft.events.rabbit_link import Link
+from redraft.events.rabbit_link import Link, answer, let_go
 from redraft.events.rabbit_overheard import Cancellations, Notes
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
@@ -173,6 +173,20 @@ class RabbitBus:
 
         async with self._life.during():
             await self._out.persist(made)
+
+    async def clear_stream(self) -> None:
+        """Takes away all that the stream of events keeps."""
+
+        async def cleared() -> None:
+            channel = await self._out.channel()
+            try:
+                await answer(channel.queue_delete(self._names.events))
+            finally:
+                await let_go(channel)
+            await self._places.events()
+
+        async with self._life.during():
+            await self._out.persist(cleared)
 
     async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         """Publishes recorded events, given in log order, to the topic and stream `redraft.events`. See `Announcer`."""
