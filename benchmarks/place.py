@@ -96,5 +96,5 @@ async def _delete(settings: Settings, actors: Sequence[Actor]) -> None:
     async with await aio_pika.connect(settings.bus) as connection, connection.channel() as channel:
         for queue in (*queues, names.parked, names.events):
             await channel.queue_delete(queue)
-        for exchange in (names.commands, names.events):
+        for exchange in (names.commands, names.incoming, names.events, names.cancellations, *queues):
             await channel.exchange_delete(exchange)

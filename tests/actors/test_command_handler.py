@@ -31,6 +31,7 @@ from redraft.events.domain_events import (
     RunQuarantined,
     RunStarted,
     StepFailed,
+    StepRequested,
 )
 from redraft.events.envelope import Origin
 from redraft.events.plan import Plan, Repeat, Step
@@ -118,6 +119,24 @@ async def test_many_handlers_that_work_on_one_run_at_once_all_have_their_word(st
         told = await asyncio.gather(*(carried_out(handlers[n % 4], word) for n, word in enumerate(words)))
     assert all(each.recorded for each in told)
     assert (await kinds(store)).count(RunGuided) == 24
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+async def test_an_answer_to_a_request_of_a_log_that_was_set_back_is_refused(store: EventStore, fresh: bool) -> None:
+    handler = handler_on(store)
+    await begin(handler)
+    request = next(event.id for event in await store.read("r") if isinstance(event.data, StepRequested))
+    handler = handler_on(store) if fresh else handler
+    settled = await handler.carry_out(WRITTEN, Origin("m", "generator write", "message-of-before.1"))
+    assert (settled.recorded, settled.barred) == ((), True)
+    assert (
+        settled.refused
+        == f"it answers 'message-of-before.1', and write was asked for by {request!r}: the log was set back"
+    )
+    assert (await handler.carry_out(WRITTEN, Origin("n", "generator write", request))).recorded
+    judged = next(event.id for event in await store.read("r") if getattr(event.data, "path", "") == JUDGED.path)
+    assert not (await handler.carry_out(JUDGED, Origin("o", "critic judge", request))).recorded
+    assert (await handler.carry_out(JUDGED, Origin("p", "critic judge", judged))).recorded
 
 
 async def test_a_message_that_comes_again_once_it_is_recorded_changes_nothing(store: EventStore) -> None:

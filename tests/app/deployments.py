@@ -6,7 +6,7 @@ import asyncio
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -68,9 +68,16 @@ DEADLINE = 45.0
 
 
 class Deployment:
-    """`folder` holds the actors, the store, and a log for each process that was started."""
+    """`folder` holds the actors, the store, and a log for each process that was started.
 
-    def __init__(self, folder: Path, prefix: str, store: str, queues: Kind) -> None:
+    `bus` is that of processes that are given none of their own, and `settings` are those of all.
+    """
+
+    def __init__(
+        self, folder: Path, prefix: str, store: str, queues: Kind, bus: str = URL, settings: Mapping[str, str] = {}
+    ) -> None:
+        self.bus = bus
+        self.settings = settings
         self.folder = folder
         self.prefix = prefix
         self.store = store
@@ -78,25 +85,25 @@ class Deployment:
         self.processes: list[Forked] = []
         (folder / "loop.py").write_text(ACTORS)
 
-    def environment(self) -> dict[str, str]:
-        place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": URL}
+    def environment(self, bus: str = "") -> dict[str, str]:
+        place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": bus or self.bus, **self.settings}
         return plain(**place, REDRAFT_PREFIX=self.prefix, REDRAFT_QUEUES=self.queues)
 
-    def start(self, name: str, *arguments: str) -> Forked:
+    def start(self, name: str, *arguments: str, bus: str = "") -> Forked:
         """A process that serves; its log is `NAME.log`."""
         with self.log(name).open("ab") as log:
-            process = self._fork(*arguments, stderr=log.fileno())
+            process = self._fork(*arguments, bus=bus, stderr=log.fileno())
         self.processes.append(process)
         return process
 
-    def call(self, *arguments: str) -> Said:
+    def call(self, *arguments: str, bus: str = "") -> Said:
         """A command, waited for."""
-        with self._fork(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with self._fork(*arguments, bus=bus, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             out, err = process.communicate(timeout=DEADLINE)
             return Said(process.wait(), out, err)
 
-    def _fork(self, *arguments: str, **files: int) -> Forked:
-        return fork("redraft", *arguments, folder=self.folder, environment=self.environment(), **files)
+    def _fork(self, *arguments: str, bus: str = "", **files: int) -> Forked:
+        return fork("redraft", *arguments, folder=self.folder, environment=self.environment(bus), **files)
 
     def json(self, *arguments: str) -> Any:
         said = self.call(*arguments, "--json")

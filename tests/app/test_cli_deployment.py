@@ -9,12 +9,14 @@ import re
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.app.deployments import Deployment, deployment
+from msgspec.structs import replace
+from tests.app.deployments import DEADLINE, Deployment, deployment
 from tests.events.rabbit_server import URL
 
 from redraft.app.deployment import open_client
@@ -29,6 +31,9 @@ from redraft.events.domain_events import (
     RunEnded,
     StepRequested,
 )
+from redraft.events.envelope import Recorded
+from redraft.events.errors import BusError
+from redraft.events.rabbit_bus import open_rabbit_bus
 from redraft.events.relay_lease import open_lease
 
 WORKERS = ("loop.py:write", "loop.py:judge", "loop.py:improve", "loop.py:save")
@@ -198,6 +203,41 @@ def _have_begun(there: Deployment, steps: int) -> bool:
     return len(there.worked()) >= steps
 
 
+def test_a_stream_of_a_log_that_was_set_back_is_filled_anew_once_no_coordinator_runs(there: Deployment) -> None:
+    coordinator = there.start("coordinator", "coordinator")
+    worker = there.start("worker", "worker", "loop.py")
+    first = there.submit()
+    there.ended(first)
+    said = there.call("doctor", "--rebuild-broker")
+    assert "end the coordinators and call this again" in said.out
+    for process in (worker, coordinator):
+        process.terminate()
+        assert process.wait(30) == 0
+    log = there.history(first)
+    asyncio.run(announced_elsewhere(there, log[3:]))
+    with pytest.raises(BusError, match="the log was set back"):
+        asyncio.run(followed(there, len(log) + 1))
+    assert there.json("doctor", "--rebuild-broker") == {"sent_again": 0, "announced_again": len(log)}
+    assert asyncio.run(followed(there, len(log))) == list(log)
+
+
+async def announced_elsewhere(there: Deployment, log: Sequence[Recorded]) -> None:
+    """Events of another log, at the same places."""
+    async with open_rabbit_bus(URL, prefix=there.prefix) as bus:
+        await bus.announce([replace(event, id=f"{event.id}-else", hash="0" * 64) for event in log], {})
+
+
+async def followed(there: Deployment, number: int) -> list[Recorded]:
+    """The first events of the stream."""
+    settings = read_settings(store=there.store, bus=URL, prefix=there.prefix)
+    async with (
+        asyncio.timeout(DEADLINE),
+        open_client(settings, reads=False) as client,
+        aclosing(client.subscribe()) as events,
+    ):
+        return [await anext(events) for _ in range(number)]
+
+
 def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: Deployment) -> None:
     """Two critics; the one that has nothing to do gets the copies of what the other is at."""
     (on_either.folder / "hold").touch()
@@ -206,7 +246,7 @@ def test_what_is_under_way_is_not_done_twice_though_it_is_sent_again(on_either: 
     on_either.serving("second")
     runs = [on_either.submit() for _ in range(3)]
     on_either.until("all are judged", lambda: on_either.worked().count("Loop[1]/judge#1") == len(runs))
-    assert on_either.json("doctor", "--rebuild-broker") == {"sent_again": len(runs)}
+    assert on_either.json("doctor", "--rebuild-broker") == {"sent_again": len(runs), "announced_again": None}
     on_either.until("the copies are taken", lambda: " 0 messages" in checked(on_either, "queue", "critic.judge")[1])
     (on_either.folder / "hold").unlink()
     on_either.ended(*runs)
@@ -280,7 +320,7 @@ def test_doctor_tells_of_the_broker_and_fills_it_again(there: Deployment) -> Non
     (there.folder / "hold").touch()
     other = there.submit()
     there.until("the critic is at work", lambda: there.worked().count("Loop[1]/judge#1") == 2)
-    assert there.json("doctor", "--rebuild-broker") == {"sent_again": 1}
+    assert there.json("doctor", "--rebuild-broker") == {"sent_again": 1, "announced_again": None}
     (there.folder / "hold").unlink()
     there.ended(other)
     whole(there, other)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.app.cli_calls import call, one_line
 
+from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.relay import Relay
 from redraft.actors.worker import Worker
@@ -313,7 +314,9 @@ async def test_an_answer_that_was_parked_is_a_failed_step_too(actors: Path) -> N
             torn = came.__class__("answer", "generator write", came.id)
             await bus.publish(INBOX, [Letter("outcome.generated.v1", b"torn", torn, "run")])
             await until_parked(bus, 1)
-            assert await LostSteps(store, bus, lambda: next(ids), quiet_log()).look() == 1
+            given = store, bus, lambda: next(ids), quiet_log()
+            assert await LostSteps(*given, Authority("me", {"somebody": ["generator"]})).look() == 0, "of who may not"
+            assert await LostSteps(*given).look() == 1
             async for batch in store.tail(0):
                 if any(isinstance(event.data, StepFailed | RunEnded) for event in batch):
                     break

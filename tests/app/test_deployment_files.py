@@ -5,6 +5,7 @@ No container is run here.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -21,15 +22,22 @@ import pytest
 import yaml
 from tests.app.cli_calls import call
 from tests.app.node import CHECKERS, ROOT, installed
+from tests.events.rabbit_node import RabbitNode, server_script
+from tests.rabbit_users import Rights, documented
 from tests.services import missing
 
 from redraft.actors.plan_paths import steps_in
 from redraft.app.cli.faults import USAGE
+from redraft.app.settings import read_settings
 from redraft.app.sources import read_source
 from redraft.events.bus import work_queue
+from redraft.events.errors import BusError
 from redraft.events.plan import Role
+from redraft.events.rabbit_bus import open_rabbit_bus
 
 KUBERNETES = "1.37"
+USERS = ("coordinator", "generator", "critic", "refiner", "publisher")
+DEFINITIONS: dict[str, Any] = json.loads((ROOT / "deploy/rabbitmq/definitions.json").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -76,18 +84,74 @@ def test_compose_fits_the_compose_specification() -> None:
 def test_compose_holds_no_password() -> None:
     text = (ROOT / "docker-compose.yml").read_text()
     named = re.findall(r"\$\{(\w*PASSWORD)([^}]*)\}", text)
-    assert {name for name, _ in named} == {"REDRAFT_BUS_PASSWORD", "REDRAFT_STORE_PASSWORD"}
+    assert {name for name, _ in named} == {f"REDRAFT_{user.upper()}_PASSWORD" for user in ("store", *USERS)}
     assert all(rest.startswith(":?") for _, rest in named)
     for service in COMPOSE["services"].values():
-        for name, value in service["environment"].items():
+        for name, value in service.get("environment", {}).items():
             assert "PASS" not in name or value.startswith("${"), name
-            assert "://" not in value or re.search(r"://redraft:\$\{\w+:\?[^}]*\}@", value), name
+            assert "://" not in value or re.search(r"://\w+:\$\{\w+:\?[^}]*\}@", value), name
+    assert not any(user["password_hash"] for user in DEFINITIONS["users"])
+
+
+def test_each_part_has_a_user_of_its_own_with_the_rights_of_the_guide() -> None:
+    composed = json.loads(COMPOSE["configs"]["users"]["content"].replace("$$", "$"))
+    rights = {
+        each["user"]: Rights(each["configure"], each["write"], each["read"]) for each in DEFINITIONS["permissions"]
+    }
+    assert {each["user"]: Rights(*list(each.values())[2:]) for each in composed["permissions"]} == {
+        user: rights[user] for user in USERS
+    }
+    told = documented()
+    assert {user: told[user] for user in ("coordinator", "operator", "subscriber")}.items() <= rights.items()
+    for role in ROLES:
+        of_all = Rights(*(part.replace(r"critic\.judge(\.notes-.*)?", r"critic\..*") for part in told["critic"]))
+        assert rights[role] == Rights(
+            *(part.replace(r"critic\.judge", r"critic\..*").replace("critic", role) for part in of_all)
+        )
+        assert COMPOSE["services"][role]["environment"]["REDRAFT_BUS"].startswith(
+            f"amqp://{role}:${{REDRAFT_{role.upper()}_"
+        )
+    stands = COMPOSE["services"]["coordinator"]["environment"]["REDRAFT_USERS"]
+    assert read_settings(users=json.loads(stands)).users == {role: (role,) for role in ROLES}
+
+
+def test_rabbitmq_makes_the_users_of_the_compose_file(tmp_path: Path) -> None:
+    users = tmp_path / "users.json"
+    content = COMPOSE["configs"]["users"]["content"].replace("$$", "$")
+    users.write_text(re.sub(r"\$\{REDRAFT_(\w+)_PASSWORD[^}]*\}", r"secret-of-\1", content))
+    settings = COMPOSE["configs"]["rabbitmq"]["content"].replace("/etc/rabbitmq/users.json", str(users))
+    node = RabbitNode(tmp_path, server_script(), settings)
+    try:
+        node.start()
+        for user in USERS:
+            asyncio.run(enters(node.url.replace("guest:guest", f"{user}:secret-of-{user.upper()}")))
+        with pytest.raises(BusError, match="the user or the password is refused"):
+            asyncio.run(enters(node.url))
+    finally:
+        node.close()
+
+
+def test_nobody_enters_by_the_definitions_for_a_cluster_before_a_password_is_given(tmp_path: Path) -> None:
+    node = RabbitNode(tmp_path, server_script(), f"load_definitions = {ROOT}/deploy/rabbitmq/definitions.json\n")
+    try:
+        node.start()
+        for user in (each["name"] for each in DEFINITIONS["users"]):
+            for password in ("", user):
+                with pytest.raises(BusError, match="the user or the password is refused"):
+                    asyncio.run(enters(node.url.replace("guest:guest", f"{user}:{password}")))
+    finally:
+        node.close()
+
+
+async def enters(url: str) -> None:
+    async with open_rabbit_bus(url):
+        """A user that is not there, or has no right to the virtual host, does not get in."""
 
 
 def test_compose_has_a_service_for_each_role_and_workers_know_no_database() -> None:
     services = COMPOSE["services"]
     assert set(services) == {"rabbitmq", "postgres", "coordinator", *ROLES}
-    assert set(services["coordinator"]["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS"}
+    assert set(services["coordinator"]["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS", "REDRAFT_USERS"}
     for role in ROLES:
         assert services[role]["command"] == ["worker", "--role", role]
         assert set(services[role]["environment"]) == {"REDRAFT_BUS", "REDRAFT_MODULE"}
@@ -207,9 +271,15 @@ def test_kubernetes_finds_the_pods_of_each_deployment_and_no_others(objects: lis
 def test_kubernetes_gets_secrets_from_elsewhere(objects: list[dict[str, Any]]) -> None:
     assert not of_kind(objects, "Secret")
     for name, deployment in of_kind(objects, "Deployment").items():
-        wanted = {"REDRAFT_STORE", "REDRAFT_BUS"} if name == "coordinator" else {"REDRAFT_BUS"}
-        assert set(env(deployment)) == wanted
-        assert all("secretKeyRef" in each["valueFrom"] for each in env(deployment).values())
+        given = env(deployment)
+        if name == "coordinator":
+            stands = json.loads(given.pop("REDRAFT_USERS")["value"])
+            assert stands == {**{role: [role] for role in ROLES}, "operator": ["operator"]}
+        assert set(given) == ({"REDRAFT_STORE", "REDRAFT_BUS"} if name == "coordinator" else {"REDRAFT_BUS"})
+        role = name.removeprefix("worker-")
+        secrets = {each: what["valueFrom"]["secretKeyRef"]["name"] for each, what in given.items()}
+        assert secrets.pop("REDRAFT_STORE", "redraft-store") == "redraft-store"
+        assert secrets == {"REDRAFT_BUS": f"redraft-bus-{role}"}
 
 
 def test_kubernetes_runs_pods_that_can_do_little(objects: list[dict[str, Any]]) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.app.deployments import Deployment, deployment
+
+from redraft.events.domain_events import RunErased
+from redraft.events.envelope import Origin
+from redraft.events.keyring import Encryption
+from redraft.events.store import Append, NewEvent, open_store
 
 SAID = "a text that only Ada knows"
 
@@ -45,3 +52,31 @@ def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, kind: str, req
             assert SAID not in there.log(name).read_text()
     left = [path for path in tmp_path.glob("*.db*") if SAID.encode() in path.read_bytes()]
     assert not left, "the store and its read models hold the text"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
+    with deployment(tmp_path, store) as there:
+        coordinator = there.start("plain", "coordinator")
+        there.serving("plain")
+        asyncio.run(begun_sealed(there.store))
+        assert there.call("submit", "loop.py:loop", SAID).code == 0
+        there.until("it is parked", lambda: len(there.json("parked", "list")) == 1)
+        [parked] = there.json("parked", "list")
+        assert "the store encrypts its runs, and no key is given here: nothing begins in the clear" in parked["reason"]
+        coordinator.terminate()
+        assert coordinator.wait(30) == 0
+        assert there.json("list") == []
+        for arguments in (("coordinator",), ("run", "loop.py:loop", "a text")):
+            said = there.call(*arguments)
+            assert said.code == 2
+            assert said.err.rstrip().splitlines()[-1].startswith("redraft: the store encrypts its runs, and no key")
+
+
+async def begun_sealed(url: str) -> None:
+    """The store has a run that is sealed, of which nothing is recorded yet."""
+    async with open_store(url, encryption=Encryption(bytes(32))) as store:
+        await store.encode(Append("sealed", 0, (NewEvent(Origin("x", "test"), datetime.now(UTC), RunErased("", "")),)))

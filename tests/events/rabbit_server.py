@@ -69,7 +69,8 @@ async def clear(url: str, prefix: str, queues: Sequence[str] = QUEUES) -> None:
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
         for queue in [*map(names.there, queues), names.parked, names.events]:
             await channel.queue_delete(queue)
-        for exchange in (names.commands, names.events):
+        own = {names.own(queue) for queue in queues}
+        for exchange in (names.commands, names.incoming, names.events, names.cancellations, *own):
             await channel.exchange_delete(exchange)
 
 

@@ -147,7 +147,7 @@ async def test_a_letter_arrives_as_it_was_sent(opened: Opens, body: bytes) -> No
     async with opened() as bus, bus.consume(queue, 2) as consumer:
         await bus.publish(queue, [sent, Letter("a", b"b", Origin("c", "d"))])
         first, second = await take_exactly(consumer, 2)
-        assert replace(first, waited=False) == Delivery(sent, queue, first.tag, 1)
+        assert replace(first, waited=False, user="") == Delivery(sent, queue, first.tag, 1)
         assert second.letter == Letter("a", b"b", Origin("c", "d"), "")
 
 

@@ -247,7 +247,7 @@ async def test_tls_refuses_who_is_not_known(place: Place, options: dict[str, str
 
 async def test_what_the_user_may_not_do_is_told_at_once(place: Place) -> None:
     async with asyncio.timeout(30), open_rabbit_bus(place.node.url.replace("guest:guest", "weak:weak")) as bus:
-        with pytest.raises(BusError, match=r"does not allow it: ACCESS_REFUSED.*weak"):
+        with pytest.raises(BusError, match=r"is not there yet, and the user weak may not make it"):
             await bus.publish(QUEUE, [letter(1)])
         async with bus.consume(QUEUE, 1) as consumer:
             with pytest.raises(BusError, match="does not allow it: ACCESS_REFUSED"):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import aio_pika
@@ -20,23 +21,26 @@ from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import BusError
 from redraft.events.filters import About
 from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
+from redraft.events.rabbit_letters import event_headers
 
 START = datetime(2026, 3, 1, 12, 0, 0, 125001, tzinfo=UTC)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def recorded(first: int, last: int, *, step: int = 1) -> list[Recorded]:
+def recorded(first: int, last: int, *, step: int = 1, by: str = "critic prüfer") -> list[Recorded]:
     """Events with the positions `first`, `first + step` … `last`, as they come from the store."""
-    return [_event(position) for position in range(first, last + 1, step)]
+    return [_event(position, by) for position in range(1, last + 1)][first - 1 :: step]
 
 
-def _event(position: int) -> Recorded:
-    run, version = f"прогон-{position % 3}", position // 3 + 1
+@cache
+def _event(position: int, by: str) -> Recorded:
+    run, version = f"прогон-{position % 3}", (position + 2) // 3
+    previous = _event(position - 3, by).hash if position > 3 else GENESIS
     data: DomainEvent = StepFailed("Loop[1]/prüfer", position, "error", "京都 🌊")
     if position % 2:
         data = IterationStarted("Loop", position)
-    origin = Origin(f"id-{position}", "critic prüfer", "cause", "start", *((TRACE, "first") if position % 2 else ()))
-    stored = encode_event(run, version, GENESIS, START + timedelta(seconds=position), origin, data)
+    origin = Origin(f"id-{position}", by, "cause", "start", *((TRACE, "first") if position % 2 else ()))
+    stored = encode_event(run, version, previous, START + timedelta(seconds=position), origin, data)
     return decode_event(run, version, stored.name, stored.state, position)
 
 
@@ -99,22 +103,13 @@ async def test_an_event_that_comes_too_early_waits_for_those_before_it() -> None
     """As when the server loses one of several that were under way: all from there on are sent again."""
     async with in_time(prefix := new_prefix()) as bus:
         async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
-            log = recorded(1, 6)
-            await announce(bus, log)
-            stream = await channel.declare_queue(f"{prefix}.events", passive=True)
-            await channel.set_qos(100)
-            messages: asyncio.Queue[aio_pika.abc.AbstractIncomingMessage] = asyncio.Queue()
-            await stream.consume(messages.put, arguments={"x-stream-offset": "first"})
-            sent = [await messages.get() for _ in range(6)]
+            await announce(bus, recorded(1, 6))
             exchange = await channel.get_exchange(f"{prefix}.events")
-            later = recorded(7, 9)
-            await announce(bus, later[:1])
-            for place in (4, 5, 3, 4, 5):  # as 11, 12, then 10, 11, 12: told together, so each names the one before it
-                headers = dict(sent[place].headers)
-                headers["cloudEvents:position"] = place + 7
-                headers["cloudEvents:follows"] = place + 6
-                headers["cloudEvents:id"] = f"copy-{place + 7}"
-                message = aio_pika.Message(sent[place].body, headers=headers, message_id=f"m-{place}")
+            await announce(bus, recorded(7, 7))
+            for place in (11, 12, 10, 11, 12):  # told together, so each names the one before it
+                (event,) = recorded(place, place)
+                headers = event_headers(event, About(), place - 1)
+                message = aio_pika.Message(msgspec.json.encode(event.data), headers=headers, message_id=f"m-{place}")
                 await exchange.publish(message, "loop.iteration")
             await announce(bus, recorded(8, 9))
             await announce(bus, recorded(10, 13))
@@ -149,6 +144,28 @@ async def test_a_history_that_begins_too_late_is_told() -> None:
                 await anext(events)
         async with aclosing(bus.subscribe_stream(499)) as events:
             assert await first(events, 21) == recorded(500, 520)
+
+
+async def test_a_log_that_was_set_back_is_told_to_those_who_saw_it_and_to_those_who_come() -> None:
+    async with in_time() as bus:
+        log, other = recorded(1, 12), recorded(1, 20, by="critic else")
+        await announce(bus, log)
+        async with aclosing(bus.subscribe_stream()) as events:
+            assert await first(events, 12) == log
+            await announce(bus, other[9:10])  # the place of another event, which is not told again
+            with pytest.raises(
+                BusError, match=r"the log was set back: event 4 of run прогон-1, at position 10, is not"
+            ):
+                await anext(events)
+        async with aclosing(bus.subscribe_stream()) as events:
+            with pytest.raises(BusError, match="the log was set back: event 4 of run прогон-1, at position 10"):
+                await first(events, 13)
+    async with in_time() as bus:
+        await announce(bus, [*log, *other[12:13]])  # a new place, after an event that was not the last of its run
+        async with aclosing(bus.subscribe_stream()) as events:
+            assert await first(events, 12) == log
+            with pytest.raises(BusError, match="the log was set back: event 5 of run прогон-1, at position 13"):
+                await anext(events)
 
 
 async def test_closing_the_bus_ends_a_subscription() -> None:

@@ -186,6 +186,22 @@ async def test_runs_that_began_in_the_clear_go_on_in_the_clear(log: Log) -> None
         assert len(await plain.read("a")) == len(await plain.read("b")) == 4
 
 
+async def test_in_a_store_that_encrypts_nothing_begins_in_the_clear(log: Log) -> None:
+    async with sealing(log, None) as plain, sealing(log) as store:
+        await append_to(plain, "before", 0, told("before")[:1])
+        await append_to(store, "a", 0, told("a"))
+        with pytest.raises(Sealed, match="the store encrypts its runs, and no key is given here: nothing begins"):
+            await append_to(plain, "b", 0, told("b"))
+        await append_to(plain, "before", 1, told("before")[1:2])
+        assert await store.destroy_key("a")
+        with pytest.raises(Sealed, match="nothing begins in the clear"):
+            await append_to(plain, "b", 0, told("b"))
+        assert {event.run for event in await whole(store)} == {"before", "a"}
+    async with sealing(log, Encryption(ENCRYPTION.master, new_runs=False)) as reading:
+        await append_to(reading, "c", 0, told("c"))
+        assert await reading.is_sealed("c")
+
+
 async def test_what_is_handed_in_before_its_run_is_recorded_is_sealed_by_the_same_key(log: Log) -> None:
     events = told("a")
     async with sealing(log) as store:

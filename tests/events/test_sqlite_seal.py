@@ -39,7 +39,7 @@ from redraft.events.keyring import Encryption
 from redraft.events.store import open_store
 
 async def write():
-    store = open_store(f"sqlite:///{sys.argv[1]}", encryption=Encryption(bytes(32)))
+    store = open_store(f"sqlite:///{sys.argv[1]}", encryption=Encryption(bytes(32), new_runs=False))
     match sys.argv[2]:
         case "append":
             await store.append("one", 0, _events("one"))

@@ -23,6 +23,7 @@ from redraft.events.domain_events import IterationStarted, RunErased
 from redraft.events.envelope import Origin
 from redraft.events.errors import NoSuchRun, StoreError
 from redraft.events.keyring import Encryption
+from redraft.events.sealing import new_run_key, wrapped
 from redraft.events.sqlite_file import connect
 from redraft.events.sqlite_seal import break_seal
 from redraft.events.store import NewEvent, open_store
@@ -72,8 +73,9 @@ TEXTS = ("Teh sea rises. " * 40, "The sea rises. " * 400, "The sea rises twice a
 
 async def written(path: Path, runs: int) -> None:
     """A database with pages of every kind: rows that overflow, indexes of several levels, keys, pages that are free."""
-    async with open_store(f"sqlite:///{path}", encryption=Encryption(bytes(32))) as sealed:
-        for number in range(3):
+    async with open_store(f"sqlite:///{path}", encryption=Encryption(bytes(32), new_runs=False)) as sealed:
+        for number in range(3):  # as in a store that does not encrypt what begins
+            sealed._keyring.keys.put(f"sealed-{number}", wrapped(bytes(32), new_run_key()))
             await append_to(sealed, f"sealed-{number}", 0, _events(f"sealed-{number}"))
         await sealed.destroy_key("sealed-1")
         gone = NewEvent(Origin("erased", "ada"), datetime(2026, 3, 1, tzinfo=UTC), RunErased("ada"))

@@ -6,7 +6,7 @@ was faster. Either way nothing untrue is recorded: what is decided names the has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from sys import getsizeof
 from typing import Final, Protocol
 
@@ -16,6 +16,7 @@ from redraft.actors.evolve import fold
 from redraft.actors.recent import Recent
 from redraft.actors.run_state import RunState
 from redraft.events.codec import GENESIS
+from redraft.events.domain_events import DomainEvent, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Tampered
 
@@ -31,12 +32,21 @@ class Aggregate(msgspec.Struct, eq=False):
     """A run by its state and the hash of the last event in it, `GENESIS` for a run that has not begun.
 
     Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was
-    decided on it counts, unless it is recorded already.
+    decided on it counts, unless it is recorded already. `asked` are the ids of the events by which its open steps were
+    asked for, by path.
     """
 
     state: RunState = RunState()
     hash: str = GENESIS
     void: bool = False
+    asked: dict[str, str] = {}
+
+    def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
+        """Moves on by events, which are given with their ids, to this state and the hash of the last of them."""
+        new = {event.path: number for number, event in events if isinstance(event, StepRequested)}
+        waiting = {**state.late, **state.open}
+        self.asked = {path: number for path, number in {**self.asked, **new}.items() if path in waiting}
+        self.state, self.hash = state, last
 
 
 class Aggregates:
@@ -93,4 +103,6 @@ def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
         if event.previous != last:
             raise Tampered(f"event {number} of run {event.run} does not follow the one before it")
         last = event.hash
-    return Aggregate(fold(event.data for event in events), last)
+    made = Aggregate()
+    made.advance(fold(event.data for event in events), last, ((event.id, event.data) for event in events))
+    return made

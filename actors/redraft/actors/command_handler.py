@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from redraft.actors.aggregates import Aggregate, Aggregates
 from redraft.actors.arms import Choose
+from redraft.actors.authority import Authority
 from redraft.actors.decider import Decision, handle, is_early, is_open, unwelcome
 from redraft.actors.forking import forked
 from redraft.actors.origins import new_events
@@ -25,6 +26,7 @@ from redraft.actors.run_state import RunState
 from redraft.actors.spending import NOTHING
 from redraft.actors.thompson import Tallies, Undecided, thompson
 from redraft.actors.trouble import is_for_another, told
+from redraft.actors.values import shown
 from redraft.events.appends import Append, Encoded
 from redraft.events.codec import hash_of
 from redraft.events.commands import (
@@ -98,7 +100,7 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
 
     `tag` names it to whoever handed it in. `fresh`: nobody can have seen it before, so that a run that it starts is
     taken to be new until the log objects. `refused_on` is the hash that it was decided on when the log last refused
-    what it brought.
+    what it brought. `user` is whom the broker knows to have sent it.
     """
 
     message: Message
@@ -107,12 +109,14 @@ class Incoming(msgspec.Struct, frozen=True, gc=False):
     fresh: bool = False
     past: Sequence[Recorded] = ()
     refused_on: str | None = None
+    user: str = ""
 
 
 class Decided(msgspec.Struct, frozen=True, gc=False):
     """The decision on a message: record events, send a request again, refuse it, or do nothing.
 
-    `on` is the hash of the event that it was decided on. It is `early` when its run may be about to begin.
+    `on` is the hash of the event that it was decided on. It is `early` when its run may be about to begin, and `barred`
+    when who sent it may not say it, whenever it is.
     """
 
     incoming: Incoming
@@ -122,6 +126,7 @@ class Decided(msgspec.Struct, frozen=True, gc=False):
     doubt: ConfirmStep | None = None
     refused: str = ""
     early: bool = False
+    barred: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False):
@@ -137,14 +142,15 @@ class Settled(msgspec.Struct, frozen=True, gc=False):
     incoming: Incoming
     recorded: tuple[Recorded, ...] = ()
     refused: str = ""
+    barred: bool = False
 
 
 class CommandHandler:
     """Decides for every run. `resend` sends one open request again to a worker that was not sure of it.
 
     `spent` is asked for plans with a daily budget, `known` when a step has to choose, `report` told of runs that are
-    set aside or cannot be handled here, once. `limit` is the size of a draft in bytes at most. `ignored` counts
-    messages that changed nothing.
+    set aside or cannot be handled here, once. `limit` is the size of a draft in bytes at most. `authority` says who may
+    answer; without it everybody may. `ignored` counts messages that changed nothing.
     """
 
     def __init__(
@@ -156,8 +162,10 @@ class CommandHandler:
         spent: Spent | None = None,
         known: Known | None = None,
         report: Report = lambda run, why: None,
+        authority: Authority | None = None,
     ) -> None:
         self.ignored = 0
+        self._authority = authority
         self._log = log
         self._clock = clock
         self._resend = resend
@@ -230,7 +238,7 @@ class CommandHandler:
             await self._resend(decided.doubt.run, decided.doubt.path, decided.doubt.sent + 1)
         elif not decided.refused:
             self.ignored += 1
-        return Settled(decided.incoming, refused=decided.refused)
+        return Settled(decided.incoming, refused=decided.refused, barred=decided.barred)
 
     async def _decided(self, each: Incoming, now: datetime) -> Decided:
         try:
@@ -249,6 +257,8 @@ class CommandHandler:
         aggregate = self._aggregates.known(run) or await self._aggregate(each)
         if aggregate.hash == each.refused_on:
             return _nothing(each, f"the log refuses what it brings: an event with the id {each.origin.id}.… is there")
+        if refused := self._refused(each, aggregate):
+            return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
         plan = each.message.plan if isinstance(each.message, StartRun) else aggregate.state.plan
         others = NOTHING if plan.daily is None else await self._others(aggregate.state, plan, run, now)
         decision = self._handled(aggregate.state, each, now, others)
@@ -264,6 +274,24 @@ class CommandHandler:
         refused, early = unwelcome(aggregate.state, each.message), is_early(aggregate.state, each.message)
         return Decided(each, aggregate, aggregate.hash, refused=refused, early=early)
 
+    def _refused(self, each: Incoming, aggregate: Aggregate) -> str:
+        """Why an answer is not taken; empty for one that is, or that nobody waits for.
+
+        One that names what it answers answers that event alone: a log that was set back asks for the same anew.
+        """
+        message, state = each.message, aggregate.state
+        if not isinstance(message, OutcomeMessage | ConfirmStep):
+            return ""
+        asked = state.open.get(message.path) or state.late.get(message.path)
+        if asked is None or asked.attempt != message.attempt:
+            return ""
+        if self._authority is not None and (refused := self._authority.refusal(each.user, asked.request)):
+            return refused
+        cause, request = each.origin.causation, aggregate.asked.get(message.path, "")
+        if cause in ("", request):
+            return ""
+        return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
+
     async def _appended(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash
         events = new_events(each.origin, run, decision.events, now, each.past)
@@ -271,7 +299,7 @@ class CommandHandler:
             encoded = await self._log.encode(Append(run, aggregate.state.version, events, on))
         except CodecError as error:
             return await self._unwritten(each, str(error), now)
-        aggregate.state, aggregate.hash = decision.state, encoded.hash
+        aggregate.advance(decision.state, encoded.hash, ((new.origin.id, new.data) for new in events))
         self._aggregates.keep(run, aggregate)
         return Decided(each, aggregate, on, encoded)
 

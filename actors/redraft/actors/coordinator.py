@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from redraft.actors.admission import Admission
+from redraft.actors.authority import Authority
 from redraft.actors.command_handler import CommandHandler, Incoming, Known, Log, Report, Resend, Spent, Turn
 from redraft.actors.forking import unfit
 from redraft.events.bus import INBOX, Bus, Consumer, Delivery
@@ -53,9 +54,11 @@ class Coordinator:
         spent: Spent | None = None,
         known: Known | None = None,
         report: Report = lambda run, why: None,
+        authority: Authority | None = None,
     ) -> None:
-        """See `CommandHandler` for what it is given."""
-        self.handler = CommandHandler(log, clock, resend, limit, spent, known, report)
+        """See `CommandHandler` for what it is given. Without an `authority` everybody may say everything."""
+        self.handler = CommandHandler(log, clock, resend, limit, spent, known, report, authority)
+        self._authority = authority
         self._log = log
         self._bus = bus
         self._admission = Admission(limit, bus.largest)
@@ -159,8 +162,11 @@ class Coordinator:
     async def _decoded(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
         try:
             message = self._admission.message(delivery.letter)
+            if self._authority is not None:
+                self._authority.require(delivery.user, message)
             past = await self._past(message, message.parent) if isinstance(message, StartRun) and message.parent else ()
-            return Incoming(message, delivery.letter.origin, delivery.tag, delivery.count == 1, past)
+            fresh = delivery.count == 1
+            return Incoming(message, delivery.letter.origin, delivery.tag, fresh, past, user=delivery.user)
         except (CodecError, InputError, Tampered, Sealed) as error:
             await inbox.reject(delivery, requeue=False, reason=str(error))
             return None
@@ -193,4 +199,5 @@ class Coordinator:
         for each in settled:
             if each.refused:
                 delivery = deliveries[each.incoming.tag]
-                await inbox.reject(delivery, requeue=delivery.count < tries, reason=each.refused)
+                again = delivery.count < tries and not each.barred
+                await inbox.reject(delivery, requeue=again, reason=each.refused)

@@ -181,6 +181,8 @@ class Worker:
         except TimeoutError:
             if not self._draining:
                 raise
+        finally:
+            self._taking.remove(taking)
 
     async def _report(self, desk: Desk, requests: Consumer) -> None:
         """Sends the outcomes that there are, together, and settles their requests; ends with the desk."""

@@ -104,7 +104,8 @@ async def open_house(
     `log` stands in for the store of the settings, and is closed at the end. `differs` is told of an actor whose code
     has another version than the plan of a run names.
     Raises NoSuchRun for a run that is not in the log, ActorError for an actor that cannot be isolated, StoreError when
-    the log or the read models cannot be opened; an error of one of the parts ends the block with that error.
+    the log or the read models cannot be opened (its Sealed where new runs are sealed and no key is given); an error of
+    one of the parts ends the block with that error.
     """
     owned: set[str] = set()
     serving = tuple(actors)
@@ -115,6 +116,8 @@ async def open_house(
         LocalBus() as bus,
         ReadModels(views_path(settings.store), store) as models,
     ):
+        if not resume:
+            await store.require_sealing()
         for run in resume:
             if not await store.read(run, upto=1):
                 raise NoSuchRun(run)

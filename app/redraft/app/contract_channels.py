@@ -59,7 +59,7 @@ def _queue(name: str | None, kind: Literal["quorum", "stream"]) -> Schema:
 CHANNELS: Final[Mapping[str, Channel]] = {
     "commands": Channel(
         "{role}.{actor}",
-        "Requests for work, routed to the queue of one actor. The key `inbox` leads to the coordinator's inbox.",
+        "Requests for work, routed to the queue of one actor.",
         _WORK,
         _exchange(_NAMES.commands, "direct"),
         _ACTOR,
@@ -77,6 +77,13 @@ CHANNELS: Final[Mapping[str, Channel]] = {
         "Outcomes of work, and what people and programs ask of a run, for the coordinator.",
         _INBOX,
         _queue(_NAMES.there(INBOX), "quorum"),
+    ),
+    "incoming": Channel(
+        "inbox",
+        "The way to the inbox. Each message names its user (the property `user_id`), which RabbitMQ checks, where "
+        "coordinators are told who may say what.",
+        _INBOX,
+        _exchange(_NAMES.incoming, "direct"),
     ),
     "events": Channel(
         "{event}.{workflow}",
@@ -106,7 +113,7 @@ CHANNELS: Final[Mapping[str, Channel]] = {
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "askForWork": Operation("send", "commands", "The relay asks an actor for what an event StepRequested names."),
     "work": Operation("receive", "work", "A worker takes a request and calls its actor."),
-    "tell": Operation("send", "inbox", "A worker reports an outcome; a client starts or steers a run."),
+    "tell": Operation("send", "incoming", "A worker reports an outcome; a client starts or steers a run."),
     "decide": Operation("receive", "inbox", "The coordinator decides, and records what follows."),
     "announce": Operation("send", "events", "The relay announces what was recorded."),
     "keepHistory": Operation("send", "history", "The same, kept for those who come later."),

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.crews import Crews
 from redraft.actors.relay import Relay
@@ -38,7 +39,10 @@ from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
+from redraft.events.domain_events import RunEnded
+from redraft.events.envelope import Recorded
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
+from redraft.events.filters import About, about
 from redraft.events.lease import Held
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
@@ -59,6 +63,9 @@ MEMORY: Final = "memory:"
 
 COORDINATOR_HEARTBEAT: Final = 5
 """Seconds between signs of life of a coordinator: the server takes back what one that gives none had been sent."""
+
+LEASED: Final = 2.0
+"""Seconds after which a lease that is not to be had is another's."""
 
 LISTENING: Final = 5.0
 """Seconds for which a worker waits until it hears what people cancel, before it begins without."""
@@ -179,6 +186,7 @@ async def coordinate(
         opened(lambda: open_bus(settings, FOR_EVER, COORDINATOR_HEARTBEAT), patience, log) as bus,
         open_survey(settings) as survey,
     ):
+        await store.require_sealing()
 
         async def ping() -> None:
             await survey.ping()
@@ -194,9 +202,11 @@ async def coordinate(
             relay = Relay(store, bus, _everyones, tell=tell)
             arms = KnownArms(models)
             spent, report = partial(spent_on, views), partial(_report, log)
-            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report)
+            authority = _authority(settings)
+            coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report, authority)
             waits["a message of the inbox has not been settled"] = coordinator.longest_wait
-            parts = {**_parts(settings, coordinator, store, views, bus, survey, log, waits), "choices": arms.run}
+            lost = LostSteps(store, bus, new_message_id, log, authority)
+            parts = {**_parts(settings, coordinator, store, views, bus, lost, survey, log, waits), "choices": arms.run}
             await _prepare(bus, log)
             with closing(relay):
                 async with _drained(coordinator, drain):
@@ -274,13 +284,39 @@ async def _heeded(worker: Worker, bus: RabbitBus, listening: asyncio.Event) -> N
             worker.call_off(run)
 
 
-async def rebuild_broker(settings: Settings) -> int:
-    """Sends again, for every run that goes on, each request without an answer; gives the number of them.
+async def rebuild_broker(settings: Settings) -> tuple[int, int | None]:
+    """Sends again, for every run that goes on, each request without an answer, and fills the stream of events anew.
 
-    For a broker that lost its queues. What was not lost is sent twice, and confirmed before it is worked on.
+    Returns the number of requests, and that of events: None while a coordinator announces them, whose stream is left as
+    it is. For a broker that lost its queues, or a log that was set back. What was not lost is sent twice, and confirmed
+    before it is worked on.
     """
     async with open_log_of(settings) as store, open_bus(settings) as bus:
-        return await send_again(store, bus)
+        sent = await send_again(store, bus)
+        async with open_lease(settings.store) as lease:
+            try:
+                async with asyncio.timeout(LEASED):
+                    await lease.acquire()
+            except TimeoutError:
+                return sent, None
+            async with together([lease.keep()]):
+                return sent, await _announced_again(store, bus)
+
+
+async def _announced_again(store: EventStore, bus: RabbitBus) -> int:
+    """Fills the stream from the log; gives the number of events that can be read."""
+    await bus.clear_stream()
+    facts: dict[str, About] = {}
+    number = 0
+    async for batch in store.tail(0, follow=False):
+        events = [event for event in batch if isinstance(event, Recorded)]
+        facts |= {event.run: known for event in events if (known := about(event))}
+        await bus.announce(events, facts)
+        number += len(events)
+        for event in events:
+            if isinstance(event.data, RunEnded):
+                facts.pop(event.run, None)
+    return number
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
@@ -294,17 +330,24 @@ async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
         log.warning("not prepared", error=str(error))
 
 
+def _authority(settings: Settings) -> Authority | None:
+    """Who may say what, where the settings tell."""
+    from redraft.events.rabbit_address import read_address
+
+    return Authority(read_address(settings.bus).user, settings.users) if settings.users else None
+
+
 def _parts(
     settings: Settings,
     coordinator: Coordinator,
     store: EventStore,
     views: Views,
     bus: RabbitBus,
+    lost: LostSteps,
     survey: Survey,
     log: FilteringBoundLogger,
     waits: dict[str, Callable[[], float]],
 ) -> dict[str, Part]:
-    lost = LostSteps(store, bus, new_message_id, log)
     crews = Crews(survey, timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit))
     return {
         "coordinator": coordinator.run,

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from redraft.actors.admission import LONGEST_ID
+from redraft.actors.authority import Authority
 from redraft.events.bus import INBOX, LONGEST_ATTRIBUTE, Bus, Letter, Parked
 from redraft.events.codec import decode_work, encode_message
 from redraft.events.commands import WORK_NAMES, Failed
@@ -40,9 +41,20 @@ class Log(Protocol):
 
 
 class LostSteps:
-    """Looks at what is parked on a bus. `new_id` makes the ids of its messages."""
+    """Looks at what is parked on a bus. `new_id` makes the ids of its messages.
 
-    def __init__(self, store: Log, bus: Bus, new_id: Callable[[], str], log: FilteringBoundLogger) -> None:
+    With an `authority`, a letter of who may not answer a request says nothing of that.
+    """
+
+    def __init__(
+        self,
+        store: Log,
+        bus: Bus,
+        new_id: Callable[[], str],
+        log: FilteringBoundLogger,
+        authority: Authority | None = None,
+    ) -> None:
+        self._authority = authority
         self._store = store
         self._bus = bus
         self._new_id = new_id
@@ -87,9 +99,17 @@ class LostSteps:
         asked = _of_request(parked)
         try:
             events = await self._events(asked.run if asked else parked.letter.run)
-            return (asked or _of_run(parked, events)) if events else None
+            failed = asked or _of_run(parked, events)
+            return failed if failed and events and self._may_say(parked.user, failed, events) else None
         except (CodecError, Tampered):  # a run that cannot be read here is its coordinator's
             return None
+
+    def _may_say(self, user: str, failed: Failed, events: Sequence[Recorded]) -> bool:
+        if self._authority is None:
+            return True
+        requests = (each.data for each in events if isinstance(each.data, StepRequested))
+        asked = next((each for each in requests if each.path == failed.path), None)
+        return asked is not None and not self._authority.refusal(user, asked)
 
     async def _events(self, run: str) -> Sequence[Recorded]:
         try:
@@ -103,7 +123,7 @@ class LostSteps:
     def _letter(self, failed: Failed, parked: Parked) -> Letter:
         name, body = encode_message(failed)
         came = parked.letter.origin
-        cause, trace = (each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (came.id, came.trace))
+        cause, trace = (each if len(each) <= LONGEST_ATTRIBUTE else "" for each in (_asked_by(parked), came.trace))
         return Letter(name, body, Origin(self._new_id(), "coordinator", cause, failed.run, trace), failed.run)
 
 
@@ -120,12 +140,17 @@ def _of_request(parked: Parked) -> Failed | None:
 
 def _of_run(parked: Parked, events: Sequence[Recorded]) -> Failed | None:
     """The failure of the request that this letter is, or answers: it names the event that asked for it."""
-    came = parked.letter.origin
-    cause = came.causation if parked.queue == INBOX else came.id
+    cause = _asked_by(parked)
     asked = next((each for each in events if each.id == cause and isinstance(each.data, StepRequested)), None)
     if asked is None or not isinstance(asked.data, StepRequested):
         return None
     return Failed(asked.run, asked.data.path, asked.data.attempt, "lost", _said(parked))
+
+
+def _asked_by(parked: Parked) -> str:
+    """The id of the event that asked for the work: a request has it as its own, an answer as its cause."""
+    came = parked.letter.origin
+    return came.causation if parked.queue == INBOX and parked.letter.name not in _REQUESTS else came.id
 
 
 def _said(parked: Parked) -> str:

@@ -15,6 +15,7 @@ from platformdirs import user_config_path, user_data_path
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from redraft.actors.authority import require_parts
 from redraft.app.prices import ModelPrice
 from redraft.app.trust import is_trusted, untrusted_in
 from redraft.app.turns import ModelLimit
@@ -57,7 +58,9 @@ class Settings(BaseSettings):
     is the largest brief and the largest draft in bytes (64 MiB at most, 4 MiB where RabbitMQ carries it); `concurrency`
     is how many requests one actor works on at once; `bundle` is how many requests for one actor may share a message on
     RabbitMQ, and then go to one worker; `queues` is the kind of the queues there, the same for all parts of a
-    deployment (`quorum`, or `classic`, which is quicker where the broker is one server); `log` is the form of log lines
+    deployment (`quorum`, or `classic`, which is quicker where the broker is one server); `users` says for what each
+    user of the broker stands (`{"judge": ["critic.judge"], "ann": ["operator"]}`), and then coordinators take nothing
+    from others; `log` is the form of log lines
     (`auto`: text on a terminal, JSON otherwise). `encrypt` seals the texts of new runs with the key that `encrypt_key`
     is, in base64, or that stands in `encrypt_key_file`; with the key alone sealed runs can be read. `signing_key` and
     `public_key` (PEM) sign checkpoints and verify them. URLs may hold passwords: `redacted` shows them without.
@@ -77,6 +80,7 @@ class Settings(BaseSettings):
     queues: Literal["quorum", "classic"] = "quorum"
     queue_wait: float = Field(default=600.0, gt=0, le=30 * 86_400)
     queue_limit: float = Field(default=86_400.0, gt=0, le=30 * 86_400)
+    users: dict[str, tuple[str, ...]] = {}
     log: Literal["auto", "text", "json"] = "auto"
     encrypt: bool = False
     encrypt_key: str = Field(default="", repr=False)
@@ -119,6 +123,8 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {first['msg']}") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
+    for user, parts in settings.users.items():
+        require_parts(user, parts)
     scheme = settings.bus.partition(":")[0]
     if settings.bus != LOCAL and scheme not in ("amqp", "amqps"):
         told = f"begins with {scheme[:20]!r}" if "://" in settings.bus else "is no URL"

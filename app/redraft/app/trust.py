@@ -17,15 +17,15 @@ from platformdirs import user_data_path
 from redraft.app.files import write_whole
 from redraft.events.errors import InputError
 
-_ASKS: Final = frozenset({"bus", "module", "webhook_hosts", "public_key", "signing_key"})
+_ASKS: Final = frozenset({"bus", "module", "webhook_hosts", "users", "public_key", "signing_key"})
 _SQLITE: Final = "sqlite:///"
 
 
 def untrusted_in(settings: Mapping[str, object], folder: Path) -> tuple[str, ...]:
     """The names of those settings of a folder's file that take effect only when it is trusted.
 
-    They are a bus, a module, a store that is no SQLite file below the folder, where webhooks may send what, keys that
-    sign and verify, and that nothing is encrypted.
+    They are a bus, its users, a module, a store that is no SQLite file below the folder, where webhooks may send what,
+    keys that sign and verify, and that nothing is encrypted.
     """
     return tuple(name for name, value in settings.items() if _is_to_ask(name, value, folder))
 

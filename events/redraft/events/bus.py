@@ -100,7 +100,8 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A letter as a consumer gets it. `tag` names it to the consumer; `count` is 1 when it is delivered first.
 
     Above 1, the letter may have been seen before, by this consumer or by another. One that `waited` was in the queue
-    when its reader came: what was said about it meanwhile, the reader may not have heard.
+    when its reader came: what was said about it meanwhile, the reader may not have heard. `user` is whom the broker
+    knows to have sent it; empty when it knows nobody, as in one process.
     """
 
     letter: Letter
@@ -108,18 +109,20 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     tag: int
     count: int
     waited: bool = False
+    user: str = ""
 
 
 class Parked(msgspec.Struct, frozen=True, gc=False):
     """A letter that was set aside, from which queue (empty when nobody knows), and why.
 
-    `id` names it, the same for as long as it is parked.
+    `id` names it, the same for as long as it is parked. `user` is as for a Delivery.
     """
 
     id: str
     letter: Letter
     queue: str
     reason: str
+    user: str = ""
 
 
 class Depth(msgspec.Struct, frozen=True):

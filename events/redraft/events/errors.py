@@ -21,6 +21,7 @@
     │   └── Tampered            a recorded event is not what was recorded
     ├── BusError                the bus cannot be reached, or is closed
     │   ├── BusUnusable         what is on the server has other settings than ours
+    │   ├── NotAllowed          the user has no right to it
     │   └── TooLarge            a letter is larger than the bus takes
     ├── DeliveryError           raised by a subscriber's handler: whether and when it is to be tried again
     └── StepError               raised by a worker: the step failed, and may be tried again
@@ -148,6 +149,12 @@ class BusError(RedraftError):
 
 class BusUnusable(BusError):
     """What is on the server has other settings than ours; to try again would not help."""
+
+    exit_code = 2
+
+
+class NotAllowed(BusError):
+    """The user of this process has no right to do it on the broker."""
 
     exit_code = 2
 

@@ -22,6 +22,10 @@ LOOKED_AT: Final = 100
 """How many keys are tried, at most, before the master key is taken for another store's."""
 
 
+MARK: Final = ""
+"""The run that no run is called: its key says that new runs of the store are sealed."""
+
+
 class Encryption(msgspec.Struct, frozen=True):
     """The master key (32 bytes), and whether runs that begin from now on are sealed."""
 
@@ -40,6 +44,7 @@ class Keyring:
         self._encryption = encryption
         self._held: OrderedDict[str, Cipher | None] = OrderedDict()
         self._lock = Lock()
+        self._seals_new = False
 
     @property
     def seals(self) -> bool:
@@ -72,18 +77,37 @@ class Keyring:
     def sealer(self, run: str, *, begins: bool) -> Cipher | None:
         """The cipher for what is to be recorded of a run; None when it is kept in the clear.
 
-        A run that `begins` is given a key, if new runs are to be sealed. Raises Sealed, Tampered, StoreError.
+        A run that `begins` is given a key, if new runs are to be sealed (see `require_sealing`). Raises Sealed,
+        Tampered, StoreError.
         """
         known, cipher = self.held(run)
         if known:
             return cipher
         kept = self.keys.get(run)
-        if kept is None and begins and self._encryption is not None and self._encryption.new_runs:
+        if kept is None and begins and self.require_sealing() and self._encryption is not None:
             kept = self.keys.put(run, self._new(self._encryption.master))
         if kept is None:
             self._hold(run, None)
             return None
         return self._unwrapped(run, kept)
+
+    def require_sealing(self) -> bool:
+        """Whether runs that begin now are sealed: since it is asked for here, or since the store has begun to.
+
+        Raises Sealed where the store has, and no key is given here, StoreError.
+        """
+        if not self._seals_new:
+            if self._encryption is not None and self._encryption.new_runs:
+                self.keys.put(MARK, b"sealed")
+                self._seals_new = True
+            else:
+                self._seals_new = self.keys.get(MARK) is not None
+        if self._seals_new and self._encryption is None:
+            raise Sealed(
+                "the store encrypts its runs, and no key is given here: nothing begins in the clear; give it in "
+                "REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"
+            )
+        return self._seals_new
 
     def drop(self, run: str) -> None:
         """Forgets a run's key."""

@@ -17,6 +17,8 @@ from redraft.events.run_keys import IMPORTED, TABLE
 
 
 class PostgresKeys:
+    waits = True
+
     def __init__(self, database: Database, schema: str, connections: Connections) -> None:
         self._database = database
         self._schema = schema

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 from redraft.events.errors import InputError
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
+_GUEST: Final = "guest"
 _TLS: Final = ("cafile", "certfile", "keyfile")
 _FORM: Final = "amqp://user:password@host:5672/vhost, or amqps:// with ?cafile=…&certfile=…&keyfile=…"
 
@@ -18,10 +19,11 @@ _REMEDY: Final = "; in a user's name or password write @ as %40, / as %2F, : as 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A server: `url` without TLS files, for the client; `where` without the password, for people."""
+    """A server: `url` without TLS files, for the client; `where` without the password, for people; the user's name."""
 
     url: str = field(repr=False)
     where: str
+    user: str
     tls: ssl.SSLContext | None = field(default=None, repr=False)
 
 
@@ -40,7 +42,8 @@ def read_address(url: str) -> Address:
     host = parts.netloc.rpartition("@")[2]
     bare = f"{parts.scheme}://{':'.join(named)}{'@' if named else ''}{host}{parts.path}"
     where = f"{parts.hostname}:{port}, virtual host {vhost}"
-    return Address(bare, where, _trust(files) if parts.scheme == "amqps" else None)
+    user = unquote(parts.username or "") or _GUEST
+    return Address(bare, where, user, _trust(files) if parts.scheme == "amqps" else None)
 
 
 def _split(url: str) -> tuple[SplitResult, int]:

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, LARGEST_LETTER, Consumer, Letter, Parked, require_size
 from redraft.events.envelope import Recorded
-from redraft.events.errors import InputError, TooLarge
+from redraft.events.errors import InputError, NotAllowed, TooLarge
 from redraft.events.filters import EVERYTHING, About, EventFilter
 from redraft.events.rabbit_address import Address, read_address
 from redraft.events.rabbit_bundle import BATCH, bundled, write_bundle
@@ -26,7 +26,7 @@ from redraft.events.rabbit_consumer import RabbitConsumer
 from redraft.events.rabbit_held import Held
 from redraft.events.rabbit_letters import DELIVERED, letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
-from redraft.events.rabbit_link import HEARTBEAT, Link
+from redraft.events.rabbit_link import HEARTBEAT, Link, answer, let_go
 from redraft.events.rabbit_overheard import Cancellations, Notes
 from redraft.events.rabbit_parking import Parking
 from redraft.events.rabbit_publisher import Place, Publisher
@@ -122,7 +122,7 @@ class RabbitBus:
         """
         require_size(queue, letters, LARGEST_LETTER)
         key = self._names.key(queue)
-        exchange = self._names.commands
+        exchange = self._names.asking(queue)
         place = Place(queue, lambda: self._places.queue(queue))
         room = self._rooms[queue]
         rest = list(letters)
@@ -186,6 +186,20 @@ class RabbitBus:
         async with self._life.during():
             await self._out.persist(made)
 
+    async def clear_stream(self) -> None:
+        """Takes away all that the stream of events keeps."""
+
+        async def cleared() -> None:
+            channel = await self._out.channel()
+            try:
+                await answer(channel.queue_delete(self._names.events))
+            finally:
+                await let_go(channel)
+            await self._places.events()
+
+        async with self._life.during():
+            await self._out.persist(cleared)
+
     async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         """Publishes recorded events, given in log order, to the topic and stream `redraft.events`. See `Announcer`."""
         async with self._life.during():
@@ -243,13 +257,13 @@ class RabbitBus:
         await self.close()
 
     async def _park(self, held: Held, reason: str, on_top: bool) -> None:
-        """See `Parking.put`. After TooLarge the server can move the message."""
+        """See `Parking.put`. After TooLarge and NotAllowed the server can move the message."""
         async with self._life.during():
             letter = held.delivery.letter
             body = letter.body if held.bundle else held.message.body
             try:
                 await self._parking.put(held.headers, body, held.delivery.queue, reason, on_top=on_top)
-            except TooLarge:
+            except (TooLarge, NotAllowed):
                 if self._queues.kind == "classic":
                     await self._parking.ready()
                 raise
@@ -272,7 +286,8 @@ class RabbitBus:
         headers = {**held.headers, DELIVERED: letter.delivered} if letter.delivered else held.headers
         priority = int(self._places.kind == "classic")
         body = held.delivery.letter.body
-        return Outgoing(self._names.commands, key, body, headers, held.sent, priority=priority)
+        own = self._names.own(held.delivery.queue)
+        return Outgoing(own, key, body, headers, held.sent, priority=priority)
 
 
 def _message(exchange: str, key: str, letters: Sequence[Letter]) -> Outgoing:

@@ -12,10 +12,10 @@ from typing import Final
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus import Delivery
-from redraft.events.errors import BusError, InputError, TooLarge
+from redraft.events.errors import BusError, InputError, NotAllowed, TooLarge
 from redraft.events.rabbit_bundle import read_bundle
 from redraft.events.rabbit_held import Bundle, Held
-from redraft.events.rabbit_letters import DELIVERED, SENT, headers_of, number, read_letter
+from redraft.events.rabbit_letters import DELIVERED, SENT, headers_of, number, read_letter, user_of
 from redraft.events.rabbit_link import LOST, Link, let_go
 from redraft.events.rabbit_prefetch import Prefetch
 from redraft.events.rabbit_returns import Return, Returns
@@ -174,7 +174,11 @@ class RabbitConsumer:
     async def _set_aside(self, held: Held, reason: str) -> None:
         try:
             await self._park(held, reason, False)
-        except TooLarge:  # the server has it, and takes no longer what is so large: it can move it all the same
+        except (TooLarge, NotAllowed):  # the server has it, and can move it all the same
+            if held.bundle is not None:
+                await self._send_again([Return(held, held.delivered)])  # by itself it can be moved
+                self._dismiss(held)
+                return
             self._held.pop(held.delivery.tag, None)
             with suppress(*LOST):
                 await held.session.dead_letter(held.message)
@@ -253,8 +257,15 @@ class RabbitConsumer:
         self._older -= waited
         letters = read_bundle(message)
         bundle = Bundle(len(letters)) if letters else None
+        user = user_of(message, self._link.user)
         arrived = [
-            Held(Delivery(letter, self._queue, next(self._tags), times, waited), session, message, delivered, bundle)
+            Held(
+                Delivery(letter, self._queue, next(self._tags), times, waited, user),
+                session,
+                message,
+                delivered,
+                bundle,
+            )
             for letter in letters or (read_letter(message),)
         ]
         if (back and self._topology.kind == "classic") or (bundle is not None and times > 1):

@@ -21,6 +21,9 @@ _MANDATORY: Final = b"\x01"
 _FLAGS: Final = 0x8000 | 0x2000 | 0x1000 | 0x0800 | 0x0080
 """Of the properties there are content type, headers, delivery mode, priority and message id, in this order."""
 
+_USER: Final = 0x0010
+"""After them comes the user's name, which the server compares with the one who speaks."""
+
 _PERSISTENT: Final = b"\x02"
 
 _frame = struct.Struct(">BHI").pack
@@ -39,14 +42,16 @@ def publish_frames(
     headers: Headers,
     message_id: str,
     priority: int = 0,
+    user: str = "",
 ) -> bytes:
     """A persistent, mandatory message of this content type on a channel, its body in frames of at most `most` bytes.
 
-    `priority` is 0 to 255. Raises ValueError when it is not, or when a name is longer than 255 bytes, struct.error for
-    a number of more than 64 bits.
+    `priority` is 0 to 255; without a `user` nobody is named. Raises ValueError for another priority, and when a name is
+    longer than 255 bytes, struct.error for a number of more than 64 bits.
     """
-    properties = b"".join((_short(kind), _table(headers), _PERSISTENT, bytes((priority,)), _short(message_id)))
-    header = _content(60, 0, len(body), _FLAGS) + properties
+    named = _short(user) if user else b""
+    properties = (_short(kind), _table(headers), _PERSISTENT, bytes((priority,)), _short(message_id), named)
+    header = _content(60, 0, len(body), _FLAGS | _USER if user else _FLAGS) + b"".join(properties)
     pieces = [_method(channel, exchange, key), _frame(_HEADER, channel, len(header)), header, _END]
     for start in range(0, len(body), most):
         piece = body[start : start + most] if len(body) > most else body

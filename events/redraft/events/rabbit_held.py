@@ -6,7 +6,7 @@ import msgspec
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus import Delivery
-from redraft.events.rabbit_letters import SENT, Headers, headers_of, letter_headers, number, sendable
+from redraft.events.rabbit_letters import SENT, USER, Headers, headers_of, letter_headers, number, sendable
 from redraft.events.rabbit_session import Session
 
 
@@ -40,8 +40,9 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def headers(self) -> Headers:
-        """Those of a message that would hold this letter alone."""
-        return sendable(letter_headers(self.delivery.letter) if self.bundle else headers_of(self.message))
+        """Those of a message that would hold this letter alone, and say who sent it first."""
+        mine = sendable(letter_headers(self.delivery.letter) if self.bundle else headers_of(self.message))
+        return {**mine, USER: self.delivery.user}
 
     @property
     def comes_with_taken(self) -> bool:

@@ -28,7 +28,8 @@ it is read now, and its hash then still speaks of the older bytes.
 
 Redraft's own headers: `redraft-sent`, how often the message was sent before without an answer, so that it may be there
 twice; `redraft-delivered`, how often it was delivered before a reader sent it again; `redraft-queue` and
-`redraft-reason` on what was set aside; `redraft-shortened`, how many bytes its headers had, where a broker would not
+`redraft-reason` on what was set aside; `redraft-user` on what was sent again or set aside, who sent it first;
+`redraft-shortened`, how many bytes its headers had, where a broker would not
 take them again.
 """
 
@@ -52,6 +53,7 @@ from redraft.events.domain_events import EVENT_NAMES
 from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError
 from redraft.events.filters import About, EventFilter, fits
+from redraft.events.rabbit_timeline import Step
 
 Headers: TypeAlias = FieldTable
 
@@ -59,6 +61,7 @@ SENT: Final = "redraft-sent"
 DELIVERED: Final = "redraft-delivered"
 QUEUE: Final = "redraft-queue"
 REASON: Final = "redraft-reason"
+USER: Final = "redraft-user"
 SHORTENED: Final = "redraft-shortened"
 
 _LONGEST_HEADERS: Final = 64 * 1024
@@ -82,6 +85,18 @@ def read_letter(message: DeliveredMessage) -> Letter:
     if not origin.id:
         origin = msgspec.structs.replace(origin, id=message_id(message))
     return Letter(_text(headers, "type"), message.body, origin, _text(headers, "subject"))
+
+
+def user_of(message: DeliveredMessage, me: str) -> str:
+    """Who sent a message, as the server found out; empty when it names nobody.
+
+    Only what this user itself, `me`, sent on for somebody else is believed to come from there.
+    """
+    user = message.header.properties.user_id or ""
+    if user != me:
+        return user
+    first = headers_of(message).get(USER, me)
+    return first if isinstance(first, str) else ""
 
 
 def message_id(message: DeliveredMessage) -> str:
@@ -168,6 +183,14 @@ def position(message: DeliveredMessage) -> int:
     if place < 1:
         raise CodecError(f"a message without the header {_CE}position is in the stream of events")
     return place
+
+
+def step_of(message: DeliveredMessage) -> Step:
+    """The place of the event in a message; raises CodecError when it has none."""
+    headers = headers_of(message)
+    version = number(headers, f"{_CE}version")
+    hashes = _text(headers, "hash"), _text(headers, "previoushash")
+    return Step(_text(headers, "subject"), position(message), version, *hashes)
 
 
 def follows(message: DeliveredMessage) -> int:

@@ -23,7 +23,7 @@ from aiormq.exceptions import (
     ProbableAuthenticationError,
 )
 
-from redraft.events.errors import BusError
+from redraft.events.errors import BusError, NotAllowed
 from redraft.events.rabbit_address import Address
 
 HEARTBEAT: Final = 10
@@ -135,6 +135,11 @@ class Link:
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
+    @property
+    def user(self) -> str:
+        """Whose connection it is."""
+        return self._address.user
+
     async def connect(self) -> None:
         """Raises BusError at once when the server cannot be reached or does not let us in."""
         try:
@@ -149,7 +154,7 @@ class Link:
             try:
                 return await work()
             except ChannelAccessRefused as error:
-                raise BusError(f"RabbitMQ at {self._address.where} does not allow it: {explain(error)}") from None
+                raise NotAllowed(f"RabbitMQ at {self._address.where} does not allow it: {explain(error)}") from None
             except LOST as error:
                 if asyncio.get_running_loop().time() > end:
                     trouble = f"could not be used for {self.patience:g} seconds: {explain(error)}"

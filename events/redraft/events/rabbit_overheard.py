@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import count
-from typing import Final
 
 from aiormq.abc import DeliveredMessage
 
@@ -15,8 +14,6 @@ from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_stream import Reading
 from redraft.events.rabbit_topology import Names, Topology
 from redraft.events.rabbit_wire import Outgoing
-
-_STOPPED: Final = ("run.cancelled.#", "run.quarantined.#", "budget.reached.#")
 
 
 def _silent() -> None:
@@ -70,7 +67,7 @@ class Overheard:
 
 
 async def _nothing() -> None:
-    """The exchange of events is made by who announces them; who listens may not, and waits until it is there."""
+    """The exchange of cancellations is made by coordinators; who listens may not, and waits until it is there."""
 
 
 class Cancellations:
@@ -80,8 +77,8 @@ class Cancellations:
     """
 
     def __init__(self, link: Link, names: Names, token: str) -> None:
-        queues = (f"{names.events}.{token}-{number}" for number in count())
-        self._overheard = Overheard(link, _nothing, names.events, _STOPPED, queues)
+        queues = (f"{names.cancellations}.{token}-{number}" for number in count())
+        self._overheard = Overheard(link, _nothing, names.cancellations, ["#"], queues)
 
     async def read(self, listening: Callable[[], None] = _silent) -> AsyncGenerator[str, None]:
         """The ids of these runs, from when `listening` is called. Raises BusError when the server cannot be used."""
@@ -91,7 +88,7 @@ class Cancellations:
 
 
 class Notes:
-    """What those who serve a queue tell each other, through the exchange of commands: see `Neighbours`."""
+    """What those who serve a queue tell each other, through an exchange of its own: see `Neighbours`."""
 
     def __init__(self, link: Link, topology: Topology, names: Names, publisher: Publisher, token: str) -> None:
         self._link = link
@@ -105,7 +102,7 @@ class Notes:
         there = self._names.there(queue)
         queues = (f"{there}.notes-{self._token}-{number}" for number in self._numbers)
         overheard = Overheard(
-            self._link, lambda: self._topology.queue(queue), self._names.commands, [self._key(queue)], queues
+            self._link, lambda: self._topology.queue(queue), self._names.own(queue), [self._key(queue)], queues
         )
         async with aclosing(overheard.read()) as messages:
             async for message in messages:
@@ -113,7 +110,7 @@ class Notes:
 
     async def tell(self, queue: str, note: bytes) -> None:
         place = Place(queue, lambda: self._topology.queue(queue))
-        await self._publisher.send(place, [Outgoing(self._names.commands, self._key(queue), note, {})])
+        await self._publisher.send(place, [Outgoing(self._names.own(queue), self._key(queue), note, {})])
 
     def _key(self, queue: str) -> str:
         return f"{self._names.key(queue)}.notes"

@@ -18,16 +18,18 @@ from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from redraft.events.bus import Parked
-from redraft.events.errors import BusError
+from redraft.events.errors import BusError, NotAllowed
 from redraft.events.rabbit_letters import (
     QUEUE,
     REASON,
     SHORTENED,
+    USER,
     Headers,
     headers_of,
     message_id,
     read_letter,
     sendable,
+    user_of,
 )
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, explain, let_go
 from redraft.events.rabbit_look import Look
@@ -52,9 +54,12 @@ class Parking:
     async def put(self, headers: Headers, body: bytes, queue: str, reason: str, *, on_top: bool) -> None:
         """Sets a message aside as it is, with the queue that it was in and the reason; it is safe when this returns.
 
-        Raises TooLarge, and BusError: when too many are set aside already, unless it comes `on_top`.
+        Raises TooLarge, NotAllowed where the user has no right to, and BusError: when too many are set aside already,
+        unless it comes `on_top`.
         """
         waiting = await self._link.persist(self._topology.parked)
+        if not self._topology.makes:
+            raise NotAllowed(f"a letter from {queue} is set aside by the server: {reason}")
         if waiting >= self._capacity and not on_top:
             raise BusError(
                 f"cannot park a letter from {queue} ({reason}): {waiting} letters are parked already; "
@@ -62,7 +67,8 @@ class Parking:
             )
         if SHORTENED in headers:
             reason = f"its headers had {headers[SHORTENED]!s} bytes and are shortened here; {reason}"
-        headers = {**headers, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
+        told = {name: value for name, value in headers.items() if name != "x-death"}
+        headers = {**told, QUEUE: queue, REASON: reason[:_LONGEST_REASON]}
         place = Place(self._names.parked, self._topology.parked)
         await self._publisher.send(place, [Outgoing("", self._names.parked, body, headers)])
 
@@ -130,26 +136,26 @@ class Parking:
 
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Place(queue, lambda: self._topology.queue(queue))
-        await self._publisher.send(
-            place, [Outgoing(self._names.commands, self._names.key(queue), message.body, _original(message))]
-        )
+        headers = {**_original(message), USER: user_of(message, self._link.user)}
+        exchange, key = self._names.asking(queue), self._names.key(queue)
+        await self._publisher.send(place, [Outgoing(exchange, key, message.body, headers)])
 
     def _parked(self, message: DeliveredMessage) -> Parked:
         headers = headers_of(message)
-        queue, reason = headers.get(QUEUE), headers.get(REASON)
-        if not isinstance(queue, str) or not isinstance(reason, str):
-            queue, reason = self._death(headers)
-        return Parked(message_id(message), read_letter(message), queue, reason)
+        queue, reason = self._fate(headers)
+        return Parked(message_id(message), read_letter(message), queue, reason, user_of(message, self._link.user))
 
-    def _death(self, headers: Mapping[str, object]) -> tuple[str, str]:
-        """The queue and the reason that the server gives for what it set aside itself."""
+    def _fate(self, headers: Mapping[str, object]) -> tuple[str, str]:
+        """The queue and the reason: the server's for what it set aside itself, before what a header says of it."""
         match headers.get("x-death"):
             case [{"queue": str() as name, "reason": "delivery_limit"}, *_]:
                 return self._names.here(name), "delivered too often; the last consumer left before it was settled"
             case [{"queue": str() as name, "reason": reason}, *_]:
                 return self._names.here(name), f"set aside by RabbitMQ: {reason}"
             case _:
-                return "", "put here by somebody else"
+                queue, told = headers.get(QUEUE), headers.get(REASON)
+                known = isinstance(queue, str) and isinstance(told, str)
+                return (str(queue), str(told)) if known else ("", "put here by somebody else")
 
     @asynccontextmanager
     async def _looking(self) -> AsyncIterator[tuple[Look, Sequence[DeliveredMessage]]]:

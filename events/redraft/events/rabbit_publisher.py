@@ -162,7 +162,7 @@ class Publisher:
                 self._wire = None
             if self._wire is None:
                 self._prepared.clear()
-                self._wire = Wire(await self._link.channel())
+                self._wire = Wire(await self._link.channel(), self._link.user)
             if place.name not in self._prepared:
                 await place.prepare()
                 self._prepared.add(place.name)

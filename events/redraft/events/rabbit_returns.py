@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 
 from redraft.events.bus import LARGEST_LETTER
-from redraft.events.errors import TooLarge
+from redraft.events.errors import NotAllowed, TooLarge
 from redraft.events.rabbit_held import Held
 from redraft.events.rabbit_letters import SHORTENED
 from redraft.events.rabbit_link import LOST
@@ -101,7 +101,7 @@ class Returns:
     async def _set_aside(self, letter: Return, reason: str) -> None:
         try:
             await self._park(letter.held, reason, True)
-        except TooLarge:  # the server has it, and takes no longer what is so large: it can move it all the same
+        except (TooLarge, NotAllowed):  # the server has it, and can move it all the same
             with suppress(*LOST):
                 await letter.held.session.dead_letter(letter.held.message)
             self._forget([letter])

@@ -25,9 +25,11 @@ from redraft.events.rabbit_letters import (
     number,
     position,
     read_wanted,
+    step_of,
 )
 from redraft.events.rabbit_link import LOST, Link, Lost, answer, let_go, tell
 from redraft.events.rabbit_publisher import Place, Publisher
+from redraft.events.rabbit_timeline import Timeline
 from redraft.events.rabbit_topology import Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
@@ -115,10 +117,10 @@ class Stream:
     async def read(self, after: int, wanted: EventFilter) -> AsyncGenerator[Recorded, None]:
         """What is wanted after the position `after`, once and in log order: of what is kept, then of what comes.
 
-        Raises BusError when events after it are not kept, or when the server cannot be used; CodecError for an event
-        that this release cannot read.
+        Raises BusError when events after it are not kept, when the log was set back meanwhile, or when the server
+        cannot be used; CodecError for an event that this release cannot read.
         """
-        last = after
+        last, timeline = after, Timeline()
         while True:
             try:
                 offset = await self._offset_for(last)
@@ -126,6 +128,7 @@ class Stream:
                 continue
             async with self._reading(offset) as reading:
                 async for message in self._without_gaps(reading, offset):
+                    timeline.follow(step_of(message))
                     if position(message) > last >= follows(message):  # else it was seen, or comes again in its place
                         last = position(message)
                         if (event := read_wanted(message, wanted)) is not None:

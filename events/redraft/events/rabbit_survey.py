@@ -92,7 +92,8 @@ class Survey:
         """The exchanges and queues that every deployment has, and that are not there, or are of another kind."""
         names = self._names
         found: list[str] = []
-        for exchange, kind in ((names.commands, "direct"), (names.events, "topic")):
+        exchanges = {names.commands: "direct", names.incoming: "direct", names.events: "topic"}
+        for exchange, kind in {**exchanges, names.cancellations: "topic"}.items():
             if not await self._on_channel(partial(_has_exchange, exchange, kind)):
                 found.append(f"exchange {exchange}")
         queues = [queue for queue in (INBOX, PARKED, EVENTS) if await self.queue(queue) is None]

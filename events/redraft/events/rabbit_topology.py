@@ -1,9 +1,17 @@
 """What there is on the server: exchanges, queues and how they are bound. Whoever comes first makes it.
 
-    redraft.commands  (direct)   -- critic.judge --> redraft.critic.judge   quorum or classic queue, one per actor
-                                 -- inbox ---------> redraft.inbox          quorum or classic queue
-    (default exchange, dead letters)      ---------> redraft.parked         quorum queue
-    redraft.events    (topic)    -- # -------------> redraft.events         stream
+    redraft.commands      (direct)  -- critic.judge ----> redraft.critic.judge   quorum or classic queue, one per actor
+                                    -- inbox -----------> redraft.inbox          quorum or classic queue
+    redraft.incoming      (direct)  -- inbox -----------> redraft.inbox
+    redraft.critic.judge  (direct)  -- critic.judge ----> redraft.critic.judge
+                                    -- critic.judge.notes --> each worker of the actor
+    (default exchange, dead letters) -------------------> redraft.parked         quorum queue
+    redraft.events        (topic)   -- # ---------------> redraft.events         stream
+                                    -- run.cancelled.# -> redraft.cancellations  (topic) --> each worker
+
+Requests go through `redraft.commands`, which only coordinators need: what goes to the inbox has an exchange of its own,
+what the workers of one actor send each other has one for each actor, and what they are to stop one more. So the rights
+of a user, which go by names, say whom it can speak to. Who may make nothing is content with what is there.
 
 Only what RabbitMQ 3.10 and 4.x both have is used. A quorum queue of work parks what was delivered too often: the server
 moves it, at least once, and keeps it until `redraft.parked` has it. Delivery limits are always named: 3.10 has none of
@@ -22,10 +30,15 @@ from typing import Final, Literal, TypeAlias, assert_never
 from urllib.parse import unquote
 
 from aiormq import Channel
-from aiormq.exceptions import ChannelLockedResource, ChannelPreconditionFailed
+from aiormq.exceptions import (
+    ChannelAccessRefused,
+    ChannelLockedResource,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+)
 from pamqp.common import FieldTable
 
-from redraft.events.bus import LONGEST_NAME, spelled
+from redraft.events.bus import INBOX, LONGEST_NAME, spelled
 from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit_link import Link, answer, explain
 
@@ -41,7 +54,9 @@ KEPT_BYTES: Final = 8 * 1024**3
 
 _WITHOUT_LIMIT: Final = 2**31 - 1
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
-_RESERVED: Final = ("parked", "events", "commands", "looking")
+_RESERVED: Final = ("parked", "events", "commands", "incoming", "cancellations", "looking")
+_STOPPED: Final = ("run.cancelled.#", "run.quarantined.#", "budget.reached.#")
+"""The events that stop work under way."""
 
 
 class Names:
@@ -56,6 +71,8 @@ class Names:
             raise InputError(f"prefix is {prefix!r}: it must be of ASCII letters, digits, - and _")
         self._prefix = prefix
         self.commands = f"{prefix}.commands"
+        self.incoming = f"{prefix}.incoming"
+        self.cancellations = f"{prefix}.cancellations"
         self.parked = f"{prefix}.parked"
         self.events = f"{prefix}.events"
         self.looking = f"{prefix}.looking"
@@ -76,6 +93,14 @@ class Names:
         """The name on the server of a queue."""
         return f"{self._prefix}.{self.key(queue)}"
 
+    def asking(self, queue: str) -> str:
+        """The exchange through which others put letters into a queue."""
+        return self.incoming if queue == INBOX else self.commands
+
+    def own(self, queue: str) -> str:
+        """The exchange through which those who read a queue put letters into it, and tell each other what they do."""
+        return self.incoming if queue == INBOX else self.there(queue)
+
     def here(self, name: str) -> str:
         """The queue that has this name on the server; empty when it is none of ours."""
         home, _, key = name.partition(".")
@@ -85,6 +110,8 @@ class Names:
 class Topology:
     """Declares what is needed, on a channel of its own, one thing at a time: a refusal ends the channel that it is told
     on, and must not be taken for that of something else.
+
+    After the first that the user may not make, all that there is is used as it is.
     """
 
     def __init__(self, link: Link, names: Names, delivery_limit: int, kind: Kind) -> None:
@@ -94,15 +121,19 @@ class Topology:
         self._limit = delivery_limit
         self._one = asyncio.Lock()
         self._channel: Channel | None = None
+        self.makes = True
 
     async def queue(self, queue: str) -> int:
         """Makes a queue of letters and all that belongs to it; how many letters wait in it, without those held."""
         names = self._names
         await self.parked()
         async with self._one:
-            await self._exchange(names.commands, "direct")
+            exchanges = names.commands, names.own(queue)
+            for exchange in exchanges:
+                await self._exchange(exchange, "direct")
             waiting = await self._letters(queue)
-            await self._bind(names.there(queue), names.commands, names.key(queue))
+            for exchange in exchanges:
+                await self._bind(names.there(queue), exchange, names.key(queue))
         return waiting
 
     async def waiting(self, queue: str) -> int:
@@ -120,12 +151,16 @@ class Topology:
                 return await self._there(self._names.parked)
 
     async def events(self) -> None:
-        """Makes the topic of recorded events and the stream that keeps them."""
-        name = self._names.events
+        """Makes the topic of recorded events, the stream that keeps them, and the topic of those that stop work."""
+        name, stopped = self._names.events, self._names.cancellations
         async with self._one:
             await self._exchange(name, "topic")
             await self._declare(name, {"x-queue-type": "stream", "x-max-length-bytes": KEPT_BYTES})
             await self._bind(name, name, "#")
+            if self.makes:
+                await self._exchange(stopped, "topic")
+                for key in _STOPPED:
+                    await answer((await self._own()).exchange_bind(stopped, name, key))
 
     async def _letters(self, queue: str) -> int:
         names = self._names
@@ -137,25 +172,49 @@ class Topology:
         return self._channel
 
     async def _exchange(self, name: str, kind: str) -> None:
+        if not self.makes:
+            return
         channel = await self._own()
         try:
             await answer(channel.exchange_declare(name, exchange_type=kind, durable=True))
+        except ChannelAccessRefused:
+            self._refused()
         except ChannelPreconditionFailed as error:
             self._channel = None
             raise BusUnusable(
                 f"the exchange {name} is there with other settings ({explain(error)}); delete it, and it is made anew"
             ) from None
 
+    def _refused(self) -> None:
+        self.makes = False
+        self._channel = None
+
     async def _bind(self, queue: str, exchange: str, key: str) -> None:
-        await answer((await self._own()).queue_bind(queue, exchange, key))
+        if self.makes:
+            await answer((await self._own()).queue_bind(queue, exchange, key))
 
     async def _there(self, name: str) -> int:
-        return (await answer((await self._own()).queue_declare(name, passive=True))).message_count or 0
+        channel = await self._own()
+        try:
+            return (await answer(channel.queue_declare(name, passive=True))).message_count or 0
+        except ChannelNotFoundEntity:
+            self._channel = None
+            if self.makes:
+                raise
+            raise BusUnusable(
+                f"the queue {name} is not there yet, and the user {self._link.user} may not make it: a coordinator "
+                "does, when it starts or has the first letter for it"
+            ) from None
 
     async def _declare(self, name: str, arguments: FieldTable) -> int:
+        if not self.makes:
+            return await self._there(name)
         channel = await self._own()
         try:
             made = await answer(channel.queue_declare(name, durable=True, arguments=arguments))
+        except ChannelAccessRefused:
+            self._refused()
+            return await self._there(name)
         except (ChannelPreconditionFailed, ChannelLockedResource) as error:
             self._channel = None
             raise BusUnusable(

@@ -38,13 +38,16 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 
 
 class Wire:
-    """The way to one channel, in order. Nobody else may publish on the channel.
+    """The way to one channel, in order, for messages that name the `user` whose connection it is.
+
+    Nobody else may publish on the channel.
 
     The first message of a turn goes at once; those that follow in the same turn go together at its end.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, user: str) -> None:
         self.channel = channel
+        self._user = user
         self._waiting: deque[tuple[str, bytes, asyncio.Future[None]]] = deque()
         self._busy = False
         self._writing: asyncio.Task[None] | None = None
@@ -55,7 +58,7 @@ class Wire:
         The future raises DeliveryError when the server refuses the message or cannot route it, and what the client says
         when the channel ends. To cancel it before it is handed over takes the message back.
         """
-        payload = _payload(self.channel, message, attempt)
+        payload = _payload(self.channel, message, attempt, self._user)
         confirmed: asyncio.Future[None] = self.channel.create_future()
         confirmed.add_done_callback(lambda _: self.channel.message_id_delivery_tag.pop(attempt, None))
         self._waiting.append((attempt, payload, confirmed))
@@ -109,7 +112,7 @@ class Wire:
         return ChannelFrame(b"".join(payloads), should_close=False) if payloads else None
 
 
-def _payload(channel: Channel, message: Outgoing, attempt: str) -> bytes:
+def _payload(channel: Channel, message: Outgoing, attempt: str, user: str) -> bytes:
     headers = {**message.headers, SENT: message.sent} if message.sent else message.headers
     return publish_frames(
         channel.number,
@@ -121,4 +124,5 @@ def _payload(channel: Channel, message: Outgoing, attempt: str) -> bytes:
         headers,
         attempt,
         message.priority,
+        user,
     )

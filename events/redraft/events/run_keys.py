@@ -25,7 +25,10 @@ CREATE_IMPORTED: Final = f"CREATE TABLE IF NOT EXISTS {IMPORTED} (run TEXT NOT N
 
 
 class RunKeys(Protocol):
-    """Blocking, for any thread. Every method raises StoreError when the store cannot be read or written."""
+    """Blocking, for any thread, unless it never `waits`. Every method raises StoreError when the store is away."""
+
+    @property
+    def waits(self) -> bool: ...
 
     def get(self, run: str) -> bytes | None: ...
 
@@ -52,6 +55,8 @@ class RunKeys(Protocol):
 
 class MemoryKeys:
     """Keys of a store in memory."""
+
+    waits = False
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}
@@ -81,6 +86,8 @@ class MemoryKeys:
 
 class SqliteKeys:
     """Keys in the store's file, over a connection of its own, which overwrites what it deletes with zeros."""
+
+    waits = True
 
     def __init__(self, path: Path) -> None:
         self._path = path

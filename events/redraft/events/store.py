@@ -143,6 +143,8 @@ class EventStore:
         if append.expected_version < 0 or not append.events or not append.run:
             raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
         if not self._keyring.seals:
+            if append.expected_version == 0:
+                await self.require_sealing()
             return encode(append)
         known, seal = self._keyring.held(append.run)
         try:
@@ -152,6 +154,13 @@ class EventStore:
             if not all(isinstance(event.data, RunQuarantined) for event in append.events):
                 raise
         return encode(append, seal)
+
+    async def require_sealing(self) -> None:
+        """Raises Sealed when runs that begin in this store are sealed, and no key is given here; StoreError."""
+        if self._keyring.keys.waits:
+            await self._in_reader(self._keyring.require_sealing)
+        else:
+            self._keyring.require_sealing()
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
         """Records appends as `append_all` does, but writing begins when it is called and not when it is awaited.

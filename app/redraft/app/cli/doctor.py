@@ -28,7 +28,10 @@ def doctor(
         bool, typer.Option("--deep", help="Verify every run, and hold each against its plan; a large log takes long.")
     ] = False,
     rebuild_broker: Annotated[
-        bool, typer.Option("--rebuild-broker", help="Send again all that is open, for a broker that lost its data.")
+        bool,
+        typer.Option(
+            "--rebuild-broker", help="Send again all that is open and fill the stream, for a broker that lost its data."
+        ),
     ] = False,
     store: StoreOption = None,
     bus: BusOption = None,
@@ -75,9 +78,15 @@ def _rebuilt(settings: Settings, *, json: bool) -> int:
 
     refuse_missing(settings.store)
     with libraries():
-        sent = asyncio.run(rebuild_broker(settings))
+        sent, announced = asyncio.run(rebuild_broker(settings))
     if json:
-        print_json({"sent_again": sent})
+        print_json({"sent_again": sent, "announced_again": announced})
+        return 0
+    print_line(f"{counted(sent, 'open request')} sent again")
+    if announced is None:
+        print_line(
+            "the stream of events is as it was: to fill it from the log, end the coordinators and call this again"
+        )
     else:
-        print_line(f"{counted(sent, 'open request')} sent again")
+        print_line(f"the stream of events was filled from the log: {counted(announced, 'event')}")
     return 0
