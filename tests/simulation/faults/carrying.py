@@ -40,8 +40,8 @@ CARRYING = [
         "lost timer",
         "actors.timekeeper",
         "Timekeeper._letter",
-        "message = (RetryStep",
-        "if step.retry:\n        return None\n    message = (RetryStep",
+        "message: RetryStep | ExpireStep =",
+        "if step.retry:\n        return None\n    message =",
         34,
     ),
     Fault(
@@ -120,8 +120,8 @@ CARRYING = [
         "deadlines are not told",
         "actors.timekeeper",
         "Timekeeper._letter",
-        "message = (RetryStep",
-        "if not step.retry:\n        return None\n    message = (RetryStep",
+        "message: RetryStep | ExpireStep =",
+        "if not step.retry:\n        return None\n    message =",
         125,
     ),
 ]

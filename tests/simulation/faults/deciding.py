@@ -79,7 +79,7 @@ DECIDING = [
         "paused run goes on",
         "actors.interpreter",
         "_following",
-        "if state.paused:\n        return None",
+        "if state.paused:\n        return _stopped(state, now)",
         "if state.paused:\n        pass",
         27,
     ),

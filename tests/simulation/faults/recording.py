@@ -7,7 +7,7 @@ RECORDING = [
         "state kept after a conflict",
         "actors.aggregates",
         "Aggregates.drop",
-        "del self._kept[run]",
+        "self._kept.drop(run)",
         "aggregate.void = False",
         5,
     ),
@@ -34,6 +34,6 @@ RECORDING = [
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
         18,
-        ("actors.aggregates", "Aggregates.drop", "del self._kept[run]", "aggregate.void = True"),
+        ("actors.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
 ]
