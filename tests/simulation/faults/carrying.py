@@ -9,7 +9,7 @@ CARRYING = [
         "Lanes.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        14,
+        144,
     ),
     Fault(
         "relay forgets requests",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        12,
+        32,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        81,
+        400,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        34,
+        20,
     ),
     Fault(
         "double notification",
@@ -58,7 +58,7 @@ CARRYING = [
         "Tail.follow",
         "position = batch[-1].position\n                yield batch",
         "position = batch[-1].position + (self._bell.count % 9 == 8)\n                yield batch",
-        1,
+        2,
     ),
     Fault(
         "projection passes over a batch",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        219,
+        246,
     ),
     Fault(
         "position saved before its event is handled",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        24,
+        18,
     ),
     Fault(
         "name served without its lease",
@@ -90,7 +90,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        189,
+        53,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -98,7 +98,7 @@ CARRYING = [
         "Delivery._deliver",
         "standing.set_to(event.position - 1)",
         "standing.set_to(event.position - 1)\n        return",
-        1,
+        11,
     ),
     Fault(
         "older release sets a newer run aside",

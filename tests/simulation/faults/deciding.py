@@ -9,7 +9,7 @@ DECIDING = [
         "barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        24,
+        13,
     ),
     Fault(
         "gate passed over",
@@ -33,7 +33,7 @@ DECIDING = [
         "_after_body",
         "top.iteration < top.node.max_iterations",
         "top.iteration <= top.node.max_iterations",
-        1,
+        2,
     ),
     Fault(
         "counter not reset",
@@ -49,7 +49,7 @@ DECIDING = [
         "_failure",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        7,
+        2,
     ),
     Fault(
         "panel does not wait",
@@ -65,7 +65,7 @@ DECIDING = [
         "best_of",
         "-each.ref.version))",
         "-each.ref.version)) if False else min(judged, key=lambda each: each.judgement.score)",
-        1,
+        4,
     ),
     Fault(
         "cancelled run goes on",
@@ -73,7 +73,7 @@ DECIDING = [
         "_following",
         "return _cancelled(state, state.cancelled)",
         "pass",
-        39,
+        36,
     ),
     Fault(
         "paused run goes on",
@@ -81,7 +81,7 @@ DECIDING = [
         "_following",
         "if state.paused:\n        return _stopped(state, now)",
         "if state.paused:\n        pass",
-        27,
+        8,
     ),
     Fault(
         "failed run ends accepted",
@@ -89,7 +89,7 @@ DECIDING = [
         "_after_failure",
         "return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)",
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
-        7,
+        2,
     ),
     Fault(
         "budget passed over",
@@ -121,7 +121,8 @@ DECIDING = [
         "_outcome",
         "asked.attempt != message.attempt or ",
         "",
-        997,
+        852,
+        ("actors.command_handler", "CommandHandler._refused", 'if cause in ("", request):', "if cause is not None:"),
     ),
     Fault(
         "panel is not closed at its deadline",
