@@ -470,7 +470,12 @@ NESTED = parallel("P", kind, harsh)
         ([kind, NESTED], {}, "P", "choose is among actors; take what is no plain step out"),
         ([kind, approve()], {}, "approve", "choose is among actors; take what is no plain step out"),
         ([kind, part(harsh, gate=True)], {}, "strict", "choose: a gate asks the same of every draft"),
-        ([kind, part(harsh, timeout=5)], {}, "strict", "choose: timeout and retry are those of the whole step"),
+        (
+            [kind, part(harsh, timeout=5)],
+            {},
+            "strict",
+            "choose: timeout, queue_wait and retry are those of the whole step",
+        ),
         ([kind, harsh], {"gate": True}, "critique", "choose: a gate asks the same of every draft"),
         ([kind, harsh], {"version": "1"}, "critique", "version is that of an actor; give it within choose"),
         (["a", "b"], {}, "'a'", "role is missing"),

@@ -31,9 +31,9 @@ class ModelDeployment(Deployment):
 
     model_url = ""
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, bus: str = "") -> dict[str, str]:
         there = {"REDRAFT_MODEL_URL": self.model_url, "REDRAFT_MODEL": MODEL} if self.model_url else {}
-        return super().environment() | there
+        return super().environment(bus) | there
 
 
 @contextmanager

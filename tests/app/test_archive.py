@@ -426,11 +426,12 @@ def test_a_small_file_that_unpacks_to_a_line_without_end_is_refused_in_little_me
 
 
 IMPORTING = """
-import resource, sys
+import sys
+from pathlib import Path
 from redraft.app.cli import main
 sys.argv = ["redraft", "import", sys.argv[1], "--store", sys.argv[2]]
 try:
     sys.exit(main())
 finally:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line))
 """

@@ -182,7 +182,7 @@ def test_a_changed_key_of_an_encrypted_run_is_a_fault(signed: dict[str, Any], mo
     assert call(*SIGN).code == 0
     assert call(*COMPARE).code == 0
     with closing(sqlite3.connect("store.db")) as connection:
-        ((wrapped,),) = connection.execute("SELECT wrapped FROM redraft_keys").fetchall()
+        ((wrapped,),) = connection.execute("SELECT wrapped FROM redraft_keys WHERE length(wrapped) > 6").fetchall()
     flip(Path("store.db").read_bytes().index(wrapped) + 3)
     assert call("audit", "--all", "--verify").code == 0
     said = call(*COMPARE)

@@ -17,6 +17,11 @@ def test_more_is_sent_ahead_once_as_many_as_may_be_were_small():
     assert ahead.see(100) == 1024
 
 
+def test_as_many_are_sent_ahead_as_are_asked_for_though_they_are_hardly_more():
+    ahead = Prefetch(20, MOST_BYTES)
+    assert [ahead.see(10) for _ in range(16)] == [0] * 15 + [20]
+
+
 def test_less_is_sent_ahead_as_soon_as_one_is_large_and_more_when_it_is_long_past():
     ahead = Prefetch(1024, MOST_BYTES)
     for _ in range(LATEST):

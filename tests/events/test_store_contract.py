@@ -342,22 +342,24 @@ async def test_an_append_of_nothing_is_refused(log: Log, append: Append) -> None
 
 async def test_a_cancelled_append_disturbs_no_other(log: Log, notes: Notes) -> None:
     async with log.store() as store:
-        tasks = [asyncio.create_task(append_to(store, f"r{n}", 0, notes(f"r{n}"))) for n in range(3)]
+        begun = [(await append_to(store, f"r{n}", 0, notes(f"r{n}")))[0] for n in range(3)]
+        tasks = [asyncio.create_task(store.append(each.run, 1, notes(each.run, after=1), each.hash)) for each in begun]
         await asyncio.sleep(0)
         tasks[1].cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(results[1], asyncio.CancelledError)
-        assert await store.read("r0") == results[0]
-        assert await store.read("r2") == results[2]
-        assert len(await append_to(store, "r1", 1, notes("r1", after=1))) == 1
+        assert await store.read("r0", after=1) == results[0]
+        assert await store.read("r2", after=1) == results[2]
+        assert len(await append_to(store, "r1", 2, notes("r1", after=2))) == 1
 
 
 async def test_closing_lets_what_was_handed_in_be_written(log: Log, notes: Notes) -> None:
     store = log.store()
-    tasks = [asyncio.create_task(append_to(store, f"r{n}", 0, notes(f"r{n}", 200))) for n in range(10)]
+    begun = [(await append_to(store, f"r{n}", 0, notes(f"r{n}")))[0] for n in range(10)]
+    tasks = [asyncio.create_task(store.append(each.run, 1, notes(each.run, 199, after=1), each.hash)) for each in begun]
     await asyncio.sleep(0)
     await store.close()
-    assert all(len(result) == 200 for result in await asyncio.gather(*tasks))
+    assert all(len(result) == 199 for result in await asyncio.gather(*tasks))
     async with log.store() as again:
         assert await again.head() == 2000
 

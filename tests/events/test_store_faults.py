@@ -174,7 +174,7 @@ async def test_a_store_that_cannot_be_read_says_so(log: Log, monkeypatch: pytest
         raise OperationalError("the disk is gone")
 
     opened = log.opened()
-    for call in ("select_events", "select_notifications", "max_notification_id"):
+    for call in ("select_events", "select_notifications", "select_after", "max_notification_id"):
         monkeypatch.setattr(opened.recorder, call, fail)
     async with log.store(opened) as store:
         calls = [

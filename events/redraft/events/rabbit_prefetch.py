@@ -37,7 +37,8 @@ class Prefetch:
         self._largest = max(self._largest, size)
         self._seen += 1
         fits = max(1, min(self._most, self._most_bytes // max(self._largest, self._before, 1)))
-        shrinks, grows = 2 * fits <= self.now, fits >= 2 * self.now and self._seen >= self.now
+        is_more = fits >= 2 * self.now or fits == self._most > self.now
+        shrinks, grows = 2 * fits <= self.now, is_more and self._seen >= self.now
         if self._seen >= LATEST:
             self._seen, self._before, self._largest = 0, self._largest, 0
         if not (shrinks or grows):

@@ -98,6 +98,7 @@ class EventStore:
             None if inline else opened.direct,
         )
         self._direct = opened.direct
+        self._looking: asyncio.Future[bool] | None = None
         self._closed = False
 
     @property
@@ -145,7 +146,8 @@ class EventStore:
         if not self._keyring.seals:
             if append.expected_version == 0:
                 await self.require_sealing()
-            return encode(append)
+            if not self._keyring.seals:
+                return encode(append)
         known, seal = self._keyring.held(append.run)
         try:
             if not known:
@@ -156,11 +158,17 @@ class EventStore:
         return encode(append, seal)
 
     async def require_sealing(self) -> None:
-        """Raises Sealed when runs that begin in this store are sealed, and no key is given here; StoreError."""
-        if self._keyring.keys.waits:
-            await self._in_reader(self._keyring.require_sealing)
-        else:
+        """Raises Sealed when runs that begin in this store are sealed, and no key is given here; StoreError.
+
+        Runs that begin in one turn of the event loop are looked up for together, so that they are written together.
+        """
+        if not self._keyring.keys.waits:
             self._keyring.require_sealing()
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._in_reader(self._keyring.require_sealing))
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._looking)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
         """Records appends as `append_all` does, but writing begins when it is called and not when it is awaited.
@@ -311,7 +319,10 @@ class EventStore:
         return tuple(self._decode(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
 
     def _read_batch(self, position: int, most: int) -> Sequence[Entry]:
-        return [self._entry(row) for row in self._rows().select_after(position, most, READ_BYTES)]
+        if isinstance(self._recorder, Rows):
+            return [self._entry(row) for row in self._recorder.select_after(position, most, READ_BYTES)]
+        rows = self._recorder.select_notifications(position, most, inclusive_of_start=False)
+        return [self._entry(row) for row in rows]
 
     def _entries(self, run: str, after: int, upto: int | None) -> tuple[Entry, ...]:
         return tuple(self._entry(row) for row in self._recorder.select_events(run, gt=after, lte=upto))
