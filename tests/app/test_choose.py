@@ -317,8 +317,7 @@ def test_doctor_asks_for_the_workers_of_arms_that_were_not_chosen_yet(tmp_path: 
         there.until("it has begun", lambda: bool(requests_in(there)))
         told = [each["told"] for each in there.json("doctor")["checks"] if each["name"] == "queue"]
     for actor in ("silent", "helpful"):
-        remedy = f"start `redraft worker` for the critic {actor}"
-        assert f"redraft.critic.{actor} is not there yet; {remedy}" in told
+        assert any(line.startswith(f"redraft.critic.{actor} is not there yet; ") for line in told), told
 
 
 def requests_in(there: Deployment) -> list[Recorded]:

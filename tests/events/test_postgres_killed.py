@@ -177,11 +177,14 @@ async def test_an_answer_that_got_lost_on_the_wire_is_a_success(cluster: Cluster
             assert swallowed.done()
             assert [event.position for event in events] == [2, 3, 4]
             await append_to(store, "a", 4, notes("a", after=4))
-            swallowed = proxy.swallow(keep=False, appends=True)
-            results = await asyncio.gather(*(append_to(store, f"r{n}", 0, notes(f"r{n}")) for n in range(5)))
+            begun = [(await append_to(store, f"r{n}", 0, notes(f"r{n}")))[0] for n in range(5)]
+            swallowed = proxy.swallow(keep=False)
+            results = await asyncio.gather(
+                *(store.append(each.run, 1, notes(each.run, after=1), each.hash) for each in begun)
+            )
             assert swallowed.done()
-            assert [await store.read(f"r{n}") for n in range(5)] == list(results)
-            assert await store.head() == 10
+            assert [await store.read(f"r{n}", after=1) for n in range(5)] == list(results)
+            assert await store.head() == 15
 
 
 @pytest.fixture
