@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.plan_paths import steps_in
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.workload import Cast
+from redraft.events.content import DraftRef
 from redraft.events.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -142,10 +143,9 @@ def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
         match event.data:
             case RunStarted(plan=plan):
                 longest[event.run] = timedelta(seconds=max(step.timeout for _, step in steps_in(plan.steps)))
-            case StepRequested(path=path, due=due) if not event.repeats:
-                beside = path.rpartition("/")[0]
+            case StepRequested(path=path, due=due, beside=candidates) if not event.repeats:
                 late = max(due, event.time + GRACE) + longest[event.run] + PUNCTUAL
-                waiting[event.run] = {each: at for each, at in asked.items() if each.rpartition("/")[0] == beside}
+                waiting[event.run] = {each: at for each, at in asked.items() if _goes_on(each, path, candidates)}
                 waiting[event.run][path] = late
             case ApprovalRequested(path=path, due=due) if not event.repeats:
                 waiting[event.run] = {path: due + PUNCTUAL}
@@ -155,6 +155,15 @@ def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
                 asked.clear()
             case data:
                 asked.pop(getattr(data, "path", ""), None)
+
+
+def _goes_on(other: str, path: str, candidates: Sequence[DraftRef]) -> bool:
+    """Whether a request is still waited for once the one at a path is made: both are of one parallel node.
+
+    Once a judge is asked about its candidates, nobody waits for the others who were to make one.
+    """
+    is_beside = other.rpartition("/")[0] == path.rpartition("/")[0]
+    return is_beside and (not candidates or other.endswith("]"))
 
 
 def _published(events: Sequence[Recorded], script: Cast) -> Iterator[str]:
