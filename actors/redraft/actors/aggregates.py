@@ -43,9 +43,11 @@ class Aggregate(msgspec.Struct, eq=False):
 
     def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
         """Moves on by events, which are given with their ids, to this state and the hash of the last of them."""
-        new = {event.path: number for number, event in events if isinstance(event, StepRequested)}
-        waiting = {**state.late, **state.open}
-        self.asked = {path: number for path, number in {**self.asked, **new}.items() if path in waiting}
+        asked = self.asked
+        for number, event in events:
+            if isinstance(event, StepRequested):
+                asked[event.path] = number
+        self.asked = {path: asked[path] for path in (*state.late, *state.open) if path in asked}
         self.state, self.hash = state, last
 
 
