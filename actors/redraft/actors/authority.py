@@ -1,4 +1,4 @@
-"""Who may say what: which users of the broker answer for which actors, and which are operators.
+"""Checks that the user who sent a message may send it: workers for their actors, operators for people.
 
 The broker vouches for the user of each message. A user stands for `operator`, for a role (`critic`) or for one actor
 (`critic.judge`). The coordinators' own user may say everything: what fails or falls due they say to themselves.

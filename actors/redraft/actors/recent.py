@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Final, Generic, TypeVar
 
 MOST_BYTES: Final = 32 * 1024 * 1024
-"""How much a cache holds unless it is told otherwise."""
+"""The default size of a cache, in bytes."""
 
 T = TypeVar("T")
 

@@ -31,7 +31,7 @@ class Output:
             self._loop.add_reader(read, self._take, read)
 
     def drain(self) -> tuple[bytes, ...]:
-        """What was printed until now on each of the pipes, without waiting for more."""
+        """Returns the bytes that the two pipes hold now; does not wait for more."""
         for read in tuple(self._open):
             while self._take(read):
                 pass

@@ -24,7 +24,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns(
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the tests and the draft are in the copy, and where Python looks for modules, first to last."""
+    """The paths of the tests and of the draft in the copied project, and its module search path in order."""
 
     tests: tuple[Path, ...]
     import_from: tuple[Path, ...]

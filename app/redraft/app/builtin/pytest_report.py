@@ -1,4 +1,4 @@
-"""What `pytest_run` told of a draft's tests, read into counts and errors."""
+"""Reads the results that `pytest_run` reports for a draft into counts and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Tally:
 
 @dataclass(slots=True)
 class _Told:
-    """What was told until now: the lines about failures, by their tests."""
+    """Returns the lines about failures received so far, by test."""
 
     tests: tuple[str, ...] = ()
     must_fail: tuple[str, ...] = ()

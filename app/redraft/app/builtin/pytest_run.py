@@ -136,7 +136,7 @@ def _words(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:
 
 
 def _key() -> str:
-    """What standard input holds, which nobody can read afterwards."""
+    """Reads standard input to its end, so that nobody can read it afterwards, and returns it."""
     key = os.read(0, 100).decode().strip()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

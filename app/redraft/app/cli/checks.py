@@ -135,7 +135,7 @@ async def _unread(views: Views) -> list[Check]:
 
 
 async def _relay(settings: Settings, head: int) -> Check:
-    """Who passes on what is recorded, and how far that has come."""
+    """Checks the relay: names the process that holds its lease, and how many events it is behind."""
     try:
         held, position = await look(settings.store)
     except StoreError as error:
