@@ -32,17 +32,13 @@ from redraft.app.isolation import open_isolation
 from redraft.app.known_arms import KnownArms
 from redraft.app.lost_steps import LostSteps
 from redraft.app.narration import Narration, tell_of_projection, tell_of_trouble
-from redraft.app.open_runs import send_again
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
 from redraft.app.together import together
 from redraft.app.turns import Turns
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, kept_up, opened
 from redraft.events.commands import Request
-from redraft.events.domain_events import RunEnded
-from redraft.events.envelope import Recorded
 from redraft.events.errors import BusUnusable, InputError, StoreUnusable
-from redraft.events.filters import About, about
 from redraft.events.lease import Held
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
@@ -63,9 +59,6 @@ MEMORY: Final = "memory:"
 
 COORDINATOR_HEARTBEAT: Final = 5
 """Seconds between signs of life of a coordinator: the server takes back what one that gives none had been sent."""
-
-LEASED: Final = 2.0
-"""Seconds after which a lease that is not to be had is another's."""
 
 LISTENING: Final = 5.0
 """Seconds for which a worker waits until it hears what people cancel, before it begins without."""
@@ -282,41 +275,6 @@ async def _heeded(worker: Worker, bus: RabbitBus, listening: asyncio.Event) -> N
     async with aclosing(bus.cancellations(listening.set)) as cancelled:
         async for run in cancelled:
             worker.call_off(run)
-
-
-async def rebuild_broker(settings: Settings) -> tuple[int, int | None]:
-    """Sends again, for every run that goes on, each request without an answer, and fills the stream of events anew.
-
-    Returns the number of requests, and that of events: None while a coordinator announces them, whose stream is left as
-    it is. For a broker that lost its queues, or a log that was set back. What was not lost is sent twice, and confirmed
-    before it is worked on.
-    """
-    async with open_log_of(settings) as store, open_bus(settings) as bus:
-        sent = await send_again(store, bus)
-        async with open_lease(settings.store) as lease:
-            try:
-                async with asyncio.timeout(LEASED):
-                    await lease.acquire()
-            except TimeoutError:
-                return sent, None
-            async with together([lease.keep()]):
-                return sent, await _announced_again(store, bus)
-
-
-async def _announced_again(store: EventStore, bus: RabbitBus) -> int:
-    """Fills the stream from the log; gives the number of events that can be read."""
-    await bus.clear_stream()
-    facts: dict[str, About] = {}
-    number = 0
-    async for batch in store.tail(0, follow=False):
-        events = [event for event in batch if isinstance(event, Recorded)]
-        facts |= {event.run: known for event in events if (known := about(event))}
-        await bus.announce(events, facts)
-        number += len(events)
-        for event in events:
-            if isinstance(event.data, RunEnded):
-                facts.pop(event.run, None)
-    return number
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:

@@ -72,8 +72,8 @@ def _rebuilt(settings: Settings, *, json: bool) -> int:
     import asyncio
 
     from redraft.app.cli.reading import refuse_missing
-    from redraft.app.deployment import rebuild_broker
     from redraft.app.logs import libraries
+    from redraft.app.rebuild_broker import rebuild_broker
     from redraft.projections.plain import counted
 
     refuse_missing(settings.store)
