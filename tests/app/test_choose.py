@@ -317,7 +317,8 @@ def test_doctor_asks_for_the_workers_of_arms_that_were_not_chosen_yet(tmp_path: 
         there.until("it has begun", lambda: bool(requests_in(there)))
         told = [each["told"] for each in there.json("doctor")["checks"] if each["name"] == "queue"]
     for actor in ("silent", "helpful"):
-        assert any(line.startswith(f"redraft.critic.{actor} is not there yet; ") for line in told), told
+        remedy = f"no worker serves the critic {actor}; start one: redraft worker FILE.py:{actor} --role critic"
+        assert f"redraft.critic.{actor} is not there yet; {remedy}" in told
 
 
 def requests_in(there: Deployment) -> list[Recorded]:
