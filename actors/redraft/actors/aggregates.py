@@ -24,6 +24,10 @@ OVERHEAD: Final = 16 * 1024
 """Bytes of memory that a run takes beside its texts, about: its plan, and where it stands in it."""
 
 
+CLOSED: Final = 64
+"""Of how many steps that are not open any more it is remembered at most by which events they were asked for."""
+
+
 class Log(Protocol):
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
 
@@ -33,7 +37,7 @@ class Aggregate(msgspec.Struct, eq=False):
 
     Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was
     decided on it counts, unless it is recorded already. `asked` are the ids of the events by which its open steps were
-    asked for, by path.
+    asked for, by path, and those of at most `CLOSED` others.
     """
 
     state: RunState = RunState()
@@ -45,9 +49,10 @@ class Aggregate(msgspec.Struct, eq=False):
         """Moves on by events, which are given with their ids, to this state and the hash of the last of them."""
         asked = self.asked
         for number, event in events:
-            if isinstance(event, StepRequested):
+            if type(event) is StepRequested:
                 asked[event.path] = number
-        self.asked = {path: asked[path] for path in (*state.late, *state.open) if path in asked}
+        if len(asked) > CLOSED + len(state.late) + len(state.open):
+            self.asked = {path: asked[path] for path in (*state.late, *state.open) if path in asked}
         self.state, self.hash = state, last
 
 
@@ -92,8 +97,11 @@ class Aggregates:
 
 def _size(state: RunState) -> int:
     """The bytes of memory that a state takes, about."""
-    lines = sum(made.size for frame in state.frames for made in frame.made)
-    return OVERHEAD + getsizeof(state.brief.text) + lines
+    size = OVERHEAD + getsizeof(state.brief.text)
+    for frame in state.frames:
+        for made in frame.made:
+            size += made.size
+    return size
 
 
 def aggregate_of(events: Sequence[Recorded]) -> Aggregate:

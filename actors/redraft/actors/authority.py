@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from redraft.actors.values import shown
-from redraft.events.commands import ConfirmStep, ExpireStep, Message, OutcomeMessage, RetryStep
+from redraft.events.commands import ANSWERS, ExpireStep, Message, RetryStep
 from redraft.events.domain_events import StepRequested
 from redraft.events.errors import InputError
 from redraft.events.plan import Role
@@ -18,7 +18,6 @@ from redraft.events.plan import Role
 OPERATOR: Final = "operator"
 
 _ROLES: Final = get_args(Role)
-_ANSWERS: Final = (*get_args(OutcomeMessage), ConfirmStep)
 
 
 def require_parts(user: str, parts: Sequence[str]) -> None:
@@ -39,7 +38,7 @@ class Authority:
 
     def require(self, user: str, message: Message) -> None:
         """Raises InputError when a user may not say this, whatever the run; of answers, the request decides."""
-        if user == self._me or isinstance(message, _ANSWERS):
+        if user == self._me or isinstance(message, ANSWERS):
             return
         if isinstance(message, RetryStep | ExpireStep):
             raise InputError(f"{_named(user)} may not keep time: only coordinators do")

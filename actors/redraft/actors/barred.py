@@ -35,12 +35,16 @@ def overruled(state: RunState, draft: DraftRef) -> RunState:
     return replace(state, bars=replace(state.bars, overruled=state.bars.overruled | {draft.sha256}))
 
 
+def bars_any(state: RunState) -> bool:
+    """Whether any draft may be barred."""
+    return bool(state.bars.gates or state.bars.vetoes or state.rejected) and state.rules >= 2
+
+
 def barred(state: RunState, draft: Candidate | None) -> str:
     """Why a draft may not be published, in a few words; empty when nothing bars it."""
-    bars = state.bars
-    if draft is None or state.rules < 2 or not (bars.gates or bars.vetoes or state.rejected):
+    if draft is None or not bars_any(state):
         return ""
-    sha256 = draft.ref.sha256
+    bars, sha256 = state.bars, draft.ref.sha256
     return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")
 
 

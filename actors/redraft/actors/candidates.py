@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from redraft.actors.barred import barred
+from redraft.actors.barred import barred, bars_any
 from redraft.actors.judgement import Judgement, reach
 from redraft.actors.run_state import Candidate, Frame, RunState, failed_a_gate
 from redraft.events.content import DraftRef
@@ -32,7 +32,8 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     if state.rules >= 2:
         before = frame.judged
         frame = replace(frame, judged=(*[each for each in before if each.ref != judged.ref], judged))
-        spoiled, counts = all(barred(state, each) for each in before), not barred(state, judged)
+        counts = not barred(state, judged)
+        spoiled = all(barred(state, each) for each in before) if bars_any(state) else not before
         return _noted(frame, judged, anew=spoiled and counts, counts=spoiled or counts)
     if frame.node is None:
         return frame

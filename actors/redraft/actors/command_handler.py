@@ -30,6 +30,7 @@ from redraft.actors.values import shown
 from redraft.events.appends import Append, Encoded
 from redraft.events.codec import hash_of
 from redraft.events.commands import (
+    ANSWERS,
     ConfirmStep,
     ExpireStep,
     Failed,
@@ -280,7 +281,7 @@ class CommandHandler:
         One that names what it answers answers that event alone: a log that was set back asks for the same anew.
         """
         message, state = each.message, aggregate.state
-        if not isinstance(message, OutcomeMessage | ConfirmStep):
+        if not isinstance(message, ANSWERS):
             return ""
         asked = state.open.get(message.path) or state.late.get(message.path)
         if asked is None or asked.attempt != message.attempt:
@@ -299,7 +300,7 @@ class CommandHandler:
             encoded = await self._log.encode(Append(run, aggregate.state.version, events, on))
         except CodecError as error:
             return await self._unwritten(each, str(error), now)
-        aggregate.advance(decision.state, encoded.hash, ((new.origin.id, new.data) for new in events))
+        aggregate.advance(decision.state, encoded.hash, [(new.origin.id, new.data) for new in events])
         self._aggregates.keep(run, aggregate)
         return Decided(each, aggregate, on, encoded)
 

@@ -211,7 +211,7 @@ class Desk:
     def told(self, finished: Sequence[Finished]) -> None:
         """Takes note that the outcomes of these are on the bus: nobody is at work on them any more."""
         for each in finished:
-            if not isinstance(each.came_of_it, ConfirmStep | None):
+            if each.came_of_it is not None and not isinstance(each.came_of_it, ConfirmStep):
                 self._end(each.work)
 
     def _end(self, work: Work) -> None:
@@ -229,7 +229,9 @@ class Desk:
 
 def _message(finished: Finished, limit: int) -> Message | None:
     came_of_it = finished.came_of_it
-    return came_of_it if isinstance(came_of_it, ConfirmStep | None) else came_of_it.outcome(limit)
+    if came_of_it is None or isinstance(came_of_it, ConfirmStep):
+        return came_of_it
+    return came_of_it.outcome(limit)
 
 
 def _is_confirmed(work: Work, delivery: Delivery) -> bool:

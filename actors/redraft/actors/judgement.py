@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import fmean, median
 from typing import Literal, assert_never
 
@@ -263,6 +264,7 @@ def _described(atom: Compare | Approved | Plateau | Oscillating, facts: Facts) -
             assert_never(atom)
 
 
+@lru_cache(maxsize=256)
 def reach(condition: Condition) -> tuple[int, int]:
     """How many peaks and how many hashes the condition looks back on: what a loop needs to remember."""
     atoms = _atoms(condition)

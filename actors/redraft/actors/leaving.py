@@ -5,7 +5,7 @@ By rules 1 it is the best judged draft, by rules 2 the best that nothing bars, a
 
 from __future__ import annotations
 
-from redraft.actors.barred import barred
+from redraft.actors.barred import barred, bars_any
 from redraft.actors.candidates import best_of
 from redraft.actors.run_state import Candidate, Frame, RunState, asks_people, failed_a_gate, is_publisher
 from redraft.events.content import DraftRef
@@ -67,7 +67,8 @@ def _failed_outside(draft: Candidate | None, top: Frame, place: int) -> bool:
 
 def finished(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
     """The finished drafts of these loops that nothing bars."""
-    return tuple([ref for frame in frames for ref in frame.outputs if not barred(state, Candidate(ref))])
+    made = tuple([ref for frame in frames for ref in frame.outputs])
+    return tuple([ref for ref in made if not barred(state, Candidate(ref))]) if bars_any(state) else made
 
 
 def salvaged(state: RunState) -> Candidate | None:

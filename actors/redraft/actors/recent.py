@@ -30,10 +30,9 @@ class Recent(Generic[T]):
     def keep(self, run: str, value: T, size: int) -> None:
         """Holds a value of so many bytes in place of what was held of its run; lets go of those used longest ago."""
         held = self._held.get(run)
-        if held is not None and held[0] is value and held[1] == size:
+        if held is not None:
+            self._bytes -= held[1]
             self._held.move_to_end(run)
-            return
-        self.drop(run)
         self._held[run] = value, size
         self._bytes += size
         while self._bytes > self._most and len(self._held) > 1:

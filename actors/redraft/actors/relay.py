@@ -33,7 +33,7 @@ SAVE: Final = 0.25
 AT_ONCE: Final = 4 * 1024 * 1024
 """Bytes of requests that are made before they are sent."""
 
-_LAST: Final = (RunEnded, RunErased, RunQuarantined)
+_LAST: Final = frozenset({RunEnded, RunErased, RunQuarantined})
 """Events after which no more is asked for."""
 
 
@@ -178,7 +178,7 @@ class Relay:
         size = 0
         for event in events:
             try:
-                material = await self._material(event)
+                material = self._known(event) or await self._material(event)
                 facts[event.run] = material.facts
                 if isinstance(event.data, StepRequested) and not event.repeats:
                     at = None if confirmed else event.time
@@ -186,7 +186,7 @@ class Relay:
                     queue, parcel = self._addressed(event, event.data, work)
                     parcels.setdefault(queue, []).append(parcel)
                     size += len(parcel.letter.body)
-                elif isinstance(event.data, _LAST):
+                elif type(event.data) in _LAST:
                     self._materials.drop(event.run)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
                 parcels.setdefault(INBOX, []).extend(self._failed(event, error))
@@ -245,15 +245,25 @@ class Relay:
     async def _facts(self, event: Recorded) -> About:
         """The workflow and tags of an event's run; nothing where they cannot be told."""
         try:
-            return (await self._material(event)).facts
+            return (self._known(event) or await self._material(event)).facts
         except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
             raise_if_general(error)
             return About()
 
-    async def _material(self, event: Recorded) -> Material:
+    def _known(self, event: Recorded) -> Material | None:
+        """Returns the material of an event's run, with the event in it, if that of all before it is kept."""
         material = self._materials.get(event.run)
         if material is None or material.version < event.version - 1:
-            material = Material(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
+            return None
+        before = material.size
+        material.add(event)
+        if material.size != before:
+            self._materials.keep(event.run, material, material.size)
+        return material
+
+    async def _material(self, event: Recorded) -> Material:
+        """Returns the material of an event's run, up to the event at least; reads the events before it."""
+        material = Material(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
         material.add(event)
         self._materials.keep(event.run, material, material.size)
         return material

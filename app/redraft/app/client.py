@@ -298,7 +298,7 @@ class Client:
         self._noticing = True
         async for batch in self._log.tail(after):
             for event in batch:
-                if isinstance(event, Unreadable):
+                if not isinstance(event, Recorded):
                     self._give_up(event)
                     continue
                 if waiting := self._waiting.get(event.run):

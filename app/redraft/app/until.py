@@ -16,7 +16,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.filters import names_of
 
 END: Final = "end"
-_ENDS: Final = (RunEnded, RunQuarantined)
+_ENDS: Final = frozenset({RunEnded, RunQuarantined})
 _TYPE: Final = re.compile(r"[a-z]+\.[a-z]+(\.v\d+)?")
 
 
@@ -67,4 +67,4 @@ class Holding:
 
 def is_end(event: Recorded) -> bool:
     """Whether nothing more of the run will come."""
-    return isinstance(event.data, _ENDS)
+    return type(event.data) in _ENDS

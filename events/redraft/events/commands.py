@@ -7,7 +7,7 @@ A request carries all that the work needs; a worker holds no state and no databa
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
@@ -242,6 +242,8 @@ class ConfirmStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
 OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
+ANSWERS: Final = (Critiqued, Refined, Generated, Published, Failed, ConfirmStep)
+"""What workers say of a request: its outcome, or that they ask whether it still has none."""
 
 
 class ApproveDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
