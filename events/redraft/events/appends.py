@@ -49,12 +49,13 @@ class NewRow(msgspec.Struct, frozen=True, gc=False):
 class Encoded(msgspec.Struct, frozen=True, gc=False):
     """An append with the rows and the hash of each of its events: all that is to be written is fixed.
 
-    `sealed`: its run is encrypted.
+    `size` is that of the rows, in bytes. `sealed`: its run is encrypted.
     """
 
     append: Append
     rows: tuple[NewRow, ...]
     hashes: tuple[str, ...]
+    size: int
     sealed: bool = False
 
     @property
@@ -78,13 +79,14 @@ def encode(append: Append, seal: Seal | None = None) -> Encoded:
     """The rows of an append, sealed if need be; raises CodecError for an event that could not be read again."""
     rows: list[NewRow] = []
     hashes: list[str] = []
-    last = append.previous
+    last, size = append.previous, 0
     for version, event in enumerate(append.events, append.expected_version + 1):
         stored = _encode_one(append.run, version, last, event, seal)
         last = stored.hash
+        size += len(stored.state)
         rows.append(NewRow(append.run, version, stored.name, stored.state))
         hashes.append(last)
-    return Encoded(append, tuple(rows), tuple(hashes), seal is not None)
+    return Encoded(append, tuple(rows), tuple(hashes), size, seal is not None)
 
 
 def _encode_one(run: str, version: int, previous: str, event: NewEvent, seal: Seal | None) -> Stored:
@@ -100,9 +102,8 @@ def landed(encoded: Encoded, positions: tuple[int, ...]) -> Landed:
     """The events of an append as they are read from the log."""
     append, before = encoded.append, encoded.append.previous
     events: list[Recorded] = []
-    size = 0
     for event, row, own, position in zip(append.events, encoded.rows, encoded.hashes, positions, strict=True):
-        origin, size = event.origin, size + len(row.state)
+        origin = event.origin
         events.append(
             Recorded(
                 origin.id,
@@ -123,4 +124,4 @@ def landed(encoded: Encoded, positions: tuple[int, ...]) -> Landed:
             )
         )
         before = own
-    return Landed(tuple(events), size)
+    return Landed(tuple(events), encoded.size)

@@ -84,8 +84,8 @@ class Committer:
         """
         loop = asyncio.get_running_loop()
         entries = [Entry(append) for append in appends]
-        sizes = [len(row.state) for append in appends for row in append.rows]
-        batch = Batch(entries, len(sizes), sum(sizes), loop.create_future(), self.underway.begin())
+        events, size = sum(len(append.rows) for append in appends), sum(append.size for append in appends)
+        batch = Batch(entries, events, size, loop.create_future(), self.underway.begin())
         self._waiting.append(batch)
         self._idle.clear()
         if at_once:

@@ -6,6 +6,7 @@ for what is put in from then on, so that a file with older damage still opens, a
 
 An event is JSON that begins `{"hash":"…","id":"…","time":…,"previous":"…"` (see `codec`), so hash and id have fixed
 places, and the first `"previous":"` is the one that is meant: within a JSON text a quotation mark has a backslash.
+Only as much is searched as ids may be long: `instr` goes byte by byte.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ RULES: Final = "redraft_event_rules"
 CREATE_IDS: Final = f"CREATE TABLE {IDS} (id BLOB NOT NULL PRIMARY KEY) WITHOUT ROWID"
 
 _HASH: Final = "substr({0}.state, 10, 64)"
-_ID: Final = 'substr({0}.state, 82, instr({0}.state, CAST(\'","time":\' AS BLOB)) - 82)'
-_PREVIOUS: Final = 'substr({0}.state, instr({0}.state, CAST(\'"previous":"\' AS BLOB)) + 12, 64)'
+_HEAD: Final = "substr({0}.state, 82, 8192)"
+_ID: Final = f'substr({{0}}.state, 82, instr({_HEAD}, CAST(\'","time":\' AS BLOB)) - 1)'
+_PREVIOUS: Final = f'substr({{0}}.state, instr({_HEAD}, CAST(\'"previous":"\' AS BLOB)) + 93, 64)'
 
 
 def rules_of(table: str) -> dict[str, str]:
@@ -42,11 +44,11 @@ def rules_of(table: str) -> dict[str, str]:
     own, previous, before = _ID.format("NEW"), _PREVIOUS.format("NEW"), _HASH.format("e")
     return {
         RULES: f"CREATE TRIGGER {RULES} BEFORE INSERT ON {table} BEGIN SELECT CASE "  # noqa: S608
-        f"WHEN coalesce({previous}, 0) IS NOT CASE WHEN NEW.originator_version = 1 THEN CAST('{GENESIS}' AS BLOB) "
-        f"ELSE (SELECT {before} FROM {table} e WHERE e.originator_id = NEW.originator_id "
-        "AND e.originator_version = NEW.originator_version - 1) END "
-        f"OR EXISTS (SELECT 1 FROM {table} e WHERE e.originator_id = NEW.originator_id "
-        "AND e.originator_version = NEW.originator_version) "
+        f"WHEN coalesce({previous}, 0) IS NOT coalesce("
+        f"(SELECT CASE e.originator_version WHEN NEW.originator_version - 1 THEN {before} ELSE '' END FROM {table} e "
+        "WHERE e.originator_id = NEW.originator_id AND e.originator_version >= NEW.originator_version - 1 "
+        "ORDER BY e.originator_version DESC LIMIT 1), "
+        f"CASE NEW.originator_version WHEN 1 THEN CAST('{GENESIS}' AS BLOB) END) "
         f"THEN RAISE(ABORT, '{FOLLOWS}: the event does not follow the last event of its run') "
         f"WHEN EXISTS (SELECT 1 FROM {IDS} WHERE id = {own}) "
         f"THEN RAISE(ABORT, '{ONCE}: an event with this id is in the log already') END; "
