@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.app.cli_calls import call
 from tests.app.deployments import DEADLINE, Deployment
 from tests.app.deployments import deployment as deployed
@@ -236,7 +237,7 @@ async def working(actors: list[Actor], isolation: Isolation) -> AsyncIterator[Lo
 
 async def answered(bus: LocalBus, name: str, text: str, sent: int) -> Message:
     work = asked(text, sent=sent)
-    work = CritiqueDraft(_replaced(work.request, name), work.draft)
+    work = CritiqueDraft(replace(work.request, actor=name, confirmed=True), work.draft)
     kind, body = encode_message(work)
     await bus.publish(work_queue("critic", name), [Letter(kind, body, Origin("i", "coordinator", "", "r"), "r", work)])
     async with bus.consume(INBOX, 1) as inbox, asyncio.timeout(DEADLINE):
@@ -245,12 +246,6 @@ async def answered(bus: LocalBus, name: str, text: str, sent: int) -> Message:
         assert not isinstance(delivery.letter.content, CritiqueDraft)
         assert delivery.letter.content is not None
         return delivery.letter.content
-
-
-def _replaced(request: Request, name: str) -> Request:
-    from msgspec.structs import replace
-
-    return replace(request, actor=name, confirmed=True)
 
 
 async def test_the_third_worker_that_gets_a_request_carries_it_out_alone(folder: Path) -> None:

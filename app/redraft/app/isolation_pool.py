@@ -90,6 +90,7 @@ class Child:
         return not self._killed and self.process.returncode is None
 
     async def send(self, value: Load | Ask) -> None:
+        """Raises ConnectionError when it has ended."""
         assert self.process.stdin is not None  # noqa: S101 - it was asked for
         self.process.stdin.write(frame(value))
         await self.process.stdin.drain()
@@ -161,7 +162,7 @@ async def _load(child: Child, actor: Actor) -> None:
 
 
 def is_shipped(actor: Actor) -> bool:
-    """Whether this is one of ours, which another process makes anew."""
+    """Whether an actor ships with Redraft: another process makes it anew, and needs no file of it."""
     return not actor.file and str(getattr(actor.function, "__module__", "")).startswith("redraft.app.")
 
 
