@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,6 +16,7 @@ from redraft.actors.coordinator import Coordinator
 from redraft.actors.crews import Crews
 from redraft.actors.relay import Relay
 from redraft.actors.timekeeper import Timekeeper
+from redraft.actors.trouble import Tell
 from redraft.app.agenda import StepsAgenda
 from redraft.app.compose import PROJECTIONS
 from redraft.app.deployment import FOR_EVER, open_bus, open_log_of, open_survey, require_broker, require_store
@@ -33,7 +35,7 @@ from redraft.events.store import EventStore
 from redraft.projections.projector import follow
 from redraft.projections.read_models import ReadModels
 from redraft.projections.run_list import spent_on
-from redraft.projections.views import open_views
+from redraft.projections.views import Views, open_views
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -62,34 +64,18 @@ async def coordinate(
     """
     require_broker(settings)
     require_store(settings)
-    async with (
-        opened(lambda: open_log_of(settings), patience, log) as store,
-        await open_views(views_path(settings.store), PROJECTIONS, partial(tell_of_projection, log)) as views,
-        ReadModels(views_path(settings.store), store) as models,
-        opened(lambda: open_bus(settings, FOR_EVER, HEARTBEAT), patience, log) as bus,
-        open_survey(settings) as survey,
-    ):
+    async with _servers(settings, patience, log) as servers:
+        store, bus = servers.store, servers.bus
         await store.require_sealing()
-
-        async def ping() -> None:
-            await survey.ping()
-            await store.head()
-
-        async def again(run: str, path: str, sent: int) -> None:
-            await relay.resend(run, path, sent=sent, confirmed=True)
-
-        tell, authority = partial(tell_of_trouble, log), _authority(settings)
-        relay = Relay(store, bus, _everyones, tell=tell)
-        arms, spent, report = KnownArms(models), partial(spent_on, views), partial(_report, log)
-        coordinator = Coordinator(store, bus, _now, again, settings.draft_limit, spent, arms, report, authority)
-        crews = Crews(survey, timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit))
-        lost = LostSteps(store, bus, new_message_id, log, authority)
-        relaying = Relaying(settings.store, store, bus, lost, survey, log)
+        authority, tell = _authority(settings), partial(tell_of_trouble, log)
+        relay, arms = Relay(store, bus, _everyones, tell=tell), KnownArms(servers.models)
+        coordinator = _coordinator(settings, servers, relay, arms, authority, log)
+        relaying = Relaying(settings.store, servers, LostSteps(store, bus, new_message_id, log, authority), log)
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,
             "relay": relaying.run,
-            "timekeeper": Timekeeper(StepsAgenda(views, None), bus, _now, new_message_id, crews, tell).run,
-            "projector": partial(follow, views, store),
+            "timekeeper": _timekeeper(settings, servers, tell).run,
+            "projector": partial(follow, servers.views, store),
             "choices": arms.run,
         }
         waits = {
@@ -97,12 +83,62 @@ async def coordinate(
             "a message of the inbox has not been settled": coordinator.longest_wait,
             "recorded events have not been passed on": relaying.longest_wait,
         }
-        async with health_file(health, ping, log, waits):
+        async with health_file(health, servers.ping, log, waits):
             await _prepare(bus, log)
             with closing(relay):
                 async with drained(coordinator, drain):
                     ready()
                     await all_kept_up(parts, log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """What a coordinator works with: the log, what is read out of it, and the broker."""
+
+    store: EventStore
+    views: Views
+    models: ReadModels
+    bus: RabbitBus
+    survey: Survey
+
+    async def ping(self) -> None:
+        """Raises BusError or StoreError when one of them gives no answer."""
+        await self.survey.ping()
+        await self.store.head()
+
+
+@asynccontextmanager
+async def _servers(settings: Settings, patience: float, log: FilteringBoundLogger) -> AsyncIterator[_Servers]:
+    url = settings.store
+    async with (
+        opened(lambda: open_log_of(settings), patience, log) as store,
+        await open_views(views_path(url), PROJECTIONS, partial(tell_of_projection, log)) as views,
+        ReadModels(views_path(url), store) as models,
+        opened(lambda: open_bus(settings, FOR_EVER, HEARTBEAT), patience, log) as bus,
+        open_survey(settings) as survey,
+    ):
+        yield _Servers(store, views, models, bus, survey)
+
+
+def _coordinator(
+    settings: Settings,
+    servers: _Servers,
+    relay: Relay,
+    arms: KnownArms,
+    authority: Authority | None,
+    log: FilteringBoundLogger,
+) -> Coordinator:
+    async def again(run: str, path: str, sent: int) -> None:
+        await relay.resend(run, path, sent=sent, confirmed=True)
+
+    spent, report = partial(spent_on, servers.views), partial(_report, log)
+    return Coordinator(servers.store, servers.bus, _now, again, settings.draft_limit, spent, arms, report, authority)
+
+
+def _timekeeper(settings: Settings, servers: _Servers, tell: Tell) -> Timekeeper:
+    wait, limit = timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit)
+    agenda, crews = StepsAgenda(servers.views, None), Crews(servers.survey, wait, limit)
+    return Timekeeper(agenda, servers.bus, _now, new_message_id, crews, tell)
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
@@ -124,23 +160,15 @@ def _authority(settings: Settings) -> Authority | None:
 
 
 class Relaying:
-    """What one process does at a time: passes on what was recorded, and looks after what was parked."""
+    """What one process does at a time: passes on what was recorded, and looks after what was parked.
 
-    def __init__(
-        self,
-        url: str,
-        store: EventStore,
-        bus: RabbitBus,
-        lost: LostSteps,
-        survey: Survey,
-        log: FilteringBoundLogger,
-    ) -> None:
-        """`url` is that of the store, beside which the lease lies."""
+    `url` is that of the store, beside which the lease lies.
+    """
+
+    def __init__(self, url: str, servers: _Servers, lost: LostSteps, log: FilteringBoundLogger) -> None:
         self._url = url
-        self._store = store
-        self._bus = bus
+        self._servers = servers
         self._lost = lost
-        self._survey = survey
         self._log = log
         self._relay: Relay | None = None
 
@@ -149,18 +177,16 @@ class Relaying:
         return self._relay.longest_wait() if self._relay is not None else 0.0
 
     async def run(self) -> None:
-        """Stands by until nobody else relays, and then does until it is cancelled. Raises LeaseLost, BusError,
-        StoreError.
-        """
-        log, store, self._relay = self._log, self._store, None
+        """Stands by until nobody else relays, then relays until it is cancelled. Raises BusError, StoreError."""
+        self._relay = None
+        log, store, bus = self._log, self._servers.store, self._servers.bus
         async with open_lease(self._url) as lease:
             after = await lease.acquire(self._stands_by)
             await _require_same_log(store, after)
             log.info("relaying", after=after)
-            relay = Relay(store, self._bus, _everyones, Narration(self._bus, log), partial(tell_of_trouble, log))
-            self._relay = relay
+            self._relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
             watching = kept_up("parked letters", partial(self._lost.run, self._parked), log)
-            follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())
+            follows = self._relay.run(after, lease.save, lease.check, doubtful=await store.head())
             async with together([follows, watching, lease.keep()]) as tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
@@ -171,7 +197,7 @@ class Relaying:
         """How many letters are parked."""
         from redraft.events.rabbit_survey import PARKED
 
-        depth = await self._survey.queue(PARKED)
+        depth = await self._servers.survey.queue(PARKED)
         return depth.waiting if depth else 0
 
 

@@ -23,7 +23,7 @@ from redraft.app.encryption import store_of
 from redraft.app.feed import BrokerFeed, StoreFeed
 from redraft.app.health import health_file
 from redraft.app.ids import new_message_id, new_run_id
-from redraft.app.isolation import open_isolation
+from redraft.app.isolation import Isolation, open_isolation
 from redraft.app.narration import tell_of_trouble
 from redraft.app.settings import LOCAL, Settings, views_path
 from redraft.app.subscriber import Subscriber
@@ -159,30 +159,9 @@ async def work(
         opened(lambda: open_bus(settings, FOR_EVER), patience, log) as bus,
         open_survey(settings) as survey,
     ):
-
-        def differs(actor: Actor, version: str, run: str) -> None:
-            log.warning(
-                "another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run
-            )
-
-        def again(request: Request) -> None:
-            log.warning("begun again", path=request.path, attempt=request.attempt, sent=request.sent, run=request.run)
-
         if turns is not None:
             turns.share(bus.turns)
-        worker = Worker(
-            actors,
-            bus,
-            new_message_id,
-            settings.concurrency,
-            settings.draft_limit,
-            differs,
-            neighbours=bus,
-            again=again,
-            tell=partial(tell_of_trouble, log),
-            queue_limit=timedelta(seconds=settings.queue_limit),
-            apart=isolation.begin,
-        )
+        worker = _worker(settings, actors, bus, isolation, log)
         waits = {"what came of a request has not been reported": worker.longest_wait}
         listening = asyncio.Event()
         async with health_file(health, survey.ping, log, waits), drained(worker, drain):
@@ -192,6 +171,30 @@ async def work(
             working = kept_up("worker", partial(_working, worker, listening), log)
             async with together([working, heeding, minding]) as tasks:
                 await asyncio.wait({tasks[0]})
+
+
+def _worker(
+    settings: Settings, actors: Sequence[Actor], bus: RabbitBus, isolation: Isolation, log: FilteringBoundLogger
+) -> Worker:
+    def differs(actor: Actor, version: str, run: str) -> None:
+        log.warning("another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run)
+
+    def again(request: Request) -> None:
+        log.warning("begun again", path=request.path, attempt=request.attempt, sent=request.sent, run=request.run)
+
+    return Worker(
+        actors,
+        bus,
+        new_message_id,
+        settings.concurrency,
+        settings.draft_limit,
+        differs,
+        neighbours=bus,
+        again=again,
+        tell=partial(tell_of_trouble, log),
+        queue_limit=timedelta(seconds=settings.queue_limit),
+        apart=isolation.begin,
+    )
 
 
 async def _working(worker: Worker, listening: asyncio.Event) -> None:

@@ -156,7 +156,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _of_folder(before: Mapping[str, object]) -> dict[str, Any]:
-    """The settings of the working folder's file. What stands in `before` does not count, and so needs no trust.
+    """The settings of the working folder's file. Those that `before` has too take no effect, and so need no trust.
 
     Raises InputError when it sets what it may not.
     """
