@@ -394,6 +394,21 @@ async def test_the_health_file_is_touched_only_while_nothing_is_late(tmp_path: P
     ]
 
 
+@pytest.mark.parametrize("verb", ["worker plain.py", "coordinator"])
+def test_what_a_process_that_was_killed_has_left_is_taken_away_before_anything_slow_begins(
+    actors: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = actors.with_name("healthy")
+    for each in (file, alive_beside(file)):
+        each.touch()
+    actors.write_text(f"import os\nassert os.listdir({str(actors.parent)!r}) == ['plain.py']\n{ACTORS}")
+    monkeypatch.setenv("REDRAFT_BUS", "amqp://127.0.0.1:1/")
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{actors.with_name('store.db')}")
+    assert call(*verb.split(), "--health-file", str(file), "--patience", "0").code == 5, "there is no broker"
+    assert not file.exists()
+    assert not alive_beside(file).exists()
+
+
 async def test_a_health_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     async def ping() -> None:
         pass
