@@ -31,7 +31,7 @@ import msgspec
 from bare import Rates, rates
 from place import QUEUES, open_place
 
-from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
+from redraft.actors import Actor, Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
 from redraft.app import Client
 from redraft.app.loop import run
 from redraft.events.content import new_draft
@@ -65,9 +65,9 @@ async def save(draft: Draft) -> Receipt:
     return Receipt("nowhere")
 
 
-def workflow() -> Workflow:
+def workflow(write: Actor = write, refinements: int = 3) -> Workflow:
     loop = Workflow("loop").start_with(write)
-    loop = loop.repeat_until(score >= 0.9, max_iterations=3, name="Refinement", body=[judge, improve])
+    loop = loop.repeat_until(score >= 0.9, max_iterations=refinements, name="Refinement", body=[judge, improve])
     return loop.finally_(save)
 
 

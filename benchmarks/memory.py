@@ -11,10 +11,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
+from loop import improve, judge, save, workflow
 from place import open_deployment
 
-from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
+from redraft.actors import generator
 from redraft.app.loop import run
 from redraft.events.content import Brief
 
@@ -28,31 +28,10 @@ async def write(brief: Brief) -> str:
     return (LINE * (int(brief.text) // len(LINE) + 1))[: int(brief.text)]
 
 
-@critic
-async def judge(draft: Draft) -> Critique:
-    return Critique(0.5, suggestions=("say why the far side bulges too",))
-
-
-@refiner
-async def improve(draft: Draft) -> str:
-    return draft.text[1:] + draft.text[0]
-
-
-@publisher
-async def save(draft: Draft) -> Receipt:
-    return Receipt("nowhere")
-
-
-def workflow(refinements: int) -> Workflow:
-    loop = Workflow("large").start_with(write)
-    loop = loop.repeat_until(score >= 0.9, max_iterations=refinements, name="Refinement", body=[judge, improve])
-    return loop.finally_(save)
-
-
 async def peaks(store: str, bus: str, runs: int, refinements: int, size: int) -> dict[str, float]:
     """The peak memory of coordinator and worker, in MB, after so many runs at once."""
-    plan = workflow(refinements)
-    async with open_deployment(store, bus, Path(__file__), list(plan.actors.values())) as (client, processes):
+    plan = workflow(write, refinements)
+    async with open_deployment(store, bus, Path(__file__), [write, judge, improve, save]) as (client, processes):
         submitted = [await client.submit(plan, str(size)) for _ in range(runs)]
         for each in submitted:
             result = await client.wait(each)
@@ -76,7 +55,7 @@ def main(given: Sequence[str] | None = None) -> None:
     asked = options.parse_args(given)
     found = {name: run(peaks(asked.store, asked.bus, *load)) for name, load in SIZES.items()}
     if asked.json:
-        print(json.dumps(msgspec.to_builtins(found)))
+        print(json.dumps(found))
         return
     for name, parts in found.items():
         print(f"{name}: " + ", ".join(f"{part} {peak:.0f} MB" for part, peak in parts.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from itertools import count
@@ -261,30 +261,32 @@ async def test_what_cannot_be_read_and_what_is_for_no_run_is_parked_and_what_is_
         assert await store.read("nobody") == ()
 
 
+class Watched:
+    """A store that tells what was found, each time that somebody has looked for a run."""
+
+    def __init__(self, store: EventStore, looked: Callable[[Sequence[Recorded]], Awaitable[None]]) -> None:
+        self._store = store
+        self._looked = looked
+        self.encode = store.encode
+        self.hand_in = store.hand_in
+        self.raw = store.raw
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
+        found = await self._store.read(run, upto, after)
+        await self._looked(found)
+        return found
+
+
 async def test_a_message_that_overtakes_the_start_of_its_run_is_not_parked(store: EventStore):
     """Another coordinator has taken the start and is about to record it when ours looks for the run."""
     looked = asyncio.Event()
 
-    class Overtaking:
-        """The store, where the run begins once somebody has looked for it in vain."""
+    async def overtake(found: Sequence[Recorded]) -> None:
+        if not found and not looked.is_set():
+            looked.set()
+            await begun(store)
 
-        async def encode(self, append: Append) -> Encoded:
-            return await store.encode(append)
-
-        def hand_in(self, appends: Sequence[Encoded]) -> Written:
-            return store.hand_in(appends)
-
-        async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
-            return await store.raw(run)
-
-        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
-            found = await store.read(run, upto, after)
-            if not found and not looked.is_set():
-                looked.set()
-                await begun(store)
-            return found
-
-    async with coordinating(Overtaking()) as (bus, _):
+    async with coordinating(Watched(store, overtake)) as (bus, _):
         await bus.publish(INBOX, [letter(CancelRun("r", "enough"))])
         await until_recorded(store, RunEnded)
         assert looked.is_set()
@@ -295,26 +297,13 @@ async def test_words_that_come_long_before_the_start_of_their_run_wait_for_it_in
     looks = 0
     often = asyncio.Event()
 
-    class Watched:
-        """The store, which counts the looks for the run."""
+    async def count_look(found: Sequence[Recorded]) -> None:
+        nonlocal looks
+        looks += 1
+        if looks >= 2 * TRIES:
+            often.set()
 
-        async def encode(self, append: Append) -> Encoded:
-            return await store.encode(append)
-
-        def hand_in(self, appends: Sequence[Encoded]) -> Written:
-            return store.hand_in(appends)
-
-        async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]:
-            return await store.raw(run)
-
-        async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]:
-            nonlocal looks
-            looks += 1
-            if looks >= 2 * TRIES:
-                often.set()
-            return await store.read(run, upto, after)
-
-    async with coordinating(Watched()) as (bus, _):
+    async with coordinating(Watched(store, count_look)) as (bus, _):
         await bus.publish(INBOX, [letter(PauseRun("r", by="ann")), letter(ResumeRun("r", by="ann"))])
         await bus.publish(INBOX, [letter(PauseRun("r", by="bob"))])
         async with asyncio.timeout(10):

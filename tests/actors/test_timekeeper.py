@@ -6,11 +6,14 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import NoReturn
 
 from msgspec.structs import replace
 from tests.projections.logs import view_of
 from tests.streams import recorded
 
+from redraft.actors.crews import Crews
+from redraft.actors.roles import Seat
 from redraft.actors.testing import NOON
 from redraft.actors.timekeeper import AGAIN, MOST, SELDOM, DueStep, Timekeeper
 from redraft.actors.trouble import LeftOut, Trouble
@@ -30,6 +33,12 @@ class Agenda:
 
     async def due(self, now: datetime, limit: int, behind: DueStep | None = None) -> Sequence[DueStep]:
         return self.steps[self.steps.index(behind) + 1 if behind else 0 :][:limit]
+
+    async def actors(self) -> Sequence[Seat]:
+        return ()
+
+    async def waited(self, actor: Seat, now: datetime, unserved: timedelta, wait: timedelta, limit: int) -> NoReturn:
+        raise AssertionError("nobody asked who is served")
 
     async def next_due(self, after: datetime) -> datetime | None:
         return None
@@ -64,7 +73,7 @@ async def said(bus: LocalBus, number: int) -> list[str]:
 
 
 async def keeping(bus: LocalBus, agenda: Agenda, clock: Clock, troubles: list[Trouble]) -> asyncio.Task[None]:
-    return asyncio.create_task(Timekeeper(agenda, bus, clock, lambda: "id", troubles.append).run())
+    return asyncio.create_task(Timekeeper(agenda, bus, clock, lambda: "id", Crews(bus), troubles.append).run())
 
 
 async def test_steps_that_nobody_can_handle_do_not_stand_before_others():
@@ -89,7 +98,7 @@ async def test_more_due_steps_than_a_page_holds_in_the_read_model_do_not_stand_b
     runs = [*(f"dead{number:04}" for number in range(2 * MOST)), "later"]
     log = [replace(asked(run), position=at) for at, run in enumerate(runs, 1)]
     async with LocalBus() as bus, await view_of(log) as views:
-        keeper = Timekeeper(StepsAgenda(views, None), bus, Clock(), lambda: "id")
+        keeper = Timekeeper(StepsAgenda(views, None), bus, Clock(), lambda: "id", Crews(bus))
         task = asyncio.create_task(keeper.run())
         try:
             assert await said(bus, len(runs)) == runs
@@ -102,7 +111,7 @@ async def test_what_stays_due_is_said_again_more_and_more_seldom():
     keeper_said: list[timedelta] = []
     agenda, clock = Agenda(dead(1)), Clock()
     async with LocalBus() as bus:
-        keeper = Timekeeper(agenda, bus, clock, lambda: "id")
+        keeper = Timekeeper(agenda, bus, clock, lambda: "id", Crews(bus))
         for second in range(3600):
             clock.now = NOON + timedelta(seconds=second)
             await keeper._look(clock.now)

@@ -140,7 +140,7 @@ async def test_the_timekeeper_says_what_nobody_serves_and_what_waits_only_once()
     queues = Queues()
     queues.there = {work_queue(*JUDGE): Depth(2, 0), work_queue("critic", "other"): Depth(3, 1)}
     async with LocalBus() as bus, await view_of(log) as views:
-        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", crews=Crews(queues))
+        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", Crews(queues))
         assert await told(keeper, bus, NOW) == []
         assert await told(keeper, bus, NOW + 59 * SECOND) == []
         assert await told(keeper, bus, NOW + 60 * SECOND) == [ExpireStep("r", "b", 1, unserved=60.0)]
@@ -164,7 +164,7 @@ async def test_two_thousand_requests_behind_one_slow_worker_for_six_hours_are_al
     queues = Queues()
     said: list[Message] = []
     async with LocalBus() as bus, await view_of(log) as views:
-        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", crews=Crews(queues))
+        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", Crews(queues))
         for second in range(0, number * 11, 600):
             queues.there[work_queue(*JUDGE)] = Depth(number - second // 11, 1)
             said += await told(keeper, bus, NOW + second * SECOND)

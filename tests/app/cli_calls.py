@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -44,6 +45,16 @@ def document(*arguments: str) -> Any:
     assert (spoken.code, spoken.err) == (0, "")
     assert spoken.out.count("\n") == 1
     return json.loads(spoken.out)
+
+
+def shown_on(terminal: int) -> str:
+    """All that is written to a terminal, our end of which this is, until nobody has its other end; closes it."""
+    shown = bytearray()
+    with suppress(OSError):  # Linux ends a terminal that nobody writes to any more with an error
+        while chunk := os.read(terminal, 65536):
+            shown += chunk
+    os.close(terminal)
+    return shown.decode()
 
 
 def start(*arguments: str, folder: Path, **settings: str) -> Forked:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -196,10 +198,32 @@ async def test_a_draft_that_breaks_the_checker_does_not_pass(folder: Path):
     assert said == ("it ended its checker, exit code 1",)
 
 
+FIRST_PROCESS = """
+import asyncio, os
+from redraft.actors.roles import Context
+from redraft.app.builtin.gate_program import python_critic
+from redraft.events.content import new_draft
+
+assert os.getpid() == 1
+said = asyncio.run(python_critic(new_draft(1, "x = 1"), Context("r", "p", 1, 30.0, "k", {})))
+print(said.score, *said.errors)
+"""
+
+
+def test_a_checker_serves_a_worker_that_is_the_first_process_of_its_container():
+    namespace = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child")
+    if not shutil.which("unshare") or subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no process here can be the first of a namespace")
+    command = [*namespace, sys.executable, "-c", FIRST_PROCESS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("1.0\n", "")
+
+
 def test_a_checker_has_limits_that_the_kernel_keeps(tmp_path: Path):
     def ended(program: str) -> tuple[int, str]:
         (tmp_path / "program.py").write_text(program)
-        command = [sys.executable, "-I", str(FOLDER / "limited.py"), str(MEMORY), "1", str(tmp_path / "program.py")]
+        limits = [str(os.getpid()), str(MEMORY), "1"]
+        command = [sys.executable, "-I", str(FOLDER / "limited.py"), *limits, str(tmp_path / "program.py")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return done.returncode, done.stderr
 

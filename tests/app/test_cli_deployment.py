@@ -81,12 +81,8 @@ def whole(there: Deployment, run: str) -> None:
     assert events[-1].data.outcome == "accepted"
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_run_goes_through_a_coordinator_and_four_workers(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
-    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
-    with deployment(tmp_path, store) as there:
+def test_a_run_goes_through_a_coordinator_and_four_workers(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
         there.start("coordinator", "coordinator")
         for target in WORKERS:
             there.start(target.partition(":")[2], "worker", target)
@@ -439,12 +435,10 @@ def test_two_coordinators_share_the_runs_of_one_store(there: Deployment) -> None
     assert sorted(there.worked()) == sorted(STEPS * 3)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_a_fork_is_worked_on_by_the_deployment_and_its_parents_work_is_not_done_again(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+    tmp_path: Path, each_store: str
 ) -> None:
-    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
-    with deployment(tmp_path, store) as there:
+    with deployment(tmp_path, each_store) as there:
         coordinator, _ = begin(there)
         parent = there.submit()
         there.ended(parent)

@@ -6,11 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, environment, one_line, spawn
+from tests.app.cli_calls import call, environment, one_line, shown_on, spawn
 
 WORKFLOWS = """
 from redraft.actors.roles import critic, generator, publisher, refiner
@@ -208,15 +207,10 @@ def test_a_terminal_gets_a_status_line_beside_the_lines_that_stay(folder: Path):
         text=True,
     ) as process:
         os.close(theirs)
-        shown = bytearray()
-        with suppress(OSError):  # Linux ends a terminal that nobody writes to any more with an error
-            while chunk := os.read(ours, 65536):
-                shown += chunk
+        text = shown_on(ours)
         assert process.stdout
         assert process.stdout.read() == "Tides!!"
         assert process.wait(60) == 0
-    os.close(ours)
-    text = shown.decode()
     assert "Refinement: iteration 2 of 5, score 0.00, critic judge" in text
     assert "Refinement[2]/judge: critic judge scored draft 2 at 0.50" in text
     assert "\x1b[2K" in text

@@ -30,10 +30,14 @@ from redraft.app.targets import actors_for
 from redraft.app.together import together
 from redraft.app.upkeep import kept_up, opened
 from redraft.events.bus import INBOX, Letter, work_queue
-from redraft.events.domain_events import RunEnded, StepFailed
+from redraft.events.codec import encode_message
+from redraft.events.commands import CritiqueDraft, Request
+from redraft.events.content import Brief, new_draft
+from redraft.events.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.envelope import Origin
 from redraft.events.errors import BusError, InputError, StoreUnusable
 from redraft.events.local_bus import LocalBus
-from redraft.events.store import open_store
+from redraft.events.store import NewEvent, open_store
 
 SECRET = "hunter2"  # noqa: S105
 ACTORS = """
@@ -323,6 +327,23 @@ async def test_an_answer_that_was_parked_is_a_failed_step_too(actors: Path) -> N
         assert [event.data.path for event in batch if isinstance(event.data, StepFailed)] == ["write"]
 
 
+async def test_of_a_fork_that_asks_another_actor_who_serves_that_one_may_say_that_its_request_is_lost() -> None:
+    async with open_store("memory:") as store, LocalBus() as bus:
+        asked = [StepRequested("judge", "critic", actor, 1, datetime.now(UTC)) for actor in ("before", "now")]
+        events = [NewEvent(Origin(event.actor, "coordinator"), datetime.now(UTC), event) for event in asked]
+        await store.append("run", 0, events)
+        request = Request("run/judge#1", "run", "judge", "now", 1, 9.0, Brief("b"))
+        name, body = encode_message(CritiqueDraft(request, new_draft(1, "a text")))
+        queue = work_queue("critic", "now")
+        await bus.publish(queue, [Letter(name, body, Origin("now", "coordinator"), "run")])
+        async with bus.consume(queue, 1) as reader:
+            [delivery] = await reader.take(1)
+            await reader.reject(delivery, requeue=False)
+        for actor, told in (("before", 0), ("now", 1)):  # letters in memory name no user
+            authority = Authority("me", {"": [f"critic.{actor}"]})
+            assert await LostSteps(store, bus, lambda: "id", quiet_log(), authority).look() == told
+
+
 async def test_the_health_file_is_touched_only_while_the_ping_succeeds(tmp_path: Path) -> None:
     file = tmp_path / "healthy"
     pings: list[bool] = []
@@ -371,6 +392,21 @@ async def test_the_health_file_is_touched_only_while_nothing_is_late(tmp_path: P
         ("not healthy", "a reply has been due for 16 s"),
         ("healthy again", None),
     ]
+
+
+@pytest.mark.parametrize("verb", ["worker plain.py", "coordinator"])
+def test_what_a_process_that_was_killed_has_left_is_taken_away_before_anything_slow_begins(
+    actors: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = actors.with_name("healthy")
+    for each in (file, alive_beside(file)):
+        each.touch()
+    actors.write_text(f"import os\nassert os.listdir({str(actors.parent)!r}) == ['plain.py']\n{ACTORS}")
+    monkeypatch.setenv("REDRAFT_BUS", "amqp://127.0.0.1:1/")
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{actors.with_name('store.db')}")
+    assert call(*verb.split(), "--health-file", str(file), "--patience", "0").code == 5, "there is no broker"
+    assert not file.exists()
+    assert not alive_beside(file).exists()
 
 
 async def test_a_health_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

@@ -224,7 +224,9 @@ def test_kubernetes_restarts_what_hangs_and_not_what_waits_for_servers(
 ) -> None:
     for deployment in of_kind(objects, "Deployment").values():
         [container] = pod(deployment)["containers"]
-        command = container["livenessProbe"]["exec"]["command"]
+        probe = container["livenessProbe"]
+        assert probe.get("terminationGracePeriodSeconds", 600) <= 10, "what hangs does not end by itself"
+        command = probe["exec"]["command"]
         health, alive = tmp_path / "health", tmp_path / "health.alive"
         assert probed(command, health) == 0, "it has not begun yet"
         alive.touch()

@@ -7,7 +7,6 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
 from tests.app.deployments import Deployment, deployment
 
 from redraft.events.domain_events import RunErased
@@ -27,10 +26,8 @@ def submitted(there: Deployment, text: str) -> str:
     return str(result["run"])
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
-    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
-    with deployment(tmp_path, store) as there:
+def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
         assert there.call("key", "encryption", "key").code == 0
         (tmp_path / "redraft.toml").write_text('encrypt = true\nencrypt_key_file = "key"\n')
         there.start("coordinator", "coordinator")
@@ -54,12 +51,8 @@ def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, kind: str, req
     assert not left, "the store and its read models hold the text"
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
-) -> None:
-    store = request.getfixturevalue("postgres_url") if kind == "postgresql" else ""
-    with deployment(tmp_path, store) as there:
+def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
         coordinator = there.start("plain", "coordinator")
         there.serving("plain")
         asyncio.run(begun_sealed(there.store))

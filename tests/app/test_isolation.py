@@ -8,15 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.app.cli_calls import call
-from tests.app.deployments import DEADLINE, Deployment
-from tests.app.deployments import deployment as deployed
-from tests.events.rabbit_server import URL, clear
+from tests.app.deployments import DEADLINE
 
 from redraft.actors import Actor, critic
 from redraft.actors.desk import ALONE
@@ -27,7 +26,6 @@ from redraft.events.bus import INBOX, Letter, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import Critiqued, CritiqueDraft, Failed, Message, OutcomeMessage, Request
 from redraft.events.content import Brief, Critique, new_draft
-from redraft.events.domain_events import StepFailed
 from redraft.events.envelope import Origin
 from redraft.events.errors import ActorError
 from redraft.events.local_bus import LocalBus
@@ -236,7 +234,7 @@ async def working(actors: list[Actor], isolation: Isolation) -> AsyncIterator[Lo
 
 async def answered(bus: LocalBus, name: str, text: str, sent: int) -> Message:
     work = asked(text, sent=sent)
-    work = CritiqueDraft(_replaced(work.request, name), work.draft)
+    work = CritiqueDraft(replace(work.request, actor=name, confirmed=True), work.draft)
     kind, body = encode_message(work)
     await bus.publish(work_queue("critic", name), [Letter(kind, body, Origin("i", "coordinator", "", "r"), "r", work)])
     async with bus.consume(INBOX, 1) as inbox, asyncio.timeout(DEADLINE):
@@ -245,12 +243,6 @@ async def answered(bus: LocalBus, name: str, text: str, sent: int) -> Message:
         assert not isinstance(delivery.letter.content, CritiqueDraft)
         assert delivery.letter.content is not None
         return delivery.letter.content
-
-
-def _replaced(request: Request, name: str) -> Request:
-    from msgspec.structs import replace
-
-    return replace(request, actor=name, confirmed=True)
 
 
 async def test_the_third_worker_that_gets_a_request_carries_it_out_alone(folder: Path) -> None:
@@ -289,6 +281,15 @@ async def test_what_cannot_be_loaded_again_is_refused_at_the_start(folder: Path,
     await refused(judge, "its process ended while it was loaded: exit code 3")
 
 
+async def test_where_no_process_can_be_started_it_is_told_at_the_start(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(folder / "python that was taken away"))
+    with pytest.raises(ActorError, match="judge cannot be isolated: its process cannot be started: No such file"):
+        async with open_isolation([actor(folder, "judge")]):
+            pass
+
+
 def test_the_command_line_refuses_a_closure_with_one_line(folder: Path) -> None:
     text = ACTORS.replace(
         "once =",
@@ -318,80 +319,3 @@ def test_a_process_ends_with_its_worker_though_it_hangs(folder: Path) -> None:
         assert is_alive(child)
         worker.send_signal(signal.SIGKILL)
     until(lambda: not is_alive(child))
-
-
-@pytest.fixture
-def deployment(folder: Path) -> Iterator[Deployment]:
-    with deployed(folder) as there:
-        yield there
-    names = (
-        "generator.write",
-        "critic.judge",
-        "critic.plain",
-        "critic.metered",
-        "critic.environment",
-        "publisher.save",
-    )
-    asyncio.run(clear(URL, there.prefix, tuple(f"redraft.{name}" for name in names)))
-
-
-def submitted(there: Deployment, flow: str, text: str) -> str:
-    said = there.call("submit", f"isolated.py:{flow}", text)
-    assert said.code == 0, said.err
-    return said.out.strip()
-
-
-def failures(there: Deployment, run: str) -> list[tuple[str, int]]:
-    return [(each.data.kind, each.data.attempt) for each in there.history(run) if isinstance(each.data, StepFailed)]
-
-
-def test_a_worker_with_one_that_hangs_serves_others_on_the_same_connection(deployment: Deployment) -> None:
-    program = (deployment.folder / "isolated.py").read_text().replace("timeout=2", "timeout=15")
-    (deployment.folder / "isolated.py").write_text(program)
-    deployment.start("coordinator", "coordinator")
-    deployment.start("worker", "worker", "isolated.py", "--json")
-    deployment.serving("worker")
-    hanging = submitted(deployment, "isolated", "hang")
-    deployment.until("it hangs", (deployment.folder / "pids.txt").exists)
-    fine = [submitted(deployment, flow, "fine") for flow in ("isolated", "ordinary")]
-    deployment.ended(*fine)
-    assert not failures(deployment, hanging), "it still hangs"
-    deployment.ended(hanging)
-    assert failures(deployment, hanging) == [("timeout", 1)]
-    events = {line["event"] for line in deployment.lines("worker")}
-    assert events <= {"serving", "ready"}, events
-
-
-def test_what_kills_each_worker_that_takes_it_is_carried_out_alone_and_lost(deployment: Deployment) -> None:
-    deployment.start("up", "up", "isolated.py", "--json")
-    deadly = submitted(deployment, "ordinary", "kill")
-    deployment.ended(deadly)
-    assert failures(deployment, deadly) == [("lost", 1)]
-    pids = (deployment.folder / "pids.txt").read_text().split()
-    assert len(set(pids)) == len(pids) == 3
-    fine = submitted(deployment, "ordinary", "fine")
-    deployment.ended(fine)
-    assert not failures(deployment, fine)
-
-
-def test_workers_that_are_killed_at_random_fail_no_run(deployment: Deployment) -> None:
-    (deployment.folder / "hold").touch()
-    program = (deployment.folder / "isolated.py").read_text().replace("timeout=3", "timeout=300")
-    (deployment.folder / "isolated.py").write_text(program)
-    deployment.start("coordinator", "coordinator")
-    deployment.start("others", "worker", "isolated.py:write", "isolated.py:save")
-    pids = deployment.folder / "pids.txt"
-    run = ""
-    for time_ in range(1, 5):
-        worker = deployment.start(f"worker{time_}", "worker", "isolated.py:plain")
-        run = run or submitted(deployment, "ordinary", "hold on")
-        deployment.until(
-            f"it is begun {time_} times", lambda t=time_: pids.exists() and len(pids.read_text().split()) == t
-        )
-        worker.kill()
-    (deployment.folder / "hold").unlink()
-    deployment.start("worker", "worker", "isolated.py:plain")
-    deployment.ended(run)
-    assert not failures(deployment, run)
-    begun = [int(each) for each in pids.read_text().split()]
-    assert not any(is_alive(each) for each in begun[:4])

@@ -9,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.app.cli_calls import call, document, one_line, said
+from tests.app.test_cli_erase import MINE
 
 WORDS = ("tunnelbrief", "tunneldraft", "tunnelerror", "tunnelwish", "tunnelchange", "tunnelfault", "tunnelfile")
 WORKFLOW = """
@@ -135,18 +136,6 @@ def test_who_has_the_key_is_told_all_the_same(place: str, monkeypatch: pytest.Mo
     monkeypatch.delenv("REDRAFT_ENCRYPT")
     monkeypatch.delenv("REDRAFT_ENCRYPT_KEY_FILE")
     assert "is encrypted; give the key" in one_line(call("list"))
-
-
-MINE = """
-from redraft.projections import Projection, Put, Table
-
-def words(event):
-    draft = getattr(event.data, "draft", None)
-    if hasattr(draft, "text"):
-        yield Put("words", {"position": event.position, "text": draft.text})
-
-mine = Projection("words", 1, (Table("words", {"position": "INTEGER NOT NULL", "text": "TEXT NOT NULL"}),), words)
-"""
 
 
 def test_erasing_reaches_what_a_projection_of_ones_own_has_deleted(place: str) -> None:

@@ -20,9 +20,9 @@ from tests.app.deployments import DEADLINE, Deployment, deployment
 from tests.events.rabbit_server import URL
 from tests.proxy import Proxy
 
-from redraft.app import deployment as parts
-from redraft.app import health
-from redraft.app.deployment import coordinate, open_client
+from redraft.app import coordinating, health
+from redraft.app.coordinating import coordinate
+from redraft.app.deployment import open_client
 from redraft.app.logs import new_log
 from redraft.app.settings import read_settings
 from redraft.app.sources import read_source
@@ -104,7 +104,7 @@ async def test_an_append_without_an_answer_shows_in_the_health_file_until_it_has
 ) -> None:
     monkeypatch.setattr(postgres_connection, "SILENCE", 4.0)
     monkeypatch.setattr(health, "LATE", 1.0)
-    monkeypatch.setattr(parts, "health_file", partial(health.health_file, every=0.05))
+    monkeypatch.setattr(coordinating, "health_file", partial(health.health_file, every=0.05))
     said, file = io.StringIO(), tmp_path / "healthy"
 
     def told() -> list[tuple[str, str]]:

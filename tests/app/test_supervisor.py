@@ -38,7 +38,7 @@ asyncio.run(main())
 
 
 class Stream(io.StringIO):
-    """A log, and when the hanging process began for the third time."""
+    """A log, and its lines."""
 
     def lines(self, event: str, process: str = "up") -> list[dict[str, object]]:
         lines = [json.loads(line) for line in self.getvalue().splitlines()]

@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, environment
+from tests.app.cli_calls import call, environment, shown_on
 from tests.processes import Said
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u061c\u202e\ufff9\ufffa\ufffb\u2066\u200b\ufeff\U000e0041\U000e0100\r\x7f"
@@ -71,13 +70,8 @@ def on_a_terminal(*arguments: str, folder: Path) -> Said:
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        shown = bytearray()
-        with suppress(OSError):  # Linux ends a terminal that nobody writes to any more with an error
-            while chunk := os.read(ours, 65536):
-                shown += chunk
-        code = process.wait(60)
-    os.close(ours)
-    return Said(code, shown.decode(), "")
+        shown = shown_on(ours)
+        return Said(process.wait(60), shown, "")
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,8 @@ def test_a_fault_names_the_file_that_has_it(tmp_path: Path) -> None:
         'module = "evil.py"',
         'webhook_hosts = {"example.com" = ["AWS_SECRET_ACCESS_KEY"]}',
         'public_key = "theirs"',
+        'signing_key = "theirs"',
+        'users = {ann = ["operator"]}',
         "encrypt = false",
     ],
 )

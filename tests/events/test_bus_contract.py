@@ -99,6 +99,13 @@ async def parked_when(bus: Bus, enough: Callable[[int], bool]) -> Sequence[Parke
     return parked
 
 
+async def park(bus: Bus, consumer: Consumer, deliveries: Sequence[Delivery]) -> Sequence[Parked]:
+    """Has these set aside; gives what is parked, once that is as many."""
+    for delivery in deliveries:
+        await consumer.reject(delivery, requeue=False, reason="never")
+    return await parked_when(bus, lambda n: n == len(deliveries))
+
+
 async def test_one_consumer_gets_the_letters_of_a_queue_in_order(opened: Opens) -> None:
     async with opened() as bus, bus.consume(QUEUE, 100) as consumer:
         await bus.publish(QUEUE, letters(3))
@@ -302,9 +309,7 @@ async def test_a_parked_letter_is_retried_as_if_it_were_new(opened: Opens) -> No
 async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
     async with opened() as bus, bus.consume(QUEUE, 20) as consumer:
         await bus.publish(QUEUE, letters(20))
-        for delivery in await take_exactly(consumer, 20):
-            await consumer.reject(delivery, requeue=False, reason="never")
-        parked = await parked_when(bus, lambda n: n == 20)
+        parked = await park(bus, consumer, await take_exactly(consumer, 20))
         assert [one.letter for one in parked] == letters(20)
         assert await bus.discard(parked[4].id) is True
         assert await bus.discard(parked[4].id) is False
@@ -316,15 +321,11 @@ async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
 async def test_all_that_is_parked_is_retried_or_discarded_at_once(opened: Opens) -> None:
     async with opened() as bus, bus.consume(QUEUE, 20) as consumer:
         await bus.publish(QUEUE, letters(20))
-        for delivery in await take_exactly(consumer, 20):
-            await consumer.reject(delivery, requeue=False, reason="never")
-        parked = await parked_when(bus, lambda n: n == 20)
+        parked = await park(bus, consumer, await take_exactly(consumer, 20))
         assert await bus.retry_all() == [each.id for each in parked]
         again = await take_exactly(consumer, 20)
         assert [(each.letter, each.count) for each in again] == [(each, 1) for each in letters(20)]
-        for delivery in again:
-            await consumer.reject(delivery, requeue=False, reason="never")
-        parked = await parked_when(bus, lambda n: n == 20)
+        parked = await park(bus, consumer, again)
         assert await bus.discard_all() == [each.id for each in parked]
         assert list(await bus.parked()) == []
         assert (await bus.retry_all(), await bus.discard_all()) == ([], [])
@@ -334,9 +335,7 @@ async def test_looking_keeps_the_order_of_many_parked_letters(opened: Opens) -> 
     number = 600
     async with opened() as bus, bus.consume(QUEUE, number) as consumer:
         await bus.publish(QUEUE, letters(number))
-        for delivery in await take_exactly(consumer, number):
-            await consumer.reject(delivery, requeue=False, reason="never")
-        parked = await parked_when(bus, lambda n: n == number)
+        parked = await park(bus, consumer, await take_exactly(consumer, number))
         assert [one.letter for one in parked] == letters(number)
         assert await bus.discard(parked[40].id) is True
         assert list(await bus.parked()) == [*parked[:40], *parked[41:]]

@@ -88,7 +88,7 @@ class Herald:
             await self._sent.put(sent)
 
     async def run(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Makes known what comes in, until it is cancelled. Raises BusError, and what `check` does before each time."""
+        """Makes known what comes in, until it is cancelled; calls `check` each time before. Raises BusError."""
         while True:
             ready = [self._taken(await self._sent.get())]
             await asyncio.sleep(GATHER)

@@ -106,7 +106,7 @@ class Coordinator:
         self._underway.end(number)
 
     def _follows(self, incoming: Incoming, deliveries: dict[int, Delivery]) -> bool:
-        """Whether a word comes after others to the same run that wait for it; then it waits behind them."""
+        """Keeps a word that comes after others to the same run which wait for its start; returns whether it did."""
         waiting = self._early.get(incoming.message.run)
         if waiting is None or not isinstance(incoming.message, SteeringMessage):
             return False
@@ -114,7 +114,7 @@ class Coordinator:
         return True
 
     def _hold(self, turn: Turn, deliveries: dict[int, Delivery]) -> list[str]:
-        """Keeps what was said to runs that are not there yet; gives the runs to which nothing else was said before."""
+        """Keeps what was said to runs that are not there yet; returns those of them that nobody looks for yet."""
         runs: list[str] = []
         for each in turn.decided:
             if not each.early or sum(map(len, self._early.values())) >= HELD:

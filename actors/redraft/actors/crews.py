@@ -5,13 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
+from redraft.actors.roles import Seat
 from redraft.events.bus import Queues, work_queue
 from redraft.events.errors import BusError, InputError
-from redraft.events.plan import Role
-
-Seat: TypeAlias = tuple[Role, str]
 
 WATCH: Final = timedelta(seconds=10)
 """How long it is between two looks at the queues."""
@@ -29,13 +27,16 @@ LEEWAY: Final = timedelta(minutes=15)
 """How long beyond its timeout what was given out is awaited: its worker may have died, and another have it now."""
 
 _APART: Final = timedelta(minutes=1)
+"""How long it is at least between two times that are kept at which a queue was empty."""
+
 _KEPT: Final = 2_880
+"""How many such times are kept of a queue: those of two days."""
 
 
 class Crews:
-    """`wait` and `limit` are the settings `queue_wait` and `queue_limit`.
+    """Keeps what the looks at the queues showed. `wait` and `limit` are the settings `queue_wait` and `queue_limit`.
 
-    What is not known counts for nothing: a bus that cannot be asked, or a time before the first look.
+    Where the bus could not be asked, and before the first look, an actor counts as served and a queue as never empty.
     """
 
     def __init__(self, queues: Queues, wait: timedelta = QUEUE_WAIT, limit: timedelta = QUEUE_LIMIT) -> None:

@@ -32,8 +32,8 @@ Apart: TypeAlias = Callable[[Actor, Work, Callable[[], None], bool], Calling]
 Again: TypeAlias = Callable[[Request], None]
 """Is told of a request that may have cost something before, and of which nothing came."""
 
-
 Clock: TypeAlias = Callable[[], datetime]
+"""Tells the time (UTC)."""
 
 
 def utc() -> datetime:

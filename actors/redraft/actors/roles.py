@@ -28,6 +28,8 @@ from redraft.events.usage import MOST, Usage
 Scale: TypeAlias = tuple[float, float]
 Function: TypeAlias = Callable[..., Any]
 Isolation: TypeAlias = Literal["none", "process"]
+Seat: TypeAlias = tuple[Role, str]
+"""A role, and the name of an actor that has it."""
 
 TAKES: Final[dict[Role, tuple[str, ...]]] = {
     "generator": ("brief", "context"),

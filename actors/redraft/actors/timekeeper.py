@@ -9,8 +9,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from redraft.actors.crews import WATCH, Crews, Seat
+from redraft.actors.crews import WATCH, Crews
 from redraft.actors.interpreter import GRACE
+from redraft.actors.roles import Seat
 from redraft.actors.trouble import LeftOut, Tell, told, untold
 from redraft.events.bus import INBOX, Bus, Letter
 from redraft.events.codec import encode_message
@@ -27,9 +28,6 @@ SELDOM: Final = timedelta(minutes=10)
 PACE: Final = timedelta(milliseconds=50)
 """How long it lets pass between two looks, however much changes meanwhile."""
 
-IDLE: Final = timedelta(seconds=30)
-"""How long it sleeps at most when nothing is due and nothing changes."""
-
 MOST: Final = 500
 """How many due steps are looked at, and said, at once."""
 
@@ -43,8 +41,8 @@ REMEMBERED: Final = 100_000
 class DueStep(msgspec.Struct, frozen=True):
     """A step whose wait is over (`retry`), or whose answer is overdue, since `timer`.
 
-    `cause` is the id of the event that said when. Of a request for work, `actor` is who was asked, `requested` when;
-    `unserved`: it has waited as long as it may for a worker of that actor, whatever its `timer` says.
+    `cause` is the id of the event that said when. Of a request for work, `actor` is who was asked, and `requested` is
+    when. `unserved`: it has waited as long as it may for a worker of that actor, whatever its `timer` says.
     """
 
     run: str
@@ -61,7 +59,7 @@ class DueStep(msgspec.Struct, frozen=True):
 class Said(msgspec.Struct, frozen=True):
     """When a step was said last, and how long to wait before it is said again.
 
-    One that was `queued` then is not said again before it is not.
+    One whose request was `queued` then is said again once that cannot be in its queue any more.
     """
 
     at: datetime
@@ -101,8 +99,8 @@ class Agenda(Protocol):
 class Timekeeper:
     """What is wrong with one due step concerns that one: it is said seldom, and never stands before others.
 
-    `tell` is told of a step that cannot be said. `crews` know which actors are served: requests to others are given up
-    before they are due, and what may still wait in its queue is not overdue.
+    `crews` know which actors are served: requests to others are given up before they are due, and what may still wait
+    in its queue is not overdue. `tell` is told of a step that cannot be said.
     """
 
     def __init__(
@@ -111,8 +109,8 @@ class Timekeeper:
         bus: Bus,
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
+        crews: Crews,
         tell: Tell = untold,
-        crews: Crews | None = None,
     ) -> None:
         self._agenda = agenda
         self._bus = bus
@@ -133,12 +131,11 @@ class Timekeeper:
     async def _look(self, now: datetime) -> None:
         """Says all that is due and was not said lately, page by page."""
         seen: dict[DueStep, Said] = {}
-        if self._crews is not None:
-            if self._crews.is_due(now):
-                await self._crews.look(await self._agenda.actors(), now)
-            for actor, unserved in self._crews.unserved(now):
-                page = await self._agenda.waited(actor, now, unserved, self._crews.wait, MOST)
-                seen |= await self._told(page, now)
+        if self._crews.is_due(now):
+            await self._crews.look(await self._agenda.actors(), now)
+        for actor, unserved in self._crews.unserved(now):
+            page = await self._agenda.waited(actor, now, unserved, self._crews.wait, MOST)
+            seen |= await self._told(page, now)
         last: DueStep | None = None
         while True:
             page = await self._agenda.due(now, MOST, last)
@@ -149,7 +146,7 @@ class Timekeeper:
         self._said = seen
 
     async def _told(self, page: Sequence[DueStep], now: datetime) -> dict[DueStep, Said]:
-        """Says what was not said lately; gives when each was said."""
+        """Says what was not said lately; returns when each was said."""
         fresh = [step for step in page if not self._was_said(step, now)]
         if fresh:
             await self._say(fresh, now)
@@ -163,14 +160,14 @@ class Timekeeper:
 
     def _is_queued(self, step: DueStep, now: datetime) -> bool:
         """Whether a request past its due time may still wait in its queue."""
-        if self._crews is None or step.actor is None or step.requested is None or step.timer is None or step.unserved:
+        if step.actor is None or step.requested is None or step.timer is None or step.unserved:
             return False
         timeout = max(step.timer - step.requested - GRACE, timedelta())
         return self._crews.may_wait(step.actor, step.requested, timeout, now)
 
     def _unserved(self, step: DueStep, now: datetime) -> float:
         """For how many seconds nobody has served the actor of a request since it was made; 0 for one that is due."""
-        if self._crews is None or step.actor is None or step.requested is None or not step.unserved:
+        if step.actor is None or step.requested is None or not step.unserved:
             return 0.0
         since = self._crews.since(step.actor)
         return (now - max(since, step.requested)).total_seconds() if since else 0.0
@@ -196,8 +193,7 @@ class Timekeeper:
     async def _rest(self, now: datetime, took: timedelta) -> None:
         """Sleeps until something falls due, or may have come to be due; no shorter than `PACE`."""
         upcoming = await self._agenda.next_due(now)
-        look = IDLE if self._crews is None else WATCH
-        longest = min([look, *(said.at + said.pause - now for said in self._said.values() if not said.queued)])
+        longest = min([WATCH, *(said.at + said.pause - now for said in self._said.values() if not said.queued)])
         wait = min(longest, upcoming - now) if upcoming else longest
         pace = max(PACE, SHARE * took)
         await asyncio.sleep(max(min(wait, PACE), SHARE * took).total_seconds())

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from redraft.actors.roles import Seat
 from redraft.actors.timekeeper import DueStep
-from redraft.events.plan import Role
 from redraft.projections.step_list import StepLine, asked_of, due, next_due, waited_for
 from redraft.projections.views import Views
 
@@ -30,11 +30,11 @@ class StepsAgenda:
         after = (behind.timer, behind.run, behind.path) if behind and behind.timer else None
         return [_due_step(each) for each in await due(self._views, now, limit, self._runs, after)]
 
-    async def actors(self) -> Sequence[tuple[Role, str]]:
+    async def actors(self) -> Sequence[Seat]:
         return await asked_of(self._views, self._runs)
 
     async def waited(
-        self, actor: tuple[Role, str], now: datetime, unserved: timedelta, wait: timedelta, limit: int
+        self, actor: Seat, now: datetime, unserved: timedelta, wait: timedelta, limit: int
     ) -> Sequence[DueStep]:
         lengths = unserved.total_seconds(), wait.total_seconds()
         found = await waited_for(self._views, actor, now, *lengths, limit, self._runs)

@@ -150,7 +150,7 @@ async def open_house(
             arms.run(),
             relay.run(start),
             worker.run(),
-            Timekeeper(agenda, bus, clock, new_message_id, crews=Crews(bus)).run(),
+            Timekeeper(agenda, bus, clock, new_message_id, Crews(bus)).run(),
             follow(views, store),
             client.notice(start),
         )

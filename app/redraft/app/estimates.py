@@ -8,7 +8,8 @@ import msgspec
 
 from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped
-from redraft.app.models import Models, Seat, asks_model, is_installed
+from redraft.actors.roles import Seat
+from redraft.app.models import Models, asks_model, is_installed
 from redraft.app.prices import stated_price
 from redraft.events.content import Brief
 from redraft.events.plan import Option, Plan, Step

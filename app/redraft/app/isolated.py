@@ -7,13 +7,11 @@ its worker; it ends with the worker, by the kernel's own hand where the system i
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from signal import SIGKILL
 from threading import Lock
 from typing import Final
 
@@ -21,6 +19,7 @@ import msgspec
 
 from redraft.actors.perform import Call, unwritable
 from redraft.actors.roles import Actor
+from redraft.app.builtin.limited import end_with
 from redraft.app.isolation_frames import (
     ASK,
     LOAD,
@@ -45,9 +44,6 @@ from redraft.events.codec import decode_work, encode_message
 from redraft.events.errors import ActorError, RedraftError
 from redraft.events.usage import Usage
 
-_SET_DEATH_SIGNAL: Final = 1
-"""PR_SET_PDEATHSIG of Linux's prctl(2)."""
-
 _METERED: Final = 0.5
 """Seconds between two looks at meters that run."""
 
@@ -69,14 +65,6 @@ def main() -> int:
     with quiet():
         asyncio.run(_serve(asked, tell))
     return 0
-
-
-def end_with(worker: int) -> None:
-    """Has this process killed when the one that started it dies; ends at once if it is dead already."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, SIGKILL)
-    if os.getppid() != worker:
-        os._exit(1)
 
 
 async def _serve(asked: int, tell: Callable[[Told], None]) -> None:

@@ -21,7 +21,7 @@ _HEAD: Final = 4
 T = TypeVar("T")
 
 
-class Load(msgspec.Struct, frozen=True, tag="load"):
+class Load(msgspec.Struct, frozen=True):
     """Which actor the process is to load: out of a file, or, where `file` is empty, one that ships."""
 
     role: Role
@@ -75,7 +75,7 @@ def frame(value: Load | Ask | Told) -> bytes:
 
 
 async def received(reader: StreamReader, decoder: msgspec.json.Decoder[T]) -> T:
-    """Returns the next value. Raises EOFError at the end of the pipe or of sense, MsgspecError for another value."""
+    """Returns the next value. Raises EOFError at the end of the pipe and for a frame that is too long, MsgspecError."""
     size = int.from_bytes(await reader.readexactly(_HEAD))
     if size > LARGEST:
         raise EOFError(f"a frame of {size:,} bytes")

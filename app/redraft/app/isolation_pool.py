@@ -43,7 +43,7 @@ class Pool:
 
     @asynccontextmanager
     async def child(self, *, fresh: bool = False) -> AsyncIterator[Child]:
-        """A process for one request, once there is room; a `fresh` one serves no other. Raises ActorError, OSError."""
+        """A process for one request, once there is room; a `fresh` one serves no other. Raises ActorError."""
         async with self._room:
             child = None if fresh else await self._waiting()
             child = child or await _started(self._actor)
@@ -90,6 +90,7 @@ class Child:
         return not self._killed and self.process.returncode is None
 
     async def send(self, value: Load | Ask) -> None:
+        """Raises ConnectionError when it has ended."""
         assert self.process.stdin is not None  # noqa: S101 - it was asked for
         self.process.stdin.write(frame(value))
         await self.process.stdin.drain()
@@ -112,7 +113,26 @@ class Child:
 
 
 async def _started(actor: Actor) -> Child:
-    """A process with the actor. Raises ActorError when it cannot load it, OSError when it cannot be started."""
+    """A process with the actor. Raises ActorError when it cannot be started, or cannot load the actor."""
+    child = await _spawned()
+    try:
+        async with asyncio.timeout(STARTING):
+            await _load(child, actor)
+    except TimeoutError:
+        await child.end()
+        raise ActorError(f"its process could not load it in {STARTING:g} s") from None
+    except (EOFError, msgspec.MsgspecError, UnicodeError, ConnectionError):
+        await child.end()
+        ended = how_it_ended(child.process.returncode or 0)
+        raise ActorError(f"its process ended while it was loaded: {ended}") from None
+    except BaseException:
+        await child.end()
+        raise
+    return child
+
+
+async def _spawned() -> Child:
+    """A process that has no actor yet. Raises ActorError when it cannot be started."""
     answers, end = os.pipe()
     try:
         process = await asyncio.create_subprocess_exec(
@@ -122,31 +142,19 @@ async def _started(actor: Actor) -> Child:
             env={name: value for name, value in os.environ.items() if name not in _SECRET},
             start_new_session=True,
         )
+    except OSError as error:
+        os.close(answers)
+        raise ActorError(f"its process cannot be started: {error.strerror}") from None
     except BaseException:
         os.close(answers)
         raise
     finally:
         os.close(end)
     reader = asyncio.StreamReader()
+    pipe = os.fdopen(answers, "rb", buffering=0)
     loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(answers, "rb", buffering=0)
-    )
-    child = Child(process, reader, transport)
-    try:
-        async with asyncio.timeout(STARTING):
-            await _load(child, actor)
-    except TimeoutError:
-        await child.end()
-        raise ActorError(f"its process could not load it in {STARTING:g} s") from None
-    except (EOFError, msgspec.MsgspecError, UnicodeError, ConnectionError):
-        await child.end()
-        ended = how_it_ended(process.returncode or 0)
-        raise ActorError(f"its process ended while it was loaded: {ended}") from None
-    except BaseException:
-        await child.end()
-        raise
-    return child
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return Child(process, reader, transport)
 
 
 async def _load(child: Child, actor: Actor) -> None:
@@ -161,7 +169,7 @@ async def _load(child: Child, actor: Actor) -> None:
 
 
 def is_shipped(actor: Actor) -> bool:
-    """Whether this is one of ours, which another process makes anew."""
+    """Whether an actor ships with Redraft: another process makes it anew, and needs no file of it."""
     return not actor.file and str(getattr(actor.function, "__module__", "")).startswith("redraft.app.")
 
 

@@ -43,7 +43,7 @@ class Log(Protocol):
 class LostSteps:
     """Looks at what is parked on a bus. `new_id` makes the ids of its messages.
 
-    With an `authority`, a letter of who may not answer a request says nothing of that.
+    With an `authority`, a letter from a user who may not answer for its step fails no step.
     """
 
     def __init__(
@@ -105,9 +105,10 @@ class LostSteps:
             return None
 
     def _may_say(self, user: str, failed: Failed, events: Sequence[Recorded]) -> bool:
+        """Whether a user may answer for the step. The latest request counts: a fork may ask another actor."""
         if self._authority is None:
             return True
-        requests = (each.data for each in events if isinstance(each.data, StepRequested))
+        requests = (each.data for each in reversed(events) if isinstance(each.data, StepRequested))
         asked = next((each for each in requests if each.path == failed.path), None)
         return asked is not None and not self._authority.refusal(user, asked)
 

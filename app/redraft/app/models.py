@@ -12,17 +12,15 @@ import msgspec
 from redraft.actors.arms import with_arms
 from redraft.actors.plan_paths import mapped, steps_in
 from redraft.actors.roles import Actor
+from redraft.actors.roles import Seat as Seat
 from redraft.app.prices import ModelPrice, asks_for_cost, has_money_budget, stated_price, unknown_price, with_prices
 from redraft.app.settings import Settings
 from redraft.app.turns import Turns
 from redraft.events.errors import InputError
-from redraft.events.plan import Plan, Role, Step
+from redraft.events.plan import Plan, Step
 
 Watch: TypeAlias = Callable[[str, str], None]
 """Told the path of a step, and a piece of what its model writes, as it comes."""
-
-Seat: TypeAlias = tuple[Role, str]
-"""A role and the name of an actor in it."""
 
 ACTORS: Final = frozenset({"llm", "verify"})
 """The shipped actors that ask a model."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from redraft.actors.roles import Seat
 from redraft.app.estimates import with_estimates
-from redraft.app.models import Models, Seat, with_model
+from redraft.app.models import Models, with_model
 from redraft.events.content import Brief
 from redraft.events.plan import Plan
 

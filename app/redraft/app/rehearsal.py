@@ -18,13 +18,14 @@ from msgspec.structs import replace
 from redraft.actors.arms import asked_step
 from redraft.actors.decider import handle
 from redraft.actors.plan_paths import step_key, steps_in
+from redraft.actors.roles import Seat
 from redraft.actors.run_state import RunState
 from redraft.actors.spending import reserve_said
 from redraft.actors.thompson import thompson
 from redraft.app.estimates import expected_usage
 from redraft.app.guessed_answers import GuessedAnswers
 from redraft.app.guesses import Guesses, about
-from redraft.app.models import Models, Seat, asks_model
+from redraft.app.models import Models, asks_model
 from redraft.app.staff import SHIPPED
 from redraft.events.commands import ApproveDraft, ExpireStep, Failed, Message, RejectDraft, RetryStep, StartRun
 from redraft.events.content import Brief

@@ -40,8 +40,8 @@ _PARAMETER: Final = re.compile(r"(?i)((?:ssl)?password=)[^&\s'\"]*")
 class Settings(BaseSettings):
     """Where events are kept, how messages travel, and what is allowed.
 
-    `queue_wait` is for how many seconds a step waits while no worker serves its actor, unless its plan says otherwise;
-    then it fails as `unserved`. `queue_limit` is for how many it waits in a queue from which workers take.
+    `queue_wait` is how many seconds a step waits while no worker serves its actor, unless its plan says otherwise; then
+    it fails as `unserved`. `queue_limit` is how many seconds it waits in a queue from which workers take.
 
     `model` is that of steps which ask one and name none, such as `openai:gpt-5`; `model_url` is a server that speaks
     OpenAI's chat completions and is asked for every model; `model_limits` says for a model how many calls go on
@@ -156,7 +156,7 @@ def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _of_folder(before: Mapping[str, object]) -> dict[str, Any]:
-    """The settings of the working folder's file. What stands in `before` does not count, and so needs no trust.
+    """The settings of the working folder's file. Those that `before` has too take no effect, and so need no trust.
 
     Raises InputError when it sets what it may not.
     """

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from redraft.actors.plan_paths import steps_in
-from redraft.actors.roles import Actor
+from redraft.actors.roles import Actor, Seat
 from redraft.app.builtin.options import nearest
-from redraft.app.models import Models, Seat
+from redraft.app.models import Models
 from redraft.app.outlets import Outlets, file_actor, stdout_actor
 from redraft.events.errors import ActorError
 from redraft.events.plan import Plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from redraft.actors.roles import Seat
 from redraft.app.deployment import open_survey
-from redraft.app.models import Seat
 from redraft.app.settings import LOCAL, Settings
 from redraft.app.staff import SHIPPED
 from redraft.events.bus import work_queue
@@ -14,10 +14,10 @@ from redraft.events.plan import Role
 from redraft.projections.plain import plain
 
 
-def remedy(role: Role, actor: str) -> str:
-    """Returns the command that starts a worker for an actor; of one that is not shipped, its file is not known."""
+def no_worker(role: Role, actor: str) -> str:
+    """Says that no worker serves an actor, and which command starts one. The file of an actor of yours is not known."""
     target = actor if (role, actor) in SHIPPED else f"FILE.py:{plain(actor)}"
-    return f"start one: redraft worker {target} --role {role}"
+    return f"no worker serves the {role} {plain(actor)}; start one: redraft worker {target} --role {role}"
 
 
 async def unserved(settings: Settings, seats: Iterable[Seat]) -> list[str]:
@@ -30,7 +30,7 @@ async def unserved(settings: Settings, seats: Iterable[Seat]) -> list[str]:
             for role, actor in dict.fromkeys(seats):
                 depth = await survey.queue(work_queue(role, actor))
                 if depth is None or not depth.consumers:
-                    found.append(f"no worker serves the {role} {plain(actor)}; {remedy(role, actor)}")
+                    found.append(no_worker(role, actor))
     except (BusError, InputError):
         return found
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 from redraft.app.together import together
 from redraft.events.errors import BusError, StoreError, StoreUnusable, TooLarge
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
 T = TypeVar("T")
+
+
+class Drains(Protocol):
+    """What takes nothing more once it is told so."""
+
+    def drain(self) -> None: ...
+
 
 LONGEST_WAIT: Final = 5.0
 """Seconds between two tries of what needs a server that is away, at most."""
@@ -76,6 +83,22 @@ async def kept_up(name: str, part: Part, log: FilteringBoundLogger) -> None:
                 if may_pass(error):
                     log.warning("interrupted", part=name, error=str(error))
                 raise
+
+
+@asynccontextmanager
+async def drained(part: Drains, drain: asyncio.Event | None) -> AsyncIterator[None]:
+    """Drains the part when the event is set, if it is within the block."""
+
+    async def wait() -> None:
+        if drain is not None:
+            await drain.wait()
+            part.drain()
+
+    draining = asyncio.create_task(wait())
+    try:
+        yield
+    finally:
+        draining.cancel()
 
 
 def may_pass(error: Exception) -> bool:

@@ -203,15 +203,15 @@ class Bus(Protocol):
         ...
 
     async def retry_all(self) -> Sequence[str]:
-        """Does so with all that is parked now, in one pass, oldest first; gives the ids.
+        """Puts all that is parked now into its queues again, in one pass, oldest first; returns the ids.
 
         What came from no queue that is known stays parked. Raises BusError when one cannot be put back; those before it
-        are.
+        are back then.
         """
         ...
 
     async def discard_all(self) -> Sequence[str]:
-        """Takes away for good all that is parked now, in one pass; gives the ids."""
+        """Takes away for good all that is parked now, in one pass; returns the ids."""
         ...
 
     async def close(self) -> None:

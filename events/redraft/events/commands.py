@@ -217,8 +217,8 @@ class RetryStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class ExpireStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The timekeeper's word that this attempt's answer is overdue.
 
-    `queued`: the request may still wait in its queue, from which workers take. `unserved` is for how many seconds no
-    worker has served the actor since it was asked; the request is then given up before it is due.
+    `queued`: the request may still wait in its queue, from which workers take. `unserved` is how many seconds no worker
+    has served the actor since it was asked; if that is not 0, the request is given up before it is due.
     """
 
     run: str

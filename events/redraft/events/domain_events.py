@@ -83,9 +83,9 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     to meet, and `score` their joined score; `outputs` are finished drafts of the loops around. `advice` are the
     versions of what people said that a refiner is to heed, `oscillation` is what went to and fro lately; its
     temperature is raised `heat` times. `beside` are the drafts among which a judge compares, `reserved` is what is set
-    aside of the budget. The answer is due by `due` (UTC), unless the request is known to wait in its queue then; where
-    the plan says so, it waits `queue_wait` seconds at most while no worker serves the actor. Of a step that chooses,
-    `choice` says why it is this actor.
+    aside of the budget. The answer is due by `due` (UTC), or later if the request still waits in its queue then.
+    `queue_wait` is how many seconds at most the plan lets it wait while no worker serves the actor, if the plan says.
+    Of a step that chooses, `choice` says why it is this actor.
     """
 
     path: str

@@ -23,7 +23,7 @@ LOOKED_AT: Final = 100
 
 
 MARK: Final = ""
-"""The run that no run is called: its key says that new runs of the store are sealed."""
+"""A name that no run has. A key that is kept under it says that new runs of this store are sealed."""
 
 
 class Encryption(msgspec.Struct, frozen=True):

@@ -25,7 +25,7 @@ RENEW: Final = 2.0
 """Seconds between two renewals."""
 
 FRESH: Final = 3.0
-"""Seconds after a renewal for which nobody is asked whether the lease is still ours."""
+"""Seconds after a renewal in which the store is not asked again whether the lease is still ours."""
 
 
 class Held(msgspec.Struct, frozen=True):

@@ -51,8 +51,11 @@ _WHO: Final = "SELECT holder, since, locked, expires <= clock_timestamp() AS end
 
 
 class Right(msgspec.Struct, frozen=True):
-    """What a lease is for: its `name`, what it is called in messages, the lock that releases before this one had for
-    it, and what is done beside taking and renewing its row (`taken`, `mine`), which gives `fence` and `position`.
+    """What a lease is for: the `name` of its row, `what` it is called in messages, and three pieces of SQL.
+
+    `before` are the numbers of the lock that releases before this one had for it. `taken` reads the row that was just
+    taken, from `taken`, and gives `epoch` and `fence`; `moved` reads the one that was renewed, from `mine`, is given a
+    position and the fence, and gives `position`.
     """
 
     name: str

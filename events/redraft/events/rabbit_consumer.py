@@ -39,8 +39,8 @@ class RabbitConsumer:
     """Reads one queue. A letter of a session that ended is delivered again by the server; settling it does nothing.
 
     The server sends up to `prefetch` letters ahead, from the first `take` on, and fewer where they are large (see
-    `rabbit_prefetch`). Acknowledgements are kept back for
-    `ACK_DELAY`, unless somebody waits in `take` and half of the prefetch is used up.
+    `rabbit_prefetch`). Acknowledgements are kept back for `ACK_DELAY`, unless somebody waits in `take` and half of the
+    prefetch is used up.
     """
 
     def __init__(

@@ -88,9 +88,10 @@ def read_letter(message: DeliveredMessage) -> Letter:
 
 
 def user_of(message: DeliveredMessage, me: str) -> str:
-    """Who sent a message, as the server found out; empty when it names nobody.
+    """Returns the user who sent a message, as the server checked it; empty when it names nobody.
 
-    Only what this user itself, `me`, sent on for somebody else is believed to come from there.
+    What this user itself, `me`, sent on for somebody else names that one in a header. The header of anybody else counts
+    for nothing.
     """
     user = message.header.properties.user_id or ""
     if user != me:

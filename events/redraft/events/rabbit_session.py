@@ -13,7 +13,7 @@ from aiormq.abc import DeliveredMessage
 from redraft.events.rabbit_link import LOST, answer, let_go, tell
 
 _READER: Final = "redraft"
-"""How the tag of a consumer on the channel begins; each has its own number, since RabbitMQ 3.10 mixes them up else."""
+"""How the tag of a consumer on the channel begins. Each has a number of its own, or RabbitMQ 3.10 mixes them up."""
 
 
 class Session:
@@ -32,21 +32,18 @@ class Session:
 
     async def read(self, queue: str, prefetch: int, arrived: Callable[[DeliveredMessage], None]) -> None:
         """Asks for what is in a queue; each message is handed to `arrived` in order."""
+        self._queue, self._arrived = queue, arrived
+        self._channel.on_consumer_cancel_callbacks.add(lambda _: self.end())
+        await self._consume(prefetch)
 
-        async def deliver(message: DeliveredMessage) -> None:
-            self._open[tag_of(message)] = None
-            arrived(message)
+    async def _consume(self, prefetch: int) -> None:
+        self._readers += 1
+        await answer(self._channel.basic_qos(prefetch_count=prefetch))
+        await answer(self._channel.basic_consume(self._queue, self._deliver, consumer_tag=self._tag))
 
-        channel = self._channel
-
-        async def consume(prefetch: int) -> None:
-            self._readers += 1
-            await answer(channel.basic_qos(prefetch_count=prefetch))
-            await answer(channel.basic_consume(queue, deliver, consumer_tag=self._tag))
-
-        channel.on_consumer_cancel_callbacks.add(lambda _: self.end())
-        self._consume = consume
-        await consume(prefetch)
+    async def _deliver(self, message: DeliveredMessage) -> None:
+        self._open[tag_of(message)] = None
+        self._arrived(message)
 
     def resize(self, prefetch: int) -> None:
         """Has so many messages sent ahead from now on; what was sent before stays."""

@@ -111,7 +111,7 @@ class Topology:
     """Declares what is needed, on a channel of its own, one thing at a time: a refusal ends the channel that it is told
     on, and must not be taken for that of something else.
 
-    After the first that the user may not make, all that there is is used as it is.
+    When the user may not make something, nothing more is made: what is there is used as it is.
     """
 
     def __init__(self, link: Link, names: Names, delivery_limit: int, kind: Kind) -> None:

@@ -25,7 +25,7 @@ CREATE_IMPORTED: Final = f"CREATE TABLE IF NOT EXISTS {IMPORTED} (run TEXT NOT N
 
 
 class RunKeys(Protocol):
-    """Blocking, for any thread, unless it never `waits`. Every method raises StoreError when the store is away."""
+    """For any thread; `waits`: its methods block. Every method raises StoreError when the store is away."""
 
     @property
     def waits(self) -> bool: ...

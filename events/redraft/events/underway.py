@@ -1,4 +1,4 @@
-"""What was begun and has not come to its end: by that others see whether a process gets on."""
+"""How long things have been under way: what takes too long shows that a process does not get on."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ from redraft.projections.projection import (
     seconds,
     unchanged,
 )
-from redraft.projections.untold import untold
 from redraft.projections.views import Views
+from redraft.projections.without_texts import without_texts
 
 Kind: TypeAlias = Literal["suggestion", "error"]
 Status: TypeAlias = Literal["raised", "fixed", "returned"]
@@ -112,7 +112,7 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-ISSUES: Final = Projection("issues", 2, (TABLE,), untold(project_issues), unchanged)
+ISSUES: Final = Projection("issues", 2, (TABLE,), without_texts(project_issues), unchanged)
 """The projection that keeps it."""
 
 

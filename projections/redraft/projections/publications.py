@@ -15,8 +15,8 @@ from redraft.projections.lines import line_of
 from redraft.projections.of_workflow import of_workflow
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, SetAll, Table, Value, seconds, unchanged
-from redraft.projections.untold import untold
 from redraft.projections.views import Views
+from redraft.projections.without_texts import without_texts
 
 TABLE: Final = Table(
     "publications",
@@ -76,7 +76,7 @@ def project_publication(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-PUBLICATIONS: Final = Projection("publications", 2, (TABLE,), untold(project_publication), unchanged)
+PUBLICATIONS: Final = Projection("publications", 2, (TABLE,), without_texts(project_publication), unchanged)
 """The projection that keeps them."""
 
 

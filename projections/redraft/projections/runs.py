@@ -42,7 +42,7 @@ from redraft.events.texts import ERASED
 from redraft.events.usage import Usage
 from redraft.projections.plain import plain
 from redraft.projections.projection import Change, Projection, Put, Row, Set, Table, seconds
-from redraft.projections.untold import untold
+from redraft.projections.without_texts import without_texts
 
 BRIEF_LENGTH: Final = 120
 """How many characters of a brief's first line the list shows."""
@@ -156,7 +156,7 @@ def told(entry: Unreadable) -> str:
     return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
 
 
-RUNS: Final = Projection("runs", 7, (TABLE,), untold(project_run), project_unreadable)
+RUNS: Final = Projection("runs", 7, (TABLE,), without_texts(project_run), project_unreadable)
 """The projection that keeps the list."""
 
 

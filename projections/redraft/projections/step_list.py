@@ -23,10 +23,11 @@ class StepLine(msgspec.Struct, frozen=True):
     """A step as its last attempt left it.
 
     `open`: asked, not answered; `waiting`: failed, to be tried again at `retry_at`; `failed`: for good; `abandoned`:
-    its loop ended, or its panel went on, without its answer. One without a path is no step: the `clock` of its run, at
-    its `limit` of wall time. `requested` and `finished` are the times of events. `score` (0..1) is a
-    critic's, `draft` the version that was worked on or, once done, that came of it. `message` says why it failed.
-    `position` is that of the request, `cause` the id of the request or, of a step that waits, of its failure.
+    its loop ended, or its panel went on, without its answer. A line without a path is no step: it stands for the wall
+    time of its run, and has the role `clock` and the status `limit`. `requested` and `finished` are times of events.
+    `score` (0..1) is a critic's, `draft` the version that was worked on or, once done, that came of it. `message` says
+    why it failed. `position` is that of the request, `cause` the id of the request or, of a step that waits, of its
+    failure.
     """
 
     run: str

@@ -40,7 +40,7 @@ from redraft.events.domain_events import (
 )
 from redraft.events.envelope import Recorded
 from redraft.projections.projection import Change, Delete, Projection, Put, Row, Set, SetAll, Table, seconds
-from redraft.projections.untold import untold
+from redraft.projections.without_texts import without_texts
 
 MOVES: Final = "timer IS NOT NULL AND (held = 0 OR status <> 'waiting')"
 """Which rows can become due: a step is not tried again while its run is paused."""
@@ -121,7 +121,7 @@ STEPS: Final = Projection(
     "steps",
     5,
     (TABLE,),
-    untold(project_step),
+    without_texts(project_step),
     lambda entry: (Delete("steps", (entry.run,)),),
     (RunEnded, RunQuarantined),
 )
@@ -149,7 +149,7 @@ def _asked(recorded: Recorded, event: ApprovalRequested) -> Row:
 
 
 def _row(recorded: Recorded, path: str, due: datetime) -> Row:
-    """An open row that nobody is asked for yet."""
+    """The row of an open step, in which role, actor and draft are still to be set."""
     return {
         "run": recorded.run,
         "path": path,

@@ -7,6 +7,7 @@ with limits of time and memory.
 from __future__ import annotations
 
 import math
+import os
 import signal
 import sys
 from pathlib import Path
@@ -83,7 +84,7 @@ async def checked(
     """
     timeout = min(seconds + more, context.timeout * 0.9)
     async with workspace() as folder:
-        limits = (str(MEMORY), str(math.ceil(timeout) + 1))
+        limits = map(str, (os.getpid(), MEMORY, math.ceil(timeout) + 1))
         argv = (sys.executable, "-I", str(FOLDER / "limited.py"), *limits, str(FOLDER / program))
         clean = environment(folder, (), {}, actor)
         done = await run_process(argv, timeout=timeout, cwd=folder, env=clean, stdin=given)

@@ -1,6 +1,7 @@
 """Run as a program: runs another Python program, a path, with limits that the kernel keeps.
 
-Its arguments are bytes of memory, seconds of processor time, and the program. It ends with the process that started it.
+Its arguments are the id of the process that started it, with which it ends, bytes of memory, seconds of processor time,
+and the program.
 """
 
 from __future__ import annotations
@@ -34,17 +35,20 @@ def limit(memory: int, seconds: int) -> None:
             resource.setrlimit(kind, (most, most))
 
 
-def end_with_parent() -> None:
-    """Has this process killed when the one that started it dies, where the system can do that."""
+def end_with(parent: int) -> None:
+    """Has this process killed when its parent dies, where the system is Linux; ends it at once if that is dead already.
+
+    `parent` is the process id of the one that started this one.
+    """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() == 1:
-            os._exit(1)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def main() -> None:
-    memory, seconds, program = sys.argv[1:]
-    end_with_parent()
+    parent, memory, seconds, program = sys.argv[1:]
+    end_with(int(parent))
     limit(int(memory), int(seconds))
     runpy.run_path(program, run_name="__main__")
 

@@ -10,7 +10,7 @@ _CHUNK: Final = 65_536
 
 
 class Output:
-    """Pipes, two for standard output and standard error, read as data arrives until `limit` bytes are kept in all.
+    """So many pipes (two, for standard output and standard error), read as data arrives until `limit` bytes are kept.
 
     `full` is done, with the bytes that were kept, as soon as a program has printed more than the limit. Both write ends
     belong to whoever starts the program and must be closed by it; the read ends are closed by `close`.
@@ -31,7 +31,7 @@ class Output:
             self._loop.add_reader(read, self._take, read)
 
     def drain(self) -> tuple[bytes, ...]:
-        """Returns the bytes that the two pipes hold now; does not wait for more."""
+        """Returns the bytes that came by each pipe until now; does not wait for more."""
         for read in tuple(self._open):
             while self._take(read):
                 pass

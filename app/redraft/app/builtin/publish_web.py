@@ -102,18 +102,7 @@ def webhook_publisher(hosts: Mapping[str, Collection[str]]) -> Actor:
         url = _url(options, hosts)
         text = content_of(draft, context, whole=options.whole)
         key = publication_key(draft, context, text)
-        body = msgspec.json.encode(
-            {
-                "run": context.run,
-                "draft": {
-                    "version": draft.version,
-                    "sha256": draft.sha256,
-                    "media_type": draft.media_type,
-                    "text": text,
-                },
-                "brief": {"source": brief.source},
-            }
-        )
+        body = _body(draft, brief, context.run, text)
         headers = {"Content-Type": "application/json", "Idempotency-Key": key} | _token(options, url, hosts)
         status = await _posted(url, body, headers, context.timeout, private=_is_private(options, url, hosts))
         if 200 <= status < 300:
@@ -122,6 +111,11 @@ def webhook_publisher(hosts: Mapping[str, Collection[str]]) -> Actor:
         raise failure(f"{place_of(url)} answered with the status {status}")
 
     return post
+
+
+def _body(draft: Draft, brief: Brief, run: str, text: str) -> bytes:
+    told = {"version": draft.version, "sha256": draft.sha256, "media_type": draft.media_type, "text": text}
+    return msgspec.json.encode({"run": run, "draft": told, "brief": {"source": brief.source}})
 
 
 async def _posted(url: httpx.URL, body: bytes, headers: dict[str, str], timeout: float, *, private: bool) -> int:

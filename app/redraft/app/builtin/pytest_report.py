@@ -24,7 +24,7 @@ _ERROR: Final = re.compile(r"^E +(?P<error>\S.*)$", re.MULTILINE)
 class Tally:
     """How many tests ran (skipped ones did not), how many of them passed, and a line for each that did not.
 
-    `is_sound` is False where what must fail passed.
+    `is_sound` is False where a test that must fail did not.
     """
 
     ran: int
@@ -36,7 +36,10 @@ class Tally:
 
 @dataclass(slots=True)
 class _Told:
-    """Returns the lines about failures received so far, by test."""
+    """What a report has said until now: all its tests, those that must fail, and how each went.
+
+    `uncollected` and `failed` hold a line for each failure.
+    """
 
     tests: tuple[str, ...] = ()
     must_fail: tuple[str, ...] = ()

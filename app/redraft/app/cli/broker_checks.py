@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from redraft.actors.plan_paths import steps_in
-from redraft.app.cli.checks import Check
+from redraft.app.cli.check import Check
 from redraft.app.deployment import open_survey
 from redraft.app.settings import LOCAL, Settings
-from redraft.app.unserved import remedy
+from redraft.app.unserved import no_worker
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunStarted
 from redraft.events.envelope import Recorded
@@ -66,8 +66,7 @@ async def _asked(survey: Survey, kind: Kind, actors: Sequence[tuple[Role, str]])
         yield Check("topology", "ok", f"exchanges, inbox ({kind}), parking and event stream are there")
     yield await _served(survey, kind, INBOX, "start `redraft coordinator`")
     for role, actor in actors:
-        told = f"no worker serves the {role} {plain(actor)}; {remedy(role, actor)}"
-        yield await _served(survey, kind, work_queue(role, actor), told)
+        yield await _served(survey, kind, work_queue(role, actor), no_worker(role, actor))
     parked = await survey.queue(PARKED)
     if parked and parked.waiting:
         told = f"{counted(parked.waiting, 'message')} set aside; see `redraft parked list`"

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import platform
-import shutil
-import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, get_args
 
-import msgspec
-
+from redraft.app.cli.check import Check
+from redraft.app.cli.machine_checks import machine_checks, missing, size
 from redraft.app.compose import PROJECTIONS
 from redraft.app.deployment import MEMORY
 from redraft.app.encryption import store_of
-from redraft.app.models import check_worker, models_of
 from redraft.app.settings import LOCAL, Settings, shown_url, views_path
 from redraft.events.envelope import Recorded
 from redraft.events.errors import CodecError, InputError, StoreError, StoreUnusable, Tampered, UnknownName, UnknownRules
@@ -32,32 +26,11 @@ from redraft.projections.states import State
 from redraft.projections.step_list import count_overdue
 from redraft.projections.views import Views, open_views
 
-Level: TypeAlias = Literal["ok", "warn", "fail"]
-
 SAMPLE: Final = 20
 """How many of the newest runs are verified, unless all are asked for."""
 EVERY_RUN: Final = 2**31
 MOST_ACTORS: Final = 10
 """How many actors of other versions are named."""
-
-LITTLE_SPACE: Final = 1024**3
-NO_SPACE: Final = 50 * 1024**2
-"""Bytes of free disk below which there is a warning, and a failure."""
-
-_PACKAGES: Final = ("eventsourcing", "msgspec", "pydantic", "typer", "rich", "ruff", "proselint", "codespell")
-
-
-class Check(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line: what was looked at, how it is, and what to do about it.
-
-    `unreachable`: store or broker cannot be opened. `misused`: what names it cannot be understood.
-    """
-
-    name: str
-    level: Level
-    told: str
-    unreachable: bool = False
-    misused: bool = False
 
 
 async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
@@ -65,16 +38,15 @@ async def checks_of(settings: Settings, *, deep: bool) -> list[Check]:
     from redraft.app.cli.broker_checks import broker_checks
 
     actors: list[tuple[Role, str]] = []
-    found = [_python(), *_packages(), *_model(settings), _sqlite(), *_disk(settings)]
+    found = machine_checks(settings)
     found += await _log(settings, actors, deep=deep)
     return found + await broker_checks(settings, actors)
 
 
 async def _log(settings: Settings, actors: list[tuple[Role, str]], *, deep: bool) -> list[Check]:
     """The checks of the store and what is in it; adds to `actors` those that its runs needed."""
-    missing = _missing(settings)
-    if missing is not None:
-        return [missing]
+    if (absent := missing(settings)) is not None:
+        return [absent]
     found: list[Check] = []
     try:
         async with store_of(settings) as store:
@@ -90,7 +62,7 @@ async def _store(
     settings: Settings, store: EventStore, actors: list[tuple[Role, str]], *, deep: bool
 ) -> AsyncIterator[Check]:
     head = await store.head()
-    where = f"{shown_url(settings.store)}{_size(settings)}"
+    where = f"{shown_url(settings.store)}{size(settings)}"
     yield Check("store", "ok", f"{where}; {counted(head, 'event')}, last position {head}")
     try:
         async with await open_views(views_path(settings.store), PROJECTIONS) as views:
@@ -268,78 +240,3 @@ async def _records(store: EventStore) -> Check:
     )
     remedy = f"redraft audit {faults[0][0]} --verify tells more, redraft quarantine RUN --reason … sets a run aside"
     return Check("records", "fail", f"{counted(len(faults), 'run')}: {named}; {plain(faults[0][1])}; {remedy}{note}")
-
-
-def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()}, redraft {version('redraft')}, {platform.system()}")
-
-
-def _packages() -> list[Check]:
-    found: dict[str, str] = {}
-    missing: list[Check] = []
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            missing.append(Check("packages", "fail", f"{name} is not installed; reinstall redraft"))
-    told = ", ".join(f"{name} {number}" for name, number in found.items())
-    return [Check("packages", "ok", told), *missing]
-
-
-def _model(settings: Settings) -> list[Check]:
-    """Whether the model of the settings, if there is one, can be asked from here; it is not asked."""
-    if not settings.model:
-        return []
-    try:
-        check_worker(("llm",), models_of(settings))
-    except InputError as error:
-        return [Check("model", "warn", str(error))]
-    from redraft.app.builtin.llm_model import cost_of
-
-    told = f"{settings.model} is known, and its key is set"
-    if cost_of(1, 1, settings.model, settings.model_url, settings.model_prices.get(settings.model)) is None:
-        told += "; nobody knows its price (REDRAFT_MODEL_PRICES), so what it costs is not counted"
-    return [Check("model", "ok", told)]
-
-
-def _sqlite() -> Check:
-    told = sqlite3.sqlite_version
-    if sqlite3.sqlite_version_info < (3, 35):
-        return Check("sqlite", "fail", f"{told}; Redraft needs 3.35 or later: use a newer Python")
-    return Check("sqlite", "ok", told)
-
-
-def _disk(settings: Settings) -> list[Check]:
-    path = _path(settings)
-    if path is None:
-        return []
-    folder = next(each for each in (_folder(path), *_folder(path).parents) if each.is_dir())
-    free = shutil.disk_usage(folder).free
-    level: Level = "fail" if free < NO_SPACE else "warn" if free < LITTLE_SPACE else "ok"
-    return [Check("disk", level, f"{free / 1024**3:,.1f} GiB free at {folder}")]
-
-
-def _missing(settings: Settings) -> Check | None:
-    path = _path(settings)
-    if path is None or path.exists() or not _folder(path).is_dir():
-        return None
-    return Check("store", "warn", f"{shown_url(settings.store)} is not there yet; `redraft run` makes it")
-
-
-def _path(settings: Settings) -> Path | None:
-    """The file of the store; None when it is not in a file."""
-    scheme, _, path = settings.store.partition(":///")
-    return Path(path) if scheme == "sqlite" and path else None
-
-
-def _folder(path: Path) -> Path:
-    """The nearest folder above a path that is there, or what stands in its place."""
-    return next(each for each in path.absolute().parents if each.exists())
-
-
-def _size(settings: Settings) -> str:
-    path = _path(settings)
-    if path is None:
-        return ""
-    size = sum(each.stat().st_size for each in (path, path.with_name(path.name + "-wal")) if each.exists())
-    return f", {size / 1024**2:,.1f} MiB" if size >= 1024**2 else f", {size / 1024:,.0f} KiB"

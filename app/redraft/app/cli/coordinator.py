@@ -33,7 +33,8 @@ def coordinator(
     Exit codes: 0 told to end, 2 wrong input, 5 the store or broker could not be reached at the start.
     """
     from redraft.app.cli.process import Serving, serve
-    from redraft.app.deployment import coordinate, require_broker, require_store
+    from redraft.app.coordinating import coordinate
+    from redraft.app.deployment import require_broker, require_store
     from redraft.app.settings import read_settings, shown_url
 
     settings = read_settings(store=store, bus=bus, log="json" if json else None)

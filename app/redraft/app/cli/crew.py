@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from redraft.actors.plan_paths import steps_in
+from redraft.actors.roles import Seat
 from redraft.app.builtin.options import nearest
 from redraft.app.cli.supervisor import Child
-from redraft.app.models import Seat, is_installed
+from redraft.app.models import is_installed
 from redraft.app.outlets import Outlets
 from redraft.app.sources import own_actors, read_source
 from redraft.app.staff import staff

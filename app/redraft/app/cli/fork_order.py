@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from redraft.actors.pinning import pinned, unpinned
-from redraft.actors.roles import Actor
+from redraft.actors.roles import Actor, Seat
 from redraft.app.briefs import read_brief
 from redraft.app.changes import changed, refuse_vain
 from redraft.app.cli.order import Order, functions, refuse_foreign
 from redraft.app.cli.reading import events_at, events_of, refuse_missing
 from redraft.app.compose import open_log
 from redraft.app.forks import Change, fork_of, stand
-from redraft.app.models import Models, Seat, check_models, seats_of
+from redraft.app.models import Models, check_models, seats_of
 from redraft.app.outlets import Outlets, check_out, publish_to
 from redraft.app.prepare import prepare
 from redraft.app.settings import Settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -88,10 +89,23 @@ PATIENCE: Final = 60.0
 PatienceOption: TypeAlias = Annotated[
     float, typer.Option(metavar="SECONDS", min=0, help="For how long servers are tried at the start.")
 ]
+
+
+def _without_leftovers(path: Path | None) -> Path | None:
+    """Takes away the files of a process that was killed: their age would say of this one that it hangs."""
+    from redraft.app.health import alive_beside
+
+    for left in (path, alive_beside(path)) if path else ():
+        with suppress(OSError):  # whoever writes it says what is wrong
+            left.unlink()
+    return path
+
+
 HealthOption: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="PATH",
+        callback=_without_leftovers,
         envvar="REDRAFT_HEALTH_FILE",
         show_envvar=False,
         help="A file that is touched every 5 s while all is well (default: REDRAFT_HEALTH_FILE, else none).",

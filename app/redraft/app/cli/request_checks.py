@@ -7,7 +7,7 @@ from typing import Final
 
 from redraft.actors.relay import unanswered
 from redraft.actors.trouble import raise_if_general, told
-from redraft.app.cli.checks import Check
+from redraft.app.cli.check import Check
 from redraft.app.commands_given import given
 from redraft.events.domain_events import RunEnded, StepFailed, StepRequested
 from redraft.events.envelope import Recorded

@@ -41,12 +41,12 @@ def list_(
     For each: its id, workflow, outcome (its status if it has none), iterations, score (0 to 1), when it began (UTC),
     and its brief's first line.
     """
-    from redraft.app.in_words import in_words
+    from redraft.app.with_texts import with_texts
     from redraft.projections.run_list import list_runs
 
     async def listed(log: House) -> list[RunLine]:
         found = await list_runs(log.views, limit=limit, status=status, workflow=workflow, outcome=outcome, tag=tag)
-        return await in_words(log.store, found)
+        return await with_texts(log.store, found)
 
     runs = ask(store, listed)
     if json:

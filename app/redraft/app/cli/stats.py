@@ -214,7 +214,7 @@ def _in_full(asked: Asked) -> str:
 
 def _tell(question: Question, store: str | None, asked: Asked, *, json: bool) -> None:
     """Prints the answer of read models that are up to date. Raises NoSuchRun for a run that there is not."""
-    from redraft.app.in_words import in_words
+    from redraft.app.with_texts import with_texts
     from redraft.projections.run_list import find_run
 
     if asked.run and asked.workflow:
@@ -223,7 +223,7 @@ def _tell(question: Question, store: str | None, asked: Asked, *, json: bool) ->
     async def answer(log: House) -> Told[Any]:
         run = (await find_run(log.views, asked.run)).run if asked.run else ""
         told = await question(log.models, msgspec.structs.replace(asked, run=run))
-        return msgspec.structs.replace(told, found=await in_words(log.store, told.found))
+        return msgspec.structs.replace(told, found=await with_texts(log.store, told.found))
 
     told = ask(store, answer)
     if json:

@@ -1,4 +1,4 @@
-"""What read models leave out of encrypted runs, read from the log."""
+"""Putting the texts of encrypted runs, which read models do not hold, back from the log."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from redraft.projections.views import open_views
 T = TypeVar("T")
 
 
-async def in_words(store: EventStore, found: Sequence[T]) -> list[T]:
-    """Lines of read models with their texts. Raises Sealed without the key, and StoreError."""
+async def with_texts(store: EventStore, found: Sequence[T]) -> list[T]:
+    """Returns lines of read models with their texts. Raises Sealed without the key, and StoreError."""
     read: dict[str, list[Recorded]] = {}
     lines: list[object] = []
     for line in found:
@@ -58,7 +58,7 @@ def _texts(line: RunLine | Publication | Issue) -> tuple[str, ...]:
 async def _told(
     line: RunLine | Publication | Issue, events: Sequence[Recorded], *, is_first: bool
 ) -> Sequence[RunLine | Publication | Issue]:
-    """What a line is in words; the first of a run's issues is all of them, which differ in their words alone."""
+    """Returns a line with its texts; for the first issue of a run all of them, which differ in their texts alone."""
     match line:
         case _ if not events:
             return (line,)

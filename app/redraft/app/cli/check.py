@@ -1,0 +1,22 @@
+"""What `redraft doctor` says of one thing that it looked at."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Level: TypeAlias = Literal["ok", "warn", "fail"]
+
+
+class Check(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line: what was looked at, how it is, and what to do about it.
+
+    `unreachable`: store or broker cannot be opened. `misused`: what names it cannot be understood.
+    """
+
+    name: str
+    level: Level
+    told: str
+    unreachable: bool = False
+    misused: bool = False
