@@ -22,6 +22,7 @@ from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
+from redraft.app.testing.memory import BOOKS, READ_MODELS, Lend
 from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
@@ -31,8 +32,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.plan import Plan
 from redraft.events.rules import RULES
 from redraft.projections.projector import catch_up
-from redraft.projections.shipped import FOLLOWED
-from redraft.projections.views import Views, open_views
+from redraft.projections.views import Views
 
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
@@ -92,12 +92,12 @@ class Setting(msgspec.Struct, frozen=True):
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """The history of a seed."""
-    with apart(), _seeded(seed):
-        return _history(seed, setting)
+    with READ_MODELS.lent() as memory, BOOKS.lent() as books, apart(), _seeded(seed):
+        return _history(seed, setting, memory, books)
 
 
-def _history(seed: int, setting: Setting) -> History:
-    house = _House(SimLoop(Random(f"{seed} order")), seed, setting)
+def _history(seed: int, setting: Setting, memory: Lend, books: Lend) -> History:
+    house = _House(SimLoop(Random(f"{seed} order")), seed, setting, memory, books)
     try:
         house.run()
         return house.told()
@@ -108,7 +108,7 @@ def _history(seed: int, setting: Setting) -> History:
 class _House:
     """The processes of one history."""
 
-    def __init__(self, loop: SimLoop, seed: int, setting: Setting) -> None:
+    def __init__(self, loop: SimLoop, seed: int, setting: Setting, memory: Lend, books: Lend) -> None:
         self._seed = seed
         self._loop = loop
         self._random = Random(f"{seed} work")
@@ -122,7 +122,11 @@ class _House:
             apart=setting.apart,
         )
         self._world = World(
-            loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
+            loop,
+            SimDatabase(loop, self._faults, books),
+            SimBroker(loop, self._faults),
+            Random(f"{seed} people"),
+            memory,
         )
         self._unasked = setting.unasked
         self._outside = copy_context()
@@ -203,7 +207,7 @@ class _House:
         """The read models as a release that knows these rules builds them."""
 
         async def built() -> Views:
-            views = await open_views(None, FOLLOWED, threads=lambda name: Inline())
+            views = await self._world.opened(lambda name: Inline())
             await catch_up(views, self._world.database.quiet())
             return views
 
@@ -212,8 +216,10 @@ class _House:
         return await self._loop.spawn(process, built())
 
     def _is_over(self) -> bool:
+        if len(self._world.ended) < len(self._plans):
+            return False
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
-        return len(started) >= len(self._plans) and started <= self._world.ended.keys()
+        return started <= self._world.ended.keys()
 
     def _lags(self) -> bool:
         """Whether subscribers or projections have yet to come to the end of the log."""
