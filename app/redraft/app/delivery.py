@@ -78,6 +78,7 @@ class Delivery:
         target: str = "a handler",
         start: int = 0,
         retry: Retry | None = None,
+        watch: float = WATCH_SECONDS,
     ) -> None:
         self._feed = feed
         self._subscriptions = subscriptions
@@ -88,6 +89,7 @@ class Delivery:
         self._target = target
         self._start = start
         self._retry = (retry or Retry()).checked()
+        self._watch_seconds = watch
         self._turn = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
         self._drained = False
@@ -205,7 +207,7 @@ class Delivery:
     async def _watch(self, taken: Subscription) -> None:
         """Tries again what people asked for. Raises LeaseLost when the subscription was moved."""
         while True:
-            await asyncio.sleep(WATCH_SECONDS)
+            await asyncio.sleep(self._watch_seconds)
             for parked in await self._subscriptions.asked_again(taken):
                 await self._again(parked)
 

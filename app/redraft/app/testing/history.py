@@ -23,7 +23,7 @@ from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.memory import BOOKS, READ_MODELS, Lend
-from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, serve, submit, subscribe, work
+from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.committer import Inline
@@ -149,6 +149,7 @@ class _House:
 
     def told(self) -> History:
         events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
+        self._world.look()
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
         told, notes, wrong = tuple(self._faults.told), tuple(self._faults.notes), tuple(self._wrong)
         recorded = tuple(self._world.database.recorded[event.position] for event in events)
@@ -163,7 +164,6 @@ class _House:
         self._loop.dispose()
 
     async def _lived(self) -> None:
-        self._start("eye", lambda p: look(self._world))
         for number in range(self._coordinators):
             self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
         for number in range(self._random.choice((1, 2, 2))):
@@ -177,16 +177,19 @@ class _House:
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe)
-        while not self._is_over():
-            await asyncio.sleep(5)
-            if self._loop.time() > LONGEST:
-                break
+        await self._until(self._is_over, LONGEST)
         await asyncio.sleep(30)
-        deadline = self._loop.time() + 3_600
-        while self._lags() and self._loop.time() < deadline:
-            await asyncio.sleep(5)
+        await self._until(self._is_read, 3_600)
         self._is_looked_at = True
         self._wrong += await self._misread()
+
+    async def _until(self, holds: Callable[[], bool], longest: float) -> None:
+        """Waits until it holds, or for so many seconds, and looks at the rows meanwhile."""
+        deadline = self._loop.time() + longest
+        self._world.look()
+        while not holds() and self._loop.time() < deadline:
+            await asyncio.sleep(5)
+            self._world.look()
 
     async def _misread(self) -> list[str]:
         """What the read models of coordinators have that a rebuild has not, or the other way round."""
@@ -221,13 +224,13 @@ class _House:
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
         return started <= self._world.ended.keys()
 
-    def _lags(self) -> bool:
-        """Whether subscribers or projections have yet to come to the end of the log."""
+    def _is_read(self) -> bool:
+        """Whether subscribers and projections have come to the end of the log."""
         end = self._world.database.rows.max_notification_id() or 0
         seen = self._world.seen[-1].position if self._world.seen else 0
         views = [each for process, each in self._world.views.items() if not process.is_dead]
         served = self._world.served[-1].position if self._world.served else end * (not self._world.servers)
-        return seen < end or served < end or any(each.position < end for each in views)
+        return seen >= end and served >= end and all(each.position >= end for each in views)
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)

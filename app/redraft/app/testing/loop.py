@@ -101,14 +101,12 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimFuture(asyncio.Future[Any]):
-    """A future whose place in a set does not depend on where in memory it lies."""
+    """A future whose place in a set does not depend on where in memory it lies, but on its `number`."""
 
-    def __init__(self, loop: SimLoop) -> None:
-        super().__init__(loop=loop)
-        self._number = next(loop.hashes)
+    number: int
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class SimTask(asyncio.Task[Any]):
@@ -143,7 +141,9 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
-        return SimFuture(self)
+        future = SimFuture(loop=self)
+        future.number = next(self.hashes)
+        return future
 
     def process(self, name: str) -> Process:
         """A new process."""
@@ -244,10 +244,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         if next(self._numbers) > MOST:
             raise Stuck(f"more than {MOST:,} things have happened, and there is no end of it")
-        able = [each for each in self._able if each.wakes <= self._now and each.ready]
-        if not able:
+        while not (able := [each for each in self._able if each.wakes <= self._now and each.ready]):
             self._move_on()
-            return
         draw = self._random.random
         process = able[0] if len(able) == 1 else able[int(draw() * len(able))]
         if process.rules != self._rules:

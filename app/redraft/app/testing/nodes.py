@@ -20,7 +20,7 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
-from redraft.app.delivery import Retry
+from redraft.app.delivery import Delivery, Retry
 from redraft.app.feed import StoreFeed
 from redraft.app.open_runs import send_again
 from redraft.app.subscriber import Subscriber
@@ -58,6 +58,9 @@ SERVED: Final = "all-events"
 PATIENT: Final = Retry(attempts=1000, most=10.0)
 """Nothing is parked: a handler is tried until it takes the event."""
 
+WATCH: Final = 10.0
+"""Seconds between two looks whether people asked for something of a name. Nobody does: they are many, and in vain."""
+
 
 class World:
     """What all processes share."""
@@ -73,10 +76,20 @@ class World:
         self.servers = 0
         self.served: list[Recorded] = []
         self.ended: dict[str, str] = {}
+        self._looked = 0
 
     def new_id(self) -> str:
         """An id that no other is like."""
         return f"{self.random.getrandbits(64):016x}"
+
+    def look(self) -> None:
+        """Notes which runs have ended, and how, as the rows say, past all connections."""
+        for row in self.database.rows.select_notifications(self._looked, 10_000, inclusive_of_start=False):
+            self._looked, event = row.id, read(row)
+            if isinstance(event.data, RunEnded):
+                self.ended[event.run] = event.data.outcome
+            elif isinstance(event.data, RunQuarantined):
+                self.ended.setdefault(event.run, "quarantined")
 
     async def opened(self, threads: Threads) -> Views:
         """Read models in memory."""
@@ -162,7 +175,7 @@ async def subscribe(world: World, process: Process) -> None:
 
 async def serve(world: World, process: Process) -> None:
     """Runs what `redraft subscribe FUNCTION --name NAME` runs: delivers every event to one handler, in order."""
-    reads = Subscriber(StoreFeed(world.database.store(process)), partial(world.database.subscriptions, process))
+    feed = StoreFeed(world.database.store(process))
 
     async def take(event: Recorded) -> None:
         await asyncio.sleep(world.database.takes())
@@ -173,7 +186,8 @@ async def serve(world: World, process: Process) -> None:
 
     while True:
         with suppress(StoreError):
-            await reads.deliver(SERVED, take, retry=PATIENT, log=cast("Any", Log()))
+            async with world.database.subscriptions(process) as names:
+                await Delivery(feed, names, SERVED, take, cast("Any", Log()), retry=PATIENT, watch=WATCH).run()
         await asyncio.sleep(1)
 
 
@@ -273,19 +287,6 @@ def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
     from redraft.events.codec import decode_event
 
     return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state, row.id)
-
-
-async def look(world: World) -> None:
-    """Keeps which runs have ended, and how, as the rows say, past all connections."""
-    position = 0
-    while True:
-        await asyncio.sleep(5)
-        for row in world.database.rows.select_notifications(position, 10_000, inclusive_of_start=False):
-            position, event = row.id, read(row)
-            if isinstance(event.data, RunEnded):
-                world.ended[event.run] = event.data.outcome
-            elif isinstance(event.data, RunQuarantined):
-                world.ended.setdefault(event.run, "quarantined")
 
 
 async def _adopted(run: str, known: bool) -> None:
