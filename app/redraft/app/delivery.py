@@ -78,7 +78,6 @@ class Delivery:
         target: str = "a handler",
         start: int = 0,
         retry: Retry | None = None,
-        watch: float = WATCH_SECONDS,
     ) -> None:
         self._feed = feed
         self._subscriptions = subscriptions
@@ -89,7 +88,6 @@ class Delivery:
         self._target = target
         self._start = start
         self._retry = (retry or Retry()).checked()
-        self._watch_seconds = watch
         self._turn = asyncio.Lock()
         self._serving: asyncio.Task[None] | None = None
         self._drained = False
@@ -207,7 +205,7 @@ class Delivery:
     async def _watch(self, taken: Subscription) -> None:
         """Tries again what people asked for. Raises LeaseLost when the subscription was moved."""
         while True:
-            await asyncio.sleep(self._watch_seconds)
+            await asyncio.sleep(WATCH_SECONDS)
             for parked in await self._subscriptions.asked_again(taken):
                 await self._again(parked)
 

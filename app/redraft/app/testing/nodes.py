@@ -20,7 +20,7 @@ from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
 from redraft.app.client import Client
-from redraft.app.delivery import Delivery, Retry
+from redraft.app.delivery import Retry
 from redraft.app.feed import StoreFeed
 from redraft.app.open_runs import send_again
 from redraft.app.subscriber import Subscriber
@@ -57,9 +57,6 @@ SERVED: Final = "all-events"
 
 PATIENT: Final = Retry(attempts=1000, most=10.0)
 """Nothing is parked: a handler is tried until it takes the event."""
-
-WATCH: Final = 10.0
-"""Seconds between two looks whether people asked for something of a name. Nobody does: they are many, and in vain."""
 
 
 class World:
@@ -175,7 +172,7 @@ async def subscribe(world: World, process: Process) -> None:
 
 async def serve(world: World, process: Process) -> None:
     """Runs what `redraft subscribe FUNCTION --name NAME` runs: delivers every event to one handler, in order."""
-    feed = StoreFeed(world.database.store(process))
+    reads = Subscriber(StoreFeed(world.database.store(process)), partial(world.database.subscriptions, process))
 
     async def take(event: Recorded) -> None:
         await asyncio.sleep(world.database.takes())
@@ -186,8 +183,7 @@ async def serve(world: World, process: Process) -> None:
 
     while True:
         with suppress(StoreError):
-            async with world.database.subscriptions(process) as names:
-                await Delivery(feed, names, SERVED, take, cast("Any", Log()), retry=PATIENT, watch=WATCH).run()
+            await reads.deliver(SERVED, take, retry=PATIENT, log=cast("Any", Log()))
         await asyncio.sleep(1)
 
 
