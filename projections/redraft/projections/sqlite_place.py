@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
@@ -28,21 +28,22 @@ _OF_ROWS: Final = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.InterfaceE
 
 
 class SqlitePlace:
-    """The file `path`, or memory without one."""
+    """The file `path`, or without one memory, to which `memory` gives the connection."""
 
     tables = SQLITE_TABLES
     tracks = SQLITE_TRACKS
     faults = (sqlite3.DatabaseError, msgspec.MsgspecError, ValueError)
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, memory: Callable[[], sqlite3.Connection] = open_memory) -> None:
         self._path = path
+        self._memory = memory
 
     @property
     def has_readers(self) -> bool:
         return self._path is not None
 
     def open(self) -> SqliteSession:
-        return SqliteSession(open_memory() if self._path is None else open_file(self._path))
+        return SqliteSession(self._memory() if self._path is None else open_file(self._path))
 
     def open_reader(self) -> SqliteSession:
         if self._path is None:

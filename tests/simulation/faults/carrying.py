@@ -9,7 +9,7 @@ CARRYING = [
         "Lanes.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        144,
+        196,
     ),
     Fault(
         "relay forgets requests",
@@ -18,7 +18,7 @@ CARRYING = [
         "return work_queue(asked.role, asked.actor), Parcel(letter, event, asked)",
         'queue = work_queue(asked.role, asked.actor) if event.position % 7 else "nowhere"\n'
         "    return queue, Parcel(letter, event, asked)",
-        60,
+        29,
     ),
     Fault(
         "relay sends what a fork repeats",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        32,
+        30,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        400,
+        113,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        20,
+        11,
     ),
     Fault(
         "double notification",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        246,
+        113,
     ),
     Fault(
         "position saved before its event is handled",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        18,
+        25,
     ),
     Fault(
         "name served without its lease",

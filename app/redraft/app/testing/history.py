@@ -22,7 +22,8 @@ from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
-from redraft.app.testing.nodes import World, coordinate, decide, look, read, rebuild, serve, submit, subscribe, work
+from redraft.app.testing.memory import BOOKS, READ_MODELS, Lend
+from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.committer import Inline
@@ -31,8 +32,7 @@ from redraft.events.envelope import Recorded
 from redraft.events.plan import Plan
 from redraft.events.rules import RULES
 from redraft.projections.projector import catch_up
-from redraft.projections.shipped import FOLLOWED
-from redraft.projections.views import Views, open_views
+from redraft.projections.views import Views
 
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
@@ -92,12 +92,12 @@ class Setting(msgspec.Struct, frozen=True):
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
     """The history of a seed."""
-    with apart(), _seeded(seed):
-        return _history(seed, setting)
+    with READ_MODELS.lent() as memory, BOOKS.lent() as books, apart(), _seeded(seed):
+        return _history(seed, setting, memory, books)
 
 
-def _history(seed: int, setting: Setting) -> History:
-    house = _House(SimLoop(Random(f"{seed} order")), seed, setting)
+def _history(seed: int, setting: Setting, memory: Lend, books: Lend) -> History:
+    house = _House(SimLoop(Random(f"{seed} order")), seed, setting, memory, books)
     try:
         house.run()
         return house.told()
@@ -108,7 +108,7 @@ def _history(seed: int, setting: Setting) -> History:
 class _House:
     """The processes of one history."""
 
-    def __init__(self, loop: SimLoop, seed: int, setting: Setting) -> None:
+    def __init__(self, loop: SimLoop, seed: int, setting: Setting, memory: Lend, books: Lend) -> None:
         self._seed = seed
         self._loop = loop
         self._random = Random(f"{seed} work")
@@ -122,7 +122,11 @@ class _House:
             apart=setting.apart,
         )
         self._world = World(
-            loop, SimDatabase(loop, self._faults), SimBroker(loop, self._faults), Random(f"{seed} people")
+            loop,
+            SimDatabase(loop, self._faults, books),
+            SimBroker(loop, self._faults),
+            Random(f"{seed} people"),
+            memory,
         )
         self._unasked = setting.unasked
         self._outside = copy_context()
@@ -145,6 +149,7 @@ class _House:
 
     def told(self) -> History:
         events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
+        self._world.look()
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
         told, notes, wrong = tuple(self._faults.told), tuple(self._faults.notes), tuple(self._wrong)
         recorded = tuple(self._world.database.recorded[event.position] for event in events)
@@ -159,7 +164,6 @@ class _House:
         self._loop.dispose()
 
     async def _lived(self) -> None:
-        self._start("eye", lambda p: look(self._world))
         for number in range(self._coordinators):
             self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
         for number in range(self._random.choice((1, 2, 2))):
@@ -173,16 +177,19 @@ class _House:
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe)
-        while not self._is_over():
-            await asyncio.sleep(5)
-            if self._loop.time() > LONGEST:
-                break
+        await self._until(self._is_over, LONGEST)
         await asyncio.sleep(30)
-        deadline = self._loop.time() + 3_600
-        while self._lags() and self._loop.time() < deadline:
-            await asyncio.sleep(5)
+        await self._until(self._is_read, 3_600)
         self._is_looked_at = True
         self._wrong += await self._misread()
+
+    async def _until(self, holds: Callable[[], bool], longest: float) -> None:
+        """Waits until it holds, or for so many seconds, and looks at the rows meanwhile."""
+        deadline = self._loop.time() + longest
+        self._world.look()
+        while not holds() and self._loop.time() < deadline:
+            await asyncio.sleep(5)
+            self._world.look()
 
     async def _misread(self) -> list[str]:
         """What the read models of coordinators have that a rebuild has not, or the other way round."""
@@ -203,7 +210,7 @@ class _House:
         """The read models as a release that knows these rules builds them."""
 
         async def built() -> Views:
-            views = await open_views(None, FOLLOWED, threads=lambda name: Inline())
+            views = await self._world.opened(lambda name: Inline())
             await catch_up(views, self._world.database.quiet())
             return views
 
@@ -212,16 +219,18 @@ class _House:
         return await self._loop.spawn(process, built())
 
     def _is_over(self) -> bool:
+        if len(self._world.ended) < len(self._plans):
+            return False
         started = {row.originator_id for row in self._world.database.rows.select_notifications(1, 10**9)}
-        return len(started) >= len(self._plans) and started <= self._world.ended.keys()
+        return started <= self._world.ended.keys()
 
-    def _lags(self) -> bool:
-        """Whether subscribers or projections have yet to come to the end of the log."""
+    def _is_read(self) -> bool:
+        """Whether subscribers and projections have come to the end of the log."""
         end = self._world.database.rows.max_notification_id() or 0
         seen = self._world.seen[-1].position if self._world.seen else 0
         views = [each for process, each in self._world.views.items() if not process.is_dead]
         served = self._world.served[-1].position if self._world.served else end * (not self._world.servers)
-        return seen < end or served < end or any(each.position < end for each in views)
+        return seen >= end and served >= end and all(each.position >= end for each in views)
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)

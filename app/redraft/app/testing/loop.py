@@ -64,7 +64,7 @@ class Process:
         self.is_dead = False
         self.is_able = False
         self.wakes = 0.0
-        self.ready: deque[asyncio.Handle] = deque()
+        self.ready: deque[SimHandle] = deque()
         self.tasks: list[asyncio.Task[Any]] = []
         self.context: Context = copy_context()
         self.context.run(_OWNER.set, self)
@@ -81,15 +81,32 @@ def owner() -> Process | None:
     return _OWNER.get()
 
 
-class SimFuture(asyncio.Future[Any]):
-    """A future whose place in a set does not depend on where in memory it lies."""
+class SimHandle(asyncio.TimerHandle):
+    """A callback of a process, which may have to wait until `when`. As asyncio makes them, but for its debugging."""
 
-    def __init__(self, loop: SimLoop) -> None:
-        super().__init__(loop=loop)
-        self._number = next(loop.hashes)
+    __slots__ = ("process",)
+
+    def __init__(
+        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimLoop, context: Context
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        owned: Process | None = context.get(_OWNER)
+        self.process = owned or loop.outside
+
+
+class SimFuture(asyncio.Future[Any]):
+    """A future whose place in a set does not depend on where in memory it lies, but on its `number`."""
+
+    number: int
 
     def __hash__(self) -> int:
-        return self._number
+        return self.number
 
 
 class SimTask(asyncio.Task[Any]):
@@ -112,11 +129,11 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._numbers = count()
         self.hashes = count()
-        self._outside = Process("world")
-        self._all = [self._outside]
+        self.outside = Process("world")
+        self._all = [self.outside]
         self._able: list[Process] = []
         self._rules = RULES
-        self._due: list[tuple[float, int, asyncio.TimerHandle, Process]] = []
+        self._due: list[tuple[float, int, SimHandle]] = []
         self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
 
     def time(self) -> float:
@@ -124,7 +141,9 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
-        return SimFuture(self)
+        future = SimFuture(loop=self)
+        future.number = next(self.hashes)
+        return future
 
     def process(self, name: str) -> Process:
         """A new process."""
@@ -144,7 +163,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def pause(self, process: Process, seconds: float) -> None:
         """Nothing of the process runs for so many seconds, and it does not know."""
         process.wakes = self._now + seconds
-        self.call_at(process.wakes, _nothing, context=self._outside.context)
+        self.call_at(process.wakes, _nothing, context=self.outside.context)
 
     def clock(self, process: Process) -> datetime:
         """The time as the process has it."""
@@ -153,10 +172,9 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        process = _owner_of(handle._context) or self._outside  # type: ignore[attr-defined]
-        if not process.is_dead:
-            self._line_up(process, handle)
+        handle = SimHandle(0.0, callback, args, self, copy_context() if context is None else context)
+        if not handle.process.is_dead:
+            self._line_up(handle)
         return handle
 
     def call_soon_threadsafe(
@@ -172,9 +190,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        process = _owner_of(handle._context) or self._outside  # type: ignore[attr-defined]
-        heappush(self._due, (when, next(self._numbers), handle, process))
+        handle = SimHandle(when, callback, args, self, copy_context() if context is None else context)
+        heappush(self._due, (when, next(self._numbers), handle))
         return handle
 
     def run_in_executor(
@@ -227,10 +244,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         if next(self._numbers) > MOST:
             raise Stuck(f"more than {MOST:,} things have happened, and there is no end of it")
-        able = [each for each in self._able if each.wakes <= self._now and each.ready]
-        if not able:
+        while not (able := [each for each in self._able if each.wakes <= self._now and each.ready]):
             self._move_on()
-            return
         draw = self._random.random
         process = able[0] if len(able) == 1 else able[int(draw() * len(able))]
         if process.rules != self._rules:
@@ -241,7 +256,7 @@ class SimLoop(asyncio.BaseEventLoop):
             if process.wakes > self._now:
                 return
             handle = ready.popleft()
-            if not handle.cancelled():
+            if not handle._cancelled:
                 handle._run()
             if not ready:
                 break
@@ -255,8 +270,9 @@ class SimLoop(asyncio.BaseEventLoop):
         for module in OF_RELEASE:
             module.RULES = rules  # type: ignore[attr-defined]
 
-    def _line_up(self, process: Process, handle: asyncio.Handle) -> None:
-        """The process is to run this, after what it has before."""
+    def _line_up(self, handle: SimHandle) -> None:
+        """Its process is to run this, after what it has before."""
+        process = handle.process
         if not process.is_able:
             process.is_able = True
             self._able.append(process)
@@ -265,11 +281,11 @@ class SimLoop(asyncio.BaseEventLoop):
     def _move_on(self) -> None:
         """Goes to the next moment at which anything is due."""
         while self._due:
-            when, _, handle, process = heappop(self._due)
-            if handle.cancelled() or process.is_dead:
+            when, _, handle = heappop(self._due)
+            if handle._cancelled or handle.process.is_dead:
                 continue
             self._now = max(self._now, when)
-            self._line_up(process, handle)
+            self._line_up(handle)
             return
         if asleep := [each.wakes for each in self._able if each.ready]:
             self._now = min(asleep)
@@ -347,10 +363,6 @@ def _give(done: asyncio.Future[Any], result: object, error: Exception | None) ->
         done.set_result(result)
     else:
         done.set_exception(error)
-
-
-def _owner_of(context: Context) -> Process | None:
-    return context.get(_OWNER)
 
 
 def _kept(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401

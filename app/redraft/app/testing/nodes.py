@@ -26,6 +26,7 @@ from redraft.app.open_runs import send_again
 from redraft.app.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.app.testing.memory import Lend
 from redraft.app.testing.storage import SimDatabase, SimLease
 from redraft.app.upkeep import Part, all_kept_up
 from redraft.events.content import MAX_DRAFT_BYTES, Brief
@@ -44,10 +45,12 @@ from redraft.events.domain_events import (
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
 from redraft.events.plan import Plan, Repeat
+from redraft.events.store import Threads
 from redraft.projections.projector import follow
 from redraft.projections.run_list import spent_on
 from redraft.projections.shipped import FOLLOWED
-from redraft.projections.views import Views, open_views
+from redraft.projections.sqlite_place import SqlitePlace
+from redraft.projections.views import Views
 
 SERVED: Final = "all-events"
 """The name under which every event is delivered."""
@@ -59,20 +62,37 @@ PATIENT: Final = Retry(attempts=1000, most=10.0)
 class World:
     """What all processes share."""
 
-    def __init__(self, loop: SimLoop, database: SimDatabase, broker: SimBroker, random: Random) -> None:
+    def __init__(self, loop: SimLoop, database: SimDatabase, broker: SimBroker, random: Random, memory: Lend) -> None:
         self.loop = loop
         self.database = database
         self.broker = broker
         self.random = random
+        self.memory = memory
         self.views: dict[Process, Views] = {}
         self.seen: list[Recorded] = []
         self.servers = 0
         self.served: list[Recorded] = []
         self.ended: dict[str, str] = {}
+        self._looked = 0
 
     def new_id(self) -> str:
         """An id that no other is like."""
         return f"{self.random.getrandbits(64):016x}"
+
+    def look(self) -> None:
+        """Notes which runs have ended, and how, as the rows say, past all connections."""
+        for row in self.database.rows.select_notifications(self._looked, 10_000, inclusive_of_start=False):
+            self._looked, event = row.id, read(row)
+            if isinstance(event.data, RunEnded):
+                self.ended[event.run] = event.data.outcome
+            elif isinstance(event.data, RunQuarantined):
+                self.ended.setdefault(event.run, "quarantined")
+
+    async def opened(self, threads: Threads) -> Views:
+        """Read models in memory."""
+        views = Views(SqlitePlace(None, self.memory), FOLLOWED, _unsaid, threads)
+        await views.open()
+        return views
 
     def client(self, process: Process) -> Client:
         """A client of the deployment."""
@@ -94,9 +114,7 @@ class Log:
 async def coordinate(world: World, process: Process) -> None:
     """What `redraft coordinator` runs."""
     store, bus = world.database.store(process), world.broker.connection(process)
-    views = await open_views(
-        None, FOLLOWED, threads=lambda name: SimExecutor(world.loop, process, world.database.takes, near=True)
-    )
+    views = await world.opened(lambda name: SimExecutor(world.loop, process, world.database.takes, near=True))
     world.views[process] = views
     clock = partial(world.loop.clock, process)
 
@@ -265,19 +283,6 @@ def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
     from redraft.events.codec import decode_event
 
     return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state, row.id)
-
-
-async def look(world: World) -> None:
-    """Keeps which runs have ended, and how, as the rows say, past all connections."""
-    position = 0
-    while True:
-        await asyncio.sleep(5)
-        for row in world.database.rows.select_notifications(position, 10_000, inclusive_of_start=False):
-            position, event = row.id, read(row)
-            if isinstance(event.data, RunEnded):
-                world.ended[event.run] = event.data.outcome
-            elif isinstance(event.data, RunQuarantined):
-                world.ended.setdefault(event.run, "quarantined")
 
 
 async def _adopted(run: str, known: bool) -> None:

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.app.testing.memory import Lend, book
 from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.lease import Held
 from redraft.events.recorders import (
@@ -28,7 +29,6 @@ from redraft.events.recorders import (
     StoredEvent,
 )
 from redraft.events.run_keys import MemoryKeys
-from redraft.events.sqlite_subscriptions import LAYOUT
 from redraft.events.store import EventStore
 from redraft.events.subscription_book import Execute
 from redraft.events.subscriptions import Subscriptions
@@ -44,9 +44,10 @@ POLL = 10.0
 class SimDatabase:
     """The rows, the lease of the relay, and those who listen."""
 
-    def __init__(self, loop: SimLoop, faults: Faults) -> None:
+    def __init__(self, loop: SimLoop, faults: Faults, new_book: Lend = book) -> None:
         self.loop = loop
         self.faults = faults
+        self._new_book = new_book
         self.rows = MemoryRecorder()
         self._keys = MemoryKeys()
         self.position = 0
@@ -85,10 +86,7 @@ class SimDatabase:
     @cached_property
     def book(self) -> sqlite3.Connection:
         """The tables of named subscriptions, in SQLite in memory."""
-        book = sqlite3.connect(":memory:", isolation_level=None)
-        for table in LAYOUT:
-            book.execute(table)
-        return book
+        return self._new_book()
 
     def subscriptions(self, process: Process) -> Subscriptions:
         """The shipped named subscriptions, as a process opens them."""
