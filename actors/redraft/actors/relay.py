@@ -101,6 +101,7 @@ class Relay:
         Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
         Nothing is sent or made known without `check`, which raises when another relay has taken over.
         """
+        self._herald.reached = after
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._herald.run(check))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from redraft.actors.timekeeper import DueStep
 from redraft.events.plan import Role
-from redraft.projections.step_list import StepLine, asked_of, due, next_due, waited_for
+from redraft.projections.step_list import StepLine, asked_of, due, next_due, unanswered, waited_for
 from redraft.projections.views import Views
 
 
@@ -39,6 +39,9 @@ class StepsAgenda:
         lengths = unserved.total_seconds(), wait.total_seconds()
         found = await waited_for(self._views, actor, now, *lengths, limit, self._runs)
         return [replace(_due_step(each), unserved=True) for each in found]
+
+    async def unanswered(self, actor: tuple[Role, str], upto: int, limit: int) -> Sequence[DueStep]:
+        return [_due_step(each) for each in await unanswered(self._views, actor, upto, limit, self._runs)]
 
     async def next_due(self, after: datetime) -> datetime | None:
         return await next_due(self._views, self._runs, after=after)

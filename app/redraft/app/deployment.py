@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.crews import Crews
+from redraft.actors.missing import Missing
 from redraft.actors.relay import Relay
 from redraft.actors.roles import Actor
 from redraft.actors.timekeeper import Timekeeper
@@ -309,7 +310,7 @@ def _parts(
     crews = Crews(survey, timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit))
     return {
         "coordinator": coordinator.run,
-        "relay": partial(_relayed, settings, store, bus, lost, survey, log, waits),
+        "relay": partial(_relayed, settings, store, views, bus, lost, survey, log, waits),
         "timekeeper": Timekeeper(
             StepsAgenda(views, None), bus, _now, new_message_id, partial(tell_of_trouble, log), crews
         ).run,
@@ -320,13 +321,14 @@ def _parts(
 async def _relayed(
     settings: Settings,
     store: EventStore,
+    views: Views,
     bus: RabbitBus,
     lost: LostSteps,
     survey: Survey,
     log: FilteringBoundLogger,
     waits: dict[str, Callable[[], float]],
 ) -> None:
-    """What one process does at a time: passes on what was recorded, and looks after what was parked."""
+    """What one process does at a time: passes on what was recorded, and looks after what was parked or lost."""
 
     async def parked() -> int:
         from redraft.events.rabbit_survey import PARKED
@@ -344,9 +346,18 @@ async def _relayed(
         log.info("relaying", after=after)
         relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
         waits[UNRELAYED] = relay.longest_wait
+
+        async def again(run: str, path: str) -> None:
+            await lease.check()
+            if await relay.resend(run, path):
+                log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
+
+        agenda = StepsAgenda(views, None)
+        missing = Missing(agenda, survey, bus, lambda: relay.position, again, new_message_id())
         watching = kept_up("parked letters", partial(lost.run, parked), log)
+        searching = kept_up("missing requests", missing.run, log)
         follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())
-        async with together([follows, watching, lease.keep()]) as tasks:
+        async with together([follows, watching, searching, lease.keep()]) as tasks:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
