@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
+import aio_pika
 from tests.chaos.campaign.deployment import Program
 from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import full
@@ -30,6 +32,8 @@ JUMP: Final = 120.0
 
 SERVES: Final = 120.0
 """Seconds within which a process that was started serves, on a machine that is busy with something else."""
+
+_BROKEN: Final = re.compile(r"quorum queue '%2F_(\S+)' could not be restarted")
 
 DUMPED: Final = 20.0
 """Seconds within which a broker that cannot go on after its disk was full answers no more."""
@@ -106,11 +110,21 @@ async def freeze_way(scene: Scene) -> None:
 
 
 async def fill_broker(scene: Scene) -> None:
-    """An operator starts it again, once there is space, where it ended for that."""
+    """An operator starts it again, once there is space, where it ended for that, and deletes the queues that it cannot
+    start any more. What people said, and nothing came of, they say again.
+    """
+    node = scene.servers.node
     await _held(full(scene.servers.places["broker"]), FULL)
-    if not await _outlives(scene.servers.node):
-        scene.notes["broker ended on a full disk"] += 1
-        await scene.servers.node.restart()
+    if await _outlives(node):
+        return
+    scene.notes["broker ended on a full disk"] += 1
+    before = len(node.log())
+    await node.restart()
+    scene.people.emptied()
+    for queue in _BROKEN.findall(node.log()[before:]):
+        scene.notes["a queue was damaged by it, and deleted"] += 1
+        async with await aio_pika.connect(node.url) as connection, connection.channel() as channel:
+            await channel.queue_delete(queue)
 
 
 async def fill_store(scene: Scene) -> None:
