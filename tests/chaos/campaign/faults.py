@@ -16,6 +16,11 @@ from tests.chaos.campaign.servers import full
 from tests.events.rabbit_node import RabbitNode
 from tests.proxy import Proxy
 
+from redraft.events.bus import INBOX, Letter
+from redraft.events.envelope import Origin
+from redraft.events.errors import BusError
+from redraft.events.rabbit_bus import open_rabbit_bus
+
 Fault = Callable[[Scene], Awaitable[None]]
 
 SETTLED: Final = 5.0
@@ -32,6 +37,9 @@ JUMP: Final = 120.0
 
 SERVES: Final = 120.0
 """Seconds within which a process that was started serves, on a machine that is busy with something else."""
+
+KEPT: Final = 10.0
+"""Seconds within which a broker that works confirms a message."""
 
 _BROKEN: Final = re.compile(r"quorum queue '%2F_(\S+)' could not be restarted")
 
@@ -110,14 +118,18 @@ async def freeze_way(scene: Scene) -> None:
 
 
 async def fill_broker(scene: Scene) -> None:
-    """An operator starts it again, once there is space, where it ended for that, and deletes the queues that it cannot
-    start any more. What people said, and nothing came of, they say again.
+    """An operator starts it again, once there is space, where it ended for that or keeps nothing any more, and deletes
+    the queues that it cannot start. What people said, and nothing came of, they say again.
     """
     node = scene.servers.node
     await _held(full(scene.servers.places["broker"]), FULL)
-    if await _outlives(node):
+    if await _outlives(node) and await _keeps(node):
         return
-    scene.notes["broker ended on a full disk"] += 1
+    if node.runs():
+        scene.notes["broker kept nothing any more after a full disk"] += 1
+        await asyncio.to_thread(node.kill)
+    else:
+        scene.notes["broker ended on a full disk"] += 1
     before = len(node.log())
     await node.restart()
     scene.people.emptied()
@@ -175,6 +187,16 @@ async def _outlives(node: RabbitNode) -> bool:
     while node.runs() and (time.monotonic() < end or not await asyncio.to_thread(node.answers)):  # noqa: ASYNC110
         await asyncio.sleep(0.2)
     return node.runs()
+
+
+async def _keeps(node: RabbitNode) -> bool:
+    """Whether a broker keeps what is put into a queue: its quorum queues may have ended, and the rest of it not."""
+    try:
+        async with open_rabbit_bus(node.url, prefix="campaign", patience=KEPT) as bus:
+            await bus.publish(INBOX, [Letter("campaign", b"{}", Origin("campaign", "campaign"))])
+    except BusError:
+        return False
+    return True
 
 
 async def _swallow(scene: Scene, *, keep: bool) -> None:
