@@ -70,6 +70,7 @@ class World:
         self.seen: list[Recorded] = []
         self.servers = 0
         self.served: list[Recorded] = []
+        self.missing: list[tuple[str, str]] = []
         self.ended: dict[str, str] = {}
 
     def new_id(self) -> str:
@@ -110,7 +111,12 @@ async def coordinate(world: World, process: Process) -> None:
         async with lease:
             after = await lease.acquire()
             mine = Relay(store, bus, _everyones, bus)
-            missing = Missing(agenda, bus, bus, lambda: mine.position, mine.resend, world.new_id())
+
+            async def found(run: str, path: str) -> None:
+                if await mine.resend(run, path):
+                    world.missing.append((run, path))
+
+            missing = Missing(agenda, bus, bus, lambda: mine.position, found, world.new_id())
             async with together([kept_up("missing", missing.run, cast("Any", Log()))]):
                 await mine.run(after, lease.save, lease.check, doubtful=await store.head())
 
