@@ -353,7 +353,7 @@ async def _relayed(
                 log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
 
         agenda = StepsAgenda(views, None)
-        missing = Missing(agenda, survey, bus, lambda: relay.position, again, new_message_id())
+        missing = Missing(agenda, survey, bus, relay.put_until, again, new_message_id())
         watching = kept_up("parked letters", partial(lost.run, parked), log)
         searching = kept_up("missing requests", missing.run, log)
         follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())

@@ -116,7 +116,7 @@ async def coordinate(world: World, process: Process) -> None:
                 if await mine.resend(run, path):
                     world.missing.append((run, path))
 
-            missing = Missing(agenda, bus, bus, lambda: mine.position, found, world.new_id())
+            missing = Missing(agenda, bus, bus, mine.put_until, found, world.new_id())
             async with together([kept_up("missing", missing.run, cast("Any", Log()))]):
                 await mine.run(after, lease.save, lease.check, doubtful=await store.head())
 
