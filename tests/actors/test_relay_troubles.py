@@ -263,6 +263,32 @@ async def test_a_full_queue_holds_up_nobody_else(full: str):
         await at_work.until(lambda: Blocked(queue, told) in at_work.troubles)
 
 
+async def test_where_nothing_takes_the_events_requests_go_on_and_they_are_made_known_afterwards():
+    """As on a broker whose stream has ended for good on a full disk: what is put there is never confirmed."""
+    events = one_after_the_other(*(numbered() for _ in range(40)))
+
+    class Silent(Heard):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mended = asyncio.Event()
+
+        async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+            await self.mended.wait()
+            await super().announce(events, facts)
+
+    heard = Silent()
+    asked = sum(isinstance(each.data, StepRequested) and each.data.role == "critic" for each in events)
+    async with LocalBus() as bus, relaying(Log(events), bus, heard, slow=0.05) as at_work:
+        assert len(await taken(bus, work_queue("critic", "judge"), asked)) == asked
+        assert at_work.troubles == [Blocked("redraft.events", "redraft.events took nothing within 0.05 seconds")]
+        await at_work.until(lambda: at_work.relay.put_until() == events[-1].position)
+        assert at_work.position == 0
+        heard.mended.set()
+        await at_work.until(lambda: at_work.position == events[-1].position)
+        await at_work.until(lambda: at_work.troubles[1:] == [Freed("redraft.events")])
+    assert list(dict.fromkeys(event.position for event in heard.events)) == [event.position for event in events]
+
+
 async def test_where_events_cannot_be_made_known_requests_go_on_and_they_are_made_known_afterwards():
     events = one_after_the_other(*(numbered() for _ in range(40)))
     assert len(events) >= 1000

@@ -6,8 +6,11 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from random import Random
 
+import msgspec
 import pytest
 from tests.simulation.faults import Fault
 from tests.simulation.faults.every import EVERY
@@ -15,6 +18,8 @@ from tests.simulation.faults.every import EVERY
 from redraft.app.testing.faults import CALM
 from redraft.app.testing.history import Setting, history, shortest
 from redraft.app.testing.loop import SimLoop, Stuck, apart
+from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined, StepFailed, StepRequested
+from redraft.events.envelope import Recorded
 
 SEEDS = int(os.environ.get("REDRAFT_SEEDS", "100"))
 """How many histories are made: more of them by `make simulate SEEDS=0-2000`."""
@@ -38,6 +43,31 @@ def test_where_nothing_fails_nothing_is_done_twice():
     told = [history(seed, Setting(CALM)) for seed in range(10)]
     assert [each.wrong for each in told] == [()] * 10
     assert not any(each.planted for each in told)
+
+
+def test_what_a_broker_lost_is_asked_for_again_long_before_its_deadline():
+    """All queues are lost once, with requests and answers in them, and single letters too; nobody fills them again."""
+    forgetful = Setting(msgspec.structs.replace(CALM, broker_forgets=1.0, letter_lost=0.02), unasked=False)
+    told = [history(seed, forgetful) for seed in range(12)]
+    assert [each.wrong for each in told] == [()] * 12
+    assert sum(len(each.planted) for each in told) > 20
+    waits = [wait for each in told for wait in _waits(each.events)]
+    assert max(waits) < timedelta(minutes=5)
+
+
+def _waits(events: Sequence[Recorded]) -> Iterator[timedelta]:
+    """How long each request waited for its answer, of those that have one."""
+    asked: dict[tuple[str, str], datetime] = {}
+    for event in events:
+        match event.data:
+            case StepRequested(path=path):
+                asked[event.run, path] = event.time
+            case (
+                DraftGenerated(path=path) | DraftCritiqued(path=path) | DraftRefined(path=path) | StepFailed(path=path)
+            ):
+                yield event.time - asked[event.run, path]
+            case _:
+                pass
 
 
 def test_a_seed_is_one_history_in_every_process():

@@ -27,6 +27,9 @@ AT_ONCE: Final = 4 * 1024 * 1024
 GATHER: Final = 0.02
 """Seconds for which events gather before they are made known, once for all of them."""
 
+SLOW: Final = 5.0
+"""Seconds for which what was sent waits for room here; a topic or stream that is slower is left to itself."""
+
 AGAIN: Final = 2.0
 """Seconds between two tries where events cannot be made known."""
 
@@ -48,8 +51,9 @@ class Sent(msgspec.Struct, frozen=True):
 class Herald:
     """Makes events known in the order of the log; `reached` is the position up to which all are.
 
-    While that cannot be done, as where topic or stream are there with the settings of somebody else, what comes is
-    passed over, and read from the log again afterwards. `facts` gives those of an event's run.
+    While that cannot be done, as where topic or stream are there with the settings of somebody else, or take nothing,
+    what comes is passed over, and read from the log again afterwards: requests wait for it `slow` seconds at most.
+    `facts` gives those of an event's run.
     """
 
     def __init__(
@@ -59,8 +63,10 @@ class Herald:
         owns: Callable[[str], bool],
         facts: Callable[[Recorded], Awaitable[About]],
         tell: Tell,
+        slow: float = SLOW,
     ) -> None:
         self.reached = 0
+        self._slow = slow
         self._log = log
         self._announcer = announcer
         self._owns = owns
@@ -78,14 +84,18 @@ class Herald:
         return self._announcer is not None
 
     async def add(self, sent: Sent) -> None:
-        """Takes in the next events. Waits while too much is to be made known."""
+        """Takes in the next events. Waits a while where too much is to be made known."""
         self._seen = sent.position
-        while self._bytes > MOST_BYTES and not self._passes_over:
-            self._room.clear()
-            await self._room.wait()
-        if not self._passes_over:
-            self._bytes += _size(sent.events)
-            await self._sent.put(sent)
+        try:
+            async with asyncio.timeout(self._slow):
+                while self._bytes > MOST_BYTES and not self._passes_over:
+                    self._room.clear()
+                    await self._room.wait()
+                if not self._passes_over:
+                    self._bytes += _size(sent.events)
+                    await self._sent.put(sent)
+        except TimeoutError:
+            self._pass_over(f"{TOPIC} took nothing within {self._slow:g} seconds")
 
     async def run(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
         """Makes known what comes in, until it is cancelled; calls `check` each time before. Raises BusError."""
@@ -114,21 +124,23 @@ class Herald:
     async def _announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
         if self._announcer is None or not events:
             return
-        blocked = False
         while True:
             try:
                 await self._announcer.announce(events, facts)
             except BusUnusable as error:
-                if not blocked:
-                    self._tell(Blocked(TOPIC, str(error)))
-                blocked = self._passes_over = True
-                self._room.set()
-                self._drained()  # whoever waits to add goes on
+                self._pass_over(str(error))
                 await asyncio.sleep(AGAIN)
             else:
-                if blocked:
-                    self._tell(Freed(TOPIC))
                 return
+
+    def _pass_over(self, fault: str) -> None:
+        """Keeps nothing more until all that can be made known again is; whoever waits to add goes on."""
+        if not self._passes_over:
+            self._tell(Blocked(TOPIC, fault))
+        self._passes_over = True
+        self._drained()
+        self._bytes = 0
+        self._room.set()
 
     async def _catch_up(self) -> None:
         """Makes known what was passed over."""
@@ -139,6 +151,7 @@ class Herald:
                 await self._announce(events, {event.run: await self._facts(event) for event in events})
                 self.reached = batch[-1].position
         self._passes_over = False
+        self._tell(Freed(TOPIC))
 
 
 def _in_parts(events: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:

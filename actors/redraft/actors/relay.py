@@ -75,7 +75,7 @@ class Relay:
         self._tell = tell
         self._materials: Recent[Material] = Recent()
         self._lanes = Lanes(bus, self._resent, self._refuse, tell, slow)
-        self._herald = Herald(log, announcer, owns, self._facts, tell)
+        self._herald = Herald(log, announcer, owns, self._facts, tell, slow)
 
     def longest_wait(self) -> float:
         """Seconds for which a batch that was read has not been passed on; 0 when none is under way."""
@@ -84,8 +84,12 @@ class Relay:
     @property
     def position(self) -> int:
         """How far it has come: up to here all is made known, and every request is sent that is not refused."""
+        return self.put_until(self._herald.reached)
+
+    def put_until(self, position: int | None = None) -> int:
+        """Up to where every request is in its queue, of those up to a position, or of all that were read."""
         waiting = (self._lanes.oldest(), self._left_to_others)
-        return min([self._herald.reached, *(position - 1 for position in waiting if position is not None)])
+        return min([self._read if position is None else position, *(each - 1 for each in waiting if each is not None)])
 
     async def run(
         self,
@@ -101,6 +105,7 @@ class Relay:
         Requests go out first; making events known and the position follow, for all batches that gather meanwhile.
         Nothing is sent or made known without `check`, which raises when another relay has taken over.
         """
+        self._read = self._herald.reached = after
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._herald.run(check))

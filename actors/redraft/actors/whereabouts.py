@@ -1,13 +1,15 @@
 """Who is at work on what, among those who serve one actor: so that a request which is there twice is worked on once.
 
 One that may be a duplicate is looked for first: here, and, by asking around, with every other worker of the actor.
-While somebody is at work on it, it is held back.
+While somebody is at work on it, it is held back. Who serves the actor also says on demand all that it has: what none of
+them has, and what is in no queue, is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -22,12 +24,20 @@ AGAIN: Final = 2.0
 """Seconds between two questions about a request that somebody is at work on."""
 
 
-class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A question about a request (`asks`) by a worker, or its answer that it is at work on it."""
+ROLL: Final = ""
+"""Stands for no request in particular: each of those who serve the queue answers with all that it has."""
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A question about a request (`asks`) by a worker, or its answer that it is at work on it.
+
+    In an answer about `ROLL`, `has` are the ids of all requests that it works on, and of letters that it has not begun.
+    """
 
     request: str
     by: str
     asks: bool
+    has: tuple[str, ...] = ()
 
 
 _DECODER: Final = msgspec.json.Decoder(Note)
@@ -70,6 +80,16 @@ class Whereabouts:
         self._again = again
         self._here: dict[str, _Stay] = {}
         self._asking: dict[str, asyncio.Event] = {}
+        self._ahead: Callable[[], Iterable[str]] | None = None
+
+    @contextmanager
+    def serving(self, ahead: Callable[[], Iterable[str]]) -> Iterator[None]:
+        """Says on demand what we have, while the block lasts. `ahead` gives the ids of letters that are not begun."""
+        self._ahead = ahead
+        try:
+            yield
+        finally:
+            self._ahead = None
 
     def begin(self, request: str) -> bool:
         """Says that we are at work on a request; False when we are already."""
@@ -119,6 +139,10 @@ class Whereabouts:
     async def _heard(self, note: Note) -> None:
         if note.by == self._me:
             return
+        if note.request == ROLL:
+            if note.asks and self._ahead is not None:
+                await self._tell(Note(ROLL, self._me, asks=False, has=(*self._here, *self._ahead())))
+            return
         heard = self._asking.get(note.request)
         if not note.asks:
             if heard is not None:
@@ -149,3 +173,31 @@ class Whereabouts:
                     await self._neighbours.tell(self._queue, msgspec.json.encode(note))
             except (TimeoutError, BusError):
                 return
+
+
+async def held_by(neighbours: Neighbours, queue: str, me: str, enough: int, silence: float = SILENCE) -> list[Note]:
+    """Asks those who serve a queue what they have; returns the answers of so many, or of fewer after `silence` seconds.
+
+    `me` is who asks. Raises BusError.
+    """
+    said: dict[str, Note] = {}
+
+    async def ask() -> None:
+        """Asks again and again: what is told before we listen is not heard."""
+        while True:
+            await neighbours.tell(queue, msgspec.json.encode(Note(ROLL, me, asks=True)))
+            await asyncio.sleep(silence / 4)
+
+    asking = asyncio.create_task(ask())
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(silence), aclosing(neighbours.notes(queue)) as notes:
+                while len(said) < enough:
+                    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                        note = _DECODER.decode(await anext(notes))
+                        if note.request == ROLL and not note.asks:
+                            said[note.by] = note
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    return list(said.values())

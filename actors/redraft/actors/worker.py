@@ -157,10 +157,11 @@ class Worker:
         async with self._bus.consume(work_queue(actor.role, actor.name), most) as requests:
             self._desks.append(desk)
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._report(desk, requests))
-                    await self._take(desk, requests)
-                    desk.close()
+                with whereabouts.serving(requests.ahead):
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(self._report(desk, requests))
+                        await self._take(desk, requests)
+                        desk.close()
             finally:
                 self._desks.remove(desk)
                 await desk.abandon()

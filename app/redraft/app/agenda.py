@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from redraft.actors.roles import Seat
 from redraft.actors.timekeeper import DueStep
-from redraft.projections.step_list import StepLine, asked_of, due, next_due, waited_for
+from redraft.projections.step_list import StepLine, asked_of, due, next_due, unanswered, waited_for
 from redraft.projections.views import Views
 
 _Rows: TypeAlias = tuple[int, int, frozenset[str] | None]
@@ -63,6 +63,9 @@ class StepsAgenda:
         lengths = unserved.total_seconds(), wait.total_seconds()
         found = await waited_for(self._views, actor, now, *lengths, limit, self._runs)
         return [replace(_due_step(each), unserved=True) for each in found]
+
+    async def unanswered(self, actor: Seat, upto: int, limit: int) -> Sequence[DueStep]:
+        return [_due_step(each) for each in await unanswered(self._views, actor, upto, limit, self._runs)]
 
     async def next_due(self, after: datetime) -> datetime | None:
         rows = self._rows()

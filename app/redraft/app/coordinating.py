@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.crews import Crews
+from redraft.actors.missing import Missing
 from redraft.actors.relay import Relay
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.trouble import Tell
@@ -29,7 +30,7 @@ from redraft.app.settings import Settings, views_path
 from redraft.app.together import together
 from redraft.app.upkeep import PATIENCE, Part, all_kept_up, drained, kept_up, opened
 from redraft.events.errors import BusUnusable, StoreUnusable
-from redraft.events.lease import Held
+from redraft.events.lease import Held, Lease
 from redraft.events.relay_lease import open_lease
 from redraft.events.store import EventStore
 from redraft.projections.projector import follow
@@ -160,7 +161,7 @@ def _authority(settings: Settings) -> Authority | None:
 
 
 class Relaying:
-    """What one process does at a time: passes on what was recorded, and looks after what was parked.
+    """What one process does at a time: passes on what was recorded, and looks after what was parked or lost.
 
     `url` is that of the store, beside which the lease lies.
     """
@@ -186,9 +187,19 @@ class Relaying:
             log.info("relaying", after=after)
             self._relay = Relay(store, bus, _everyones, Narration(bus, log), partial(tell_of_trouble, log))
             watching = kept_up("parked letters", partial(self._lost.run, self._parked), log)
+            searching = kept_up("missing requests", self._missing(self._relay, lease).run, log)
             follows = self._relay.run(after, lease.save, lease.check, doubtful=await store.head())
-            async with together([follows, watching, lease.keep()]) as tasks:
+            async with together([follows, watching, searching, lease.keep()]) as tasks:
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    def _missing(self, relay: Relay, lease: Lease) -> Missing:
+        async def again(run: str, path: str) -> None:
+            await lease.check()
+            if await relay.resend(run, path):
+                self._log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
+
+        agenda, bus = StepsAgenda(self._servers.views, None), self._servers.bus
+        return Missing(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id())
 
     def _stands_by(self, held: Held) -> None:
         self._log.info("standing by", part="relay", holder=held.holder, since=held.since)

@@ -155,6 +155,10 @@ class Consumer(Protocol):
         """
         ...
 
+    def ahead(self) -> Sequence[str]:
+        """The ids of letters that have arrived here and are not taken yet; those that wait in the queue are not."""
+        ...
+
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
         """Settles letters whose effect is durable. A letter that is settled already is passed over."""
         ...

@@ -210,6 +210,10 @@ class LocalConsumer:
             held[delivery.tag] = delivery
         return taken
 
+    def ahead(self) -> Sequence[str]:
+        """Nothing is sent ahead."""
+        return ()
+
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
         self._require_presence()
         for delivery in deliveries:

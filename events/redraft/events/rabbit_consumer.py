@@ -102,6 +102,9 @@ class RabbitConsumer:
                 held.bundle.taken = True
         return [held.delivery for held in taken]
 
+    def ahead(self) -> Sequence[str]:
+        return [held.delivery.letter.origin.id for held in self._ready]
+
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
         self._require_presence()
         for delivery in deliveries:

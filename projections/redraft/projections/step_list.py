@@ -113,6 +113,23 @@ async def waited_for(
     return await views.read(_line, sql, {"role": role, "actor": name, "runs": _listed(runs), **lengths})
 
 
+async def unanswered(
+    views: Views, actor: tuple[Role, str], upto: int, limit: int = 100, runs: Collection[str] | None = None
+) -> list[StepLine]:
+    """At most `limit` requests of an actor that have no answer, the oldest first, recorded up to this position.
+
+    None of runs that are paused.
+    """
+    sql = (
+        f"SELECT {_COLUMNS} FROM steps WHERE status = 'open' AND role = :role AND actor = :actor "  # noqa: S608
+        f"AND held = 0 AND position <= :upto AND {_RUNS} ORDER BY requested LIMIT :limit"
+    )
+    role, name = actor
+    return await views.read(
+        _line, sql, {"role": role, "actor": name, "upto": upto, "limit": limit, "runs": _listed(runs)}
+    )
+
+
 async def next_due(
     views: Views, runs: Collection[str] | None = None, *, after: datetime | None = None
 ) -> datetime | None:

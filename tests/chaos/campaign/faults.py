@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from typing import Final
 
+import aio_pika
 from tests.chaos.campaign.deployment import Program
 from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import full
 from tests.events.rabbit_node import RabbitNode
 from tests.proxy import Proxy
+
+from redraft.events.bus import INBOX, Letter
+from redraft.events.envelope import Origin
+from redraft.events.errors import BusError
+from redraft.events.rabbit_bus import open_rabbit_bus
 
 Fault = Callable[[Scene], Awaitable[None]]
 
@@ -30,6 +37,11 @@ JUMP: Final = 120.0
 
 SERVES: Final = 120.0
 """Seconds within which a process that was started serves, on a machine that is busy with something else."""
+
+KEPT: Final = 10.0
+"""Seconds within which a broker that works confirms a message."""
+
+_BROKEN: Final = re.compile(r"quorum queue '%2F_(\S+)' could not be restarted")
 
 DUMPED: Final = 20.0
 """Seconds within which a broker that cannot go on after its disk was full answers no more."""
@@ -106,11 +118,25 @@ async def freeze_way(scene: Scene) -> None:
 
 
 async def fill_broker(scene: Scene) -> None:
-    """An operator starts it again, once there is space, where it ended for that."""
+    """An operator starts it again, once there is space, where it ended for that or keeps nothing any more, and deletes
+    the queues that it cannot start. What people said, and nothing came of, they say again.
+    """
+    node = scene.servers.node
     await _held(full(scene.servers.places["broker"]), FULL)
-    if not await _outlives(scene.servers.node):
+    if await _outlives(node) and await _keeps(node):
+        return
+    if node.runs():
+        scene.notes["broker kept nothing any more after a full disk"] += 1
+        await asyncio.to_thread(node.kill)
+    else:
         scene.notes["broker ended on a full disk"] += 1
-        await scene.servers.node.restart()
+    before = len(node.log())
+    await node.restart()
+    scene.people.emptied()
+    for queue in _BROKEN.findall(node.log()[before:]):
+        scene.notes["a queue was damaged by it, and deleted"] += 1
+        async with await aio_pika.connect(node.url) as connection, connection.channel() as channel:
+            await channel.queue_delete(queue)
 
 
 async def fill_store(scene: Scene) -> None:
@@ -161,6 +187,16 @@ async def _outlives(node: RabbitNode) -> bool:
     while node.runs() and (time.monotonic() < end or not await asyncio.to_thread(node.answers)):  # noqa: ASYNC110
         await asyncio.sleep(0.2)
     return node.runs()
+
+
+async def _keeps(node: RabbitNode) -> bool:
+    """Whether a broker keeps what is put into a queue: its quorum queues may have ended, and the rest of it not."""
+    try:
+        async with open_rabbit_bus(node.url, prefix="campaign", patience=KEPT) as bus:
+            await bus.publish(INBOX, [Letter("campaign", b"{}", Origin("campaign", "campaign"))])
+    except BusError:
+        return False
+    return True
 
 
 async def _swallow(scene: Scene, *, keep: bool) -> None:

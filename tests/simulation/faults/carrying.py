@@ -117,6 +117,14 @@ CARRYING = [
         1,
     ),
     Fault(
+        "what a broker lost is not looked for",
+        "actors.missing",
+        "Missing.look",
+        "inbox = await self._queues.queue(INBOX)",
+        "return",
+        78,
+    ),
+    Fault(
         "deadlines are not told",
         "actors.timekeeper",
         "Timekeeper._letter",

@@ -67,6 +67,9 @@ class SimBroker:
         self._ears.append((process, topic, told))
         return told
 
+    def unlisten(self, told: asyncio.Queue[bytes]) -> None:
+        self._ears = [each for each in self._ears if each[2] is not told]
+
     def tell(self, topic: str, note: bytes) -> None:
         for process, about, told in self._ears:
             if about == topic and not process.is_dead:
@@ -132,8 +135,11 @@ class SimBus:
 
     async def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
         told = self._broker.listen(self._process, queue)
-        while True:
-            yield await told.get()
+        try:
+            while True:
+                yield await told.get()
+        finally:
+            self._broker.unlisten(told)
 
     async def tell(self, queue: str, note: bytes) -> None:
         await self._travel()

@@ -50,6 +50,7 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_subscriber(events, world, faults),
         *_repeated(events, script, faults),
         *_waited_out(events, faults),
+        *_sought(world, faults),
         *_overslept(events),
         *_overdue(events),
         *_published(events, script),
@@ -93,16 +94,26 @@ def _served(taken: Sequence[int], end: int, faults: Faults) -> Iterator[str]:
 
 
 def _waited_out(events: Sequence[Recorded], faults: Faults) -> Iterator[str]:
-    """A deadline is for what was lost on the way: whoever is killed, or cut off, leaves what he had to another.
+    """Nobody waits for a deadline: whoever is killed, or cut off, leaves what he had to another, and what a broker has
+    lost is sent again.
 
     Where clocks differ it may be over before it has begun.
     """
-    if any("clock" in told or "loses its queues" in told for told in faults.told):
+    if any("clock" in told for told in faults.told):
         return
     for event in events:
         over = isinstance(event.data, StepFailed) and event.data.message.startswith("no answer by")
-        if over and not event.repeats and not any(event.run in told and "is lost" in told for told in faults.told):
-            yield f"waited out: event {event.version} of run {event.run}: nothing was lost, and nobody answered"
+        if over and not event.repeats:
+            yield f"waited out: event {event.version} of run {event.run}: nobody answered, and nobody was asked again"
+
+
+def _sought(world: World, faults: Faults) -> Iterator[str]:
+    """Only what was lost is sent again as missing: what lies in a queue, or with somebody, is not."""
+    if any("loses its queues" in told for told in faults.told):
+        return
+    for run, path in world.missing:
+        if not any(run in told and ("is lost" in told or "comes late" in told) for told in faults.told):
+            yield f"sought: {path} of run {run} was sent again, and nothing of it was lost"
 
 
 def _overslept(events: Sequence[Recorded]) -> Iterator[str]:

@@ -36,6 +36,8 @@ class Odds(msgspec.Struct, frozen=True):
     """How many stand still for minutes, on average."""
     broker_wiped: float = 0.08
     """Once in a history the broker loses its queues and all that is in them; people send again what is open."""
+    broker_forgets: float = 0.08
+    """The same, and nobody sends anything again."""
     older: float = 0.03
     """A coordinator starts as an older release, which knows no rules of today's."""
     clock_differs: float = 0.1

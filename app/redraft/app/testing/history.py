@@ -38,6 +38,7 @@ LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
 
 WIPED: Final = "the broker loses its queues, and all that is in them"
+FORGOTTEN: Final = f"{WIPED}, and nobody sends it again"
 
 SOON: Final = 120.0
 """Seconds from the start of a process, or of a history, within which what was drawn for it happens."""
@@ -176,7 +177,9 @@ class _House:
             self._start(f"client {number + 1}", lambda p, a=wanted: submit(self._world, p, *a))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
-            self._loop.call_later(self._faults.between(2, SOON), self._wipe)
+            self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
+        if self._faults.happens(self._faults.odds.broker_forgets, FORGOTTEN):
+            self._loop.call_later(self._faults.between(2, SOON), self._wipe, FORGOTTEN)
         await self._until(self._is_over, LONGEST)
         await asyncio.sleep(30)
         await self._until(self._is_read, 3_600)
@@ -262,10 +265,12 @@ class _House:
         if faults.happens(odds.clock_jumps, f"{process} has a clock that jumps"):
             loop.call_later(faults.between(1, SOON), self._jump, process, faults.skew())
 
-    def _wipe(self) -> None:
-        if not self._is_looked_at:
-            self._faults.note(WIPED)
-            self._world.broker.wipe()
+    def _wipe(self, what: str) -> None:
+        if self._is_looked_at:
+            return
+        self._faults.note(what)
+        self._world.broker.wipe()
+        if what == WIPED:
             self._loop.call_later(self._faults.between(30, 300), self._start, "operator", partial(rebuild, self._world))
 
     def _jump(self, process: Process, seconds: float) -> None:

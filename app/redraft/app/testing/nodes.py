@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 from redraft.actors import Actor
 from redraft.actors.coordinator import Coordinator
 from redraft.actors.crews import Crews
+from redraft.actors.missing import Missing
 from redraft.actors.relay import Relay
 from redraft.actors.timekeeper import Timekeeper
 from redraft.actors.worker import Worker
@@ -28,7 +29,8 @@ from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.app.testing.memory import Lend
 from redraft.app.testing.storage import SimDatabase, SimLease
-from redraft.app.upkeep import Part, all_kept_up
+from redraft.app.together import together
+from redraft.app.upkeep import Part, all_kept_up, kept_up
 from redraft.events.content import MAX_DRAFT_BYTES, Brief
 from redraft.events.domain_events import (
     ApprovalExpired,
@@ -72,6 +74,7 @@ class World:
         self.seen: list[Recorded] = []
         self.servers = 0
         self.served: list[Recorded] = []
+        self.missing: list[tuple[str, str]] = []
         self.ended: dict[str, str] = {}
         self._looked = 0
 
@@ -126,11 +129,19 @@ async def coordinate(world: World, process: Process) -> None:
         async with lease:
             after = await lease.acquire()
             mine = Relay(store, bus, _everyones, bus)
-            await mine.run(after, lease.save, lease.check, doubtful=await store.head())
+
+            async def found(run: str, path: str) -> None:
+                if await mine.resend(run, path):
+                    world.missing.append((run, path))
+
+            missing = Missing(agenda, bus, bus, mine.put_until, found, world.new_id())
+            async with together([kept_up("missing", missing.run, cast("Any", Log()))]):
+                await mine.run(after, lease.save, lease.check, doubtful=await store.head())
 
     relay = Relay(store, bus, _everyones)
     coordinator = Coordinator(store, bus, clock, again, spent=partial(spent_on, views))
-    timekeeper = Timekeeper(StepsAgenda(views, None), bus, clock, world.new_id, crews=Crews(bus))
+    agenda = StepsAgenda(views, None)
+    timekeeper = Timekeeper(agenda, bus, clock, world.new_id, crews=Crews(bus))
     parts: dict[str, Part] = {
         "coordinator": coordinator.run,
         "relay": relayed,
