@@ -27,6 +27,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from tests.actors.held import Held, quiet
+from tests.parked import parked_on
 
 from redraft.actors.coordinator import Coordinator
 from redraft.events.bus import INBOX, Letter
@@ -346,7 +347,9 @@ class Machine(RuleBasedStateMachine):
             return
         self.all_settle()
         ended = [task.exception() for task in self.coordinators if task.done() and not task.cancelled()]
-        lost = [each.reason for bus in self.buses for each in self.world.run(bus.parked()) if "moved on" in each.reason]
+        lost = [
+            each.reason for bus in self.buses for each in self.world.run(parked_on(bus)) if "moved on" in each.reason
+        ]
         for task in self.coordinators:
             if not task.done():
                 self.stop(task)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from operator import attrgetter
@@ -17,7 +17,7 @@ from typing import Final, Self
 
 from msgspec.structs import replace
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Depth, Letter, Parked, require_size
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Depth, Letter, Parked, T, require_size
 from redraft.events.errors import BusError, InputError
 
 _by_tag = attrgetter("tag")
@@ -327,10 +327,10 @@ class LocalBus:
         finally:
             consumer.leave()
 
-    async def parked(self) -> Sequence[Parked]:
-        """What was set aside, oldest first."""
+    async def parked(self, keep: Callable[[Parked], T]) -> Sequence[T]:
+        """What `keep` makes of each letter that was set aside, oldest first."""
         self._require_open()
-        return tuple(self._parking.letters)
+        return [keep(each) for each in self._parking.letters]
 
     async def retry(self, parked_id: str) -> bool:
         """Puts a parked letter into its queue again, waiting for room; it is parked again if that comes to nothing."""
@@ -359,11 +359,11 @@ class LocalBus:
 
     async def retry_all(self) -> Sequence[str]:
         """Puts all that is parked now into its queues again."""
-        return [each.id for each in await self.parked() if await self.retry(each.id)]
+        return [each.id for each in tuple(self._parking.letters) if await self.retry(each.id)]
 
     async def discard_all(self) -> Sequence[str]:
         """Takes all that is parked now away for good."""
-        return [each.id for each in await self.parked() if await self.discard(each.id)]
+        return [each.id for each in tuple(self._parking.letters) if await self.discard(each.id)]
 
     async def close(self) -> None:
         """Ends the bus with all that is in it; everybody who waits gets BusError. Closing again does nothing."""
