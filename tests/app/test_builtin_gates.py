@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from redraft.actors.perform import Call
 from redraft.actors.roles import Actor
+from redraft.app.builtin.agreement import agreement_critic
 from redraft.app.builtin.gate_program import FOLDER, MEMORY, python_critic, schema_critic
 from redraft.app.builtin.gate_sql import sql_critic
 from redraft.app.builtin.gate_text import _said, length_critic, pattern_critic, words_critic
@@ -141,6 +142,10 @@ async def test_patterns():
 
 async def test_a_pattern_that_would_backtrack_for_ever_ends():
     assert await faults(pattern_critic, "a" * 100_000 + "!", must=["^(a+)+$"]) == ("nothing is like '^(a+)+$'",)
+
+
+async def test_an_answer_of_marks_without_end_is_compared_all_the_same():
+    assert await faults(agreement_critic, "Answer: a" + "\u0301\u0316" * 500_000) == ()
 
 
 async def test_json_schema():
