@@ -148,6 +148,23 @@ class Held:
         return bool(waiting)
 
 
+class Clockwork(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still until it is told to move: who waits by the clock waits to be let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._elapsed = 0.0
+
+    def time(self) -> float:
+        return self._elapsed
+
+    def move_on(self) -> bool:
+        """Moves to when the next of those who wait by the clock goes on; False when nobody does."""
+        waiting = [each.when() for each in self._scheduled if not each.cancelled()]  # type: ignore[attr-defined]
+        self._elapsed = max(self._elapsed, min(waiting, default=0.0))
+        return bool(waiting)
+
+
 async def quiet(stores: Sequence[Held]) -> None:
     """Returns when everything waits to be let go: no callback of the event loop is left, and no server works."""
     ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]

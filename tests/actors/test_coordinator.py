@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from msgspec.structs import replace
+from tests.parked import parked_on
 
 from redraft.actors.command_handler import Known, Log, Written
 from redraft.actors.coordinator import BATCH, TRIES, Coordinator
@@ -233,14 +234,14 @@ async def test_a_message_for_what_cannot_be_a_run_is_parked_and_the_rest_goes_on
         name, body = encode_message(Generated(run, "write", 1, "text"))
         await bus.publish(INBOX, [Letter(name, body, Origin("strange", "test")), letter(START)])
         await until_recorded(store, RunStarted)
-        (parked,) = await bus.parked()
+        (parked,) = await parked_on(bus)
         assert "cannot be the id of a run" in parked.reason
 
 
 async def parked(bus: LocalBus, number: int) -> list[Parked]:
     """What is parked, once it is so much."""
     async with asyncio.timeout(10):
-        while len(found := await bus.parked()) < number:  # noqa: ASYNC110 - it tells nobody
+        while len(found := await parked_on(bus)) < number:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.001)
     return list(found)
 
@@ -290,7 +291,7 @@ async def test_a_message_that_overtakes_the_start_of_its_run_is_not_parked(store
         await bus.publish(INBOX, [letter(CancelRun("r", "enough"))])
         await until_recorded(store, RunEnded)
         assert looked.is_set()
-        assert await bus.parked() == ()
+        assert await parked_on(bus) == []
 
 
 async def test_words_that_come_long_before_the_start_of_their_run_wait_for_it_in_their_order(store: EventStore):
@@ -312,7 +313,7 @@ async def test_words_that_come_long_before_the_start_of_their_run_wait_for_it_in
         await until_recorded(store, RunEnded)
         said = [type(event.data) for event in await store.read("r") if not isinstance(event.data, StepRequested)]
         assert said == [RunStarted, RunPaused, RunResumed, RunPaused, RunCancelled, RunEnded]
-        assert await bus.parked() == ()
+        assert await parked_on(bus) == []
 
 
 async def test_a_key_that_is_used_for_another_brief_is_parked_and_the_same_start_is_ignored(store: EventStore):
@@ -480,7 +481,7 @@ async def test_a_fork_that_cannot_begin_is_parked_and_the_rest_goes_on(
     async with coordinating(anywhere) as (bus, _):
         await bus.publish(INBOX, [letter(start), letter(StartRun("other", PLAN, Brief("b")))])
         await until_recorded(anywhere, RunStarted, 2)
-        (parked,) = await bus.parked()
+        (parked,) = await parked_on(bus)
         assert said in parked.reason
     assert await anywhere.read("fork") == ()
 

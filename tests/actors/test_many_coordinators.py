@@ -26,7 +26,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
-from tests.actors.held import Held, quiet
+from tests.actors.held import Clockwork, Held, quiet
+from tests.parked import parked_on
 
 from redraft.actors.coordinator import Coordinator
 from redraft.events.bus import INBOX, Letter
@@ -105,7 +106,7 @@ class World:
     """The stores of one log, opened once for all examples: each example has runs of its own."""
 
     def __init__(self, url: str) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.loop = Clockwork()
         self.held = self.run(self._opened(url))
 
     async def _opened(self, url: str) -> list[Held]:
@@ -192,12 +193,18 @@ class Machine(RuleBasedStateMachine):
     def all_settle(self) -> None:
         """Lets go of everything, and of what comes of it, until nothing waits."""
         self.settle()
-        while any(self.let_go_of(held) for held in self.held):
+        while any(self.let_go_of(held) for held in self.held) or self.moves_on():
             pass
         self.look()
 
     def let_go_of(self, held: Held) -> bool:
         waited = held.let_all_go()
+        self.settle()
+        return waited
+
+    def moves_on(self) -> bool:
+        """Time passes until the next of those who wait by the clock goes on; False when nobody does."""
+        waited = self.world.loop.move_on()
         self.settle()
         return waited
 
@@ -322,6 +329,10 @@ class Machine(RuleBasedStateMachine):
             self.settle()
 
     @rule()
+    def time_passes(self) -> None:
+        self.moves_on()
+
+    @rule()
     def catches_up(self) -> None:
         self.all_settle()
 
@@ -346,7 +357,9 @@ class Machine(RuleBasedStateMachine):
             return
         self.all_settle()
         ended = [task.exception() for task in self.coordinators if task.done() and not task.cancelled()]
-        lost = [each.reason for bus in self.buses for each in self.world.run(bus.parked()) if "moved on" in each.reason]
+        lost = [
+            each.reason for bus in self.buses for each in self.world.run(parked_on(bus)) if "moved on" in each.reason
+        ]
         for task in self.coordinators:
             if not task.done():
                 self.stop(task)
@@ -418,10 +431,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 @pytest.mark.timeout(0 if ASKED else 600)  # what fails is made small, which takes its time
-def test_what_many_coordinators_record_is_one_history(
-    world: World, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("redraft.actors.coordinator.EARLY", ())  # what waits by the clock is not let go step by step
+def test_what_many_coordinators_record_is_one_history(world: World, request: pytest.FixtureRequest):
     kind = request.node.callspec.params["world"]
     examples = int(ASKED.get(kind, EXAMPLES[kind]))
     machine = type("Coordinators", (Machine,), {"world": world})

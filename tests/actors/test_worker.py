@@ -9,6 +9,7 @@ import aio_pika
 import pytest
 from tests.actors.neighbourhood import Neighbourhood
 from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.parked import parked_on
 
 from redraft.actors.roles import Actor, critic, generator
 from redraft.actors.signatures import Differs, unheard
@@ -244,7 +245,7 @@ async def test_what_cannot_be_read_is_parked_and_the_rest_goes_on():
         await bus.publish(queue, [Letter("draft.imagine.v7", b"{}", Origin("y", "somebody"))])
         await ask(bus, "write")
         await answers(bus, 1)
-        parked = await bus.parked()
+        parked = await parked_on(bus)
     assert [each.letter.origin.id for each in parked] == ["x", "y"]
     assert "cannot be read" in parked[0].reason
     assert "no message is named" in parked[1].reason
@@ -284,7 +285,7 @@ async def test_a_request_that_is_too_large_is_parked_and_the_rest_goes_on(text: 
         task = asyncio.create_task(Worker([write], bus, lambda: "id", limit=1000).run())
         await ask(bus, "write")
         await answers(bus, 1)
-        ((parked),) = await bus.parked()
+        ((parked),) = await parked_on(bus)
         task.cancel()
         await asyncio.wait([task])
     assert parked.letter.origin.id == "large"
@@ -422,7 +423,7 @@ async def test_a_request_in_the_queue_of_another_actor_is_parked_and_not_carried
         ((_, message),) = await answers(bus, 1)
         assert isinstance(message, Generated)
         assert worked == ["c"]
-        assert [each.reason for each in await bus.parked()] == [
+        assert [each.reason for each in await parked_on(bus)] == [
             "it is for the critic 'write', and lies in the queue of the generator write",
             "it is for the generator 'somebody', and lies in the queue of the generator write",
         ]

@@ -5,22 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import product
 from pathlib import Path
+from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from redraft.actors.perform import Call
 from redraft.actors.roles import Actor
+from redraft.app.builtin.agreement import agreement_critic
 from redraft.app.builtin.gate_program import FOLDER, MEMORY, python_critic, schema_critic
 from redraft.app.builtin.gate_sql import sql_critic
-from redraft.app.builtin.gate_text import length_critic, pattern_critic, words_critic
+from redraft.app.builtin.gate_text import _said, length_critic, pattern_critic, words_critic
 from redraft.events.commands import Critiqued, CritiqueDraft, Failed, OutcomeMessage, Request
 from redraft.events.content import Brief, new_draft
 
@@ -87,6 +95,43 @@ async def test_forbidden_words():
     assert "names none" in await refused(words_critic)
 
 
+ALIKE = "aAbB iIİıſsSßKkµμσς'-._#+ \n\t\u00a0"  # noqa: RUF001
+WORDS = st.text(ALIKE, min_size=1, max_size=5).filter(str.strip)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=5), st.text(ALIKE, max_size=40))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_forbidden_words_are_found_where_one_pattern_of_all_would_find_them(words: list[str], text: str):
+    said = "|".join(r"\s+".join(map(re.escape, word.split())) for word in words)
+    found = re.finditer(rf"(?<!\w)(?:{said})(?!\w)", text, re.IGNORECASE)
+    lines = [(text.count("\n", 0, each.start()) + 1, each.span()) for each in found]
+    assert [(line, each.span()) for line, each in _said(words, text)] == lines
+
+
+def test_others_have_their_turns_while_a_long_text_is_held_against_many_forbidden_words():
+    """What is one call in C keeps the interpreter to itself."""
+    words = ["".join(letters) for letters in product("bcdfghjkl", repeat=3)]
+    text = "the quick brown fox jumps\n" * 60_000 + words[-1]
+    assert not list(_said(words, "the quick brown fox")), "patterns are made"
+    begun, done = Event(), Event()
+
+    def search() -> list[int]:
+        begun.set()
+        found = [line for line, _ in _said(words, text)]
+        done.set()
+        return found
+
+    with ThreadPoolExecutor() as threads:
+        searching = threads.submit(search)
+        begun.wait()
+        turns = 0
+        while not done.is_set():
+            sleep(0)  # another thread's turn, and then ours again
+            turns += 1
+    assert searching.result() == [60_001]
+    assert turns > 5
+
+
 async def test_patterns():
     assert await faults(pattern_critic, "# Title\n\ntext", must=["^# "], must_not=["TODO"]) == ()
     assert await faults(pattern_critic, "text\nTODO: all", must=["^# "], must_not=[r"TODO\b.*"]) == (
@@ -99,6 +144,10 @@ async def test_patterns():
 
 async def test_a_pattern_that_would_backtrack_for_ever_ends():
     assert await faults(pattern_critic, "a" * 100_000 + "!", must=["^(a+)+$"]) == ("nothing is like '^(a+)+$'",)
+
+
+async def test_an_answer_of_marks_without_end_is_compared_all_the_same():
+    assert await faults(agreement_critic, "Answer: a" + "\u0301\u0316" * 500_000) == ()
 
 
 async def test_json_schema():

@@ -213,7 +213,12 @@ def test_a_stream_of_a_log_that_was_set_back_is_filled_anew_once_no_coordinator_
     asyncio.run(announced_elsewhere(there, log[3:]))
     with pytest.raises(BusError, match="the log was set back"):
         asyncio.run(followed(there, len(log) + 1))
+    said = there.call("doctor")
+    assert said.code == 1
+    told = f"stream       event {len(log)} of run {first}, announced at position {len(log)}, is not in the log: was the"
+    assert told in said.out
     assert there.json("doctor", "--rebuild-broker") == {"sent_again": 0, "announced_again": len(log)}
+    assert f"stream       announced up to position {len(log)}" in there.call("doctor").out
     assert asyncio.run(followed(there, len(log))) == list(log)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, one_line
+from tests.parked import parked_on
 
 from redraft.actors.authority import Authority
 from redraft.actors.coordinator import Coordinator
@@ -251,7 +252,7 @@ def test_an_empty_key_is_refused_where_a_run_is_submitted(actors: Path, monkeypa
 
 
 async def until_parked(bus: LocalBus, number: int) -> None:
-    while len(await bus.parked()) < number:  # noqa: ASYNC110 - the bus tells nobody
+    while len(await parked_on(bus)) < number:  # noqa: ASYNC110 - the bus tells nobody
         await asyncio.sleep(0)
 
 

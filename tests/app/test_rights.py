@@ -19,6 +19,7 @@ from pamqp.commands import Basic
 from tests.app.deployments import DEADLINE, Deployment
 from tests.app.test_cli_deployment import STEPS
 from tests.forked import fork
+from tests.parked import parked_on
 from tests.rabbit_users import Users, documented, rabbit_users, table
 
 from redraft.events.bus import INBOX, Letter, Parked, work_queue
@@ -239,7 +240,7 @@ async def became(place: Place, message: str, bus: RabbitBus) -> str:
     """Whether a message in the inbox was parked or recorded."""
     async with asyncio.timeout(DEADLINE), open_store(place.there.store) as store:
         while True:
-            if message in [each.letter.origin.id for each in await bus.parked()]:
+            if message in [each.letter.origin.id for each in await parked_on(bus)]:
                 return PARKED
             if f"{message}.0" in [event.id for event in await store.read(place.run)]:
                 return DONE
@@ -309,7 +310,7 @@ async def parks_what_is_forged(place: Place) -> None:
 async def parked_when(bus: RabbitBus, sent: set[str]) -> Sequence[Parked]:
     """What is parked, once all of these are."""
     while True:
-        parked = await bus.parked()
+        parked = await parked_on(bus)
         if sent <= {each.letter.origin.id for each in parked}:
             return parked
         await asyncio.sleep(0.05)

@@ -48,10 +48,12 @@ class Scene:
         self._processes: list[subprocess.Popen[bytes]] = []
         shutil.copy(loop.__file__, folder / "loop.py")
 
-    def start(self, name: str, *arguments: str) -> None:
+    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """A process that serves; its log is `NAME.log`."""
         log = self.folder / f"{name}.log"
-        self._processes.append(started(*arguments, folder=self.folder, environment=self._environment(), log=log))
+        process = started(*arguments, folder=self.folder, environment=self._environment(), log=log)
+        self._processes.append(process)
+        return process
 
     async def call(self, *arguments: str, within: float = DEADLINE) -> Said:
         """A command, waited for."""

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import pytest
 from msgspec.structs import replace
 from tests.events.rabbit_server import rabbit
+from tests.parked import parked_on
 
 from redraft.events.bus import (
     DELIVERY_LIMIT,
@@ -94,7 +95,7 @@ async def take_exactly(consumer: Consumer, wanted: int) -> list[Delivery]:
 
 async def parked_when(bus: Bus, enough: Callable[[int], bool]) -> Sequence[Parked]:
     """What is parked, once it is enough: a broker parks a moment after a letter was given back, and tells nobody."""
-    while not enough(len(parked := await bus.parked())):  # noqa: ASYNC110
+    while not enough(len(parked := await parked_on(bus))):  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     return parked
 
@@ -133,7 +134,7 @@ async def test_the_largest_letter_travels_and_one_that_is_larger_is_refused_with
         await bus.publish(QUEUE, [largest, letter(2)])
         taken = await take_exactly(consumer, 2)
         assert [each.letter for each in taken] == [largest, letter(2)]
-        assert not await bus.parked()
+        assert not await parked_on(bus)
 
 
 async def test_letters_wait_for_the_first_consumer_and_stay_in_their_queue(opened: Opens) -> None:
@@ -268,7 +269,7 @@ async def test_what_is_settled_already_is_passed_over(opened: Opens) -> None:
             await consumer.ack([third, third])
             await consumer.reject(third, requeue=True)
             assert numbers(await consumer.take(1)) == [2]
-        assert list(await bus.parked()) == []
+        assert list(await parked_on(bus)) == []
 
 
 async def test_a_refused_letter_is_parked_with_its_reason(opened: Opens) -> None:
@@ -293,11 +294,11 @@ async def test_a_parked_letter_is_retried_as_if_it_were_new(opened: Opens) -> No
         for delivery in await take_exactly(consumer, 3):
             await consumer.reject(delivery, requeue=False, reason="the judge is ill")
         first, second, third = await parked_when(bus, lambda n: n == 3)
-        assert list(await bus.parked()) == [first, second, third], "looking changes nothing"
+        assert list(await parked_on(bus)) == [first, second, third], "looking changes nothing"
         assert await bus.retry(second.id) is True
         assert await bus.retry(second.id) is False
         assert await bus.retry("nobody") is False
-        assert list(await bus.parked()) == [first, third]
+        assert list(await parked_on(bus)) == [first, third]
         for expected in [1, 2]:
             (again,) = await consumer.take(5)
             assert (again.letter, again.queue, again.count) == (letter(2), QUEUE, expected)
@@ -315,7 +316,7 @@ async def test_a_discarded_letter_is_gone(opened: Opens) -> None:
         assert await bus.discard(parked[4].id) is False
         assert await bus.retry(parked[4].id) is False
         assert await bus.discard("nobody") is False
-        assert list(await bus.parked()) == [*parked[:4], *parked[5:]]
+        assert list(await parked_on(bus)) == [*parked[:4], *parked[5:]]
 
 
 async def test_all_that_is_parked_is_retried_or_discarded_at_once(opened: Opens) -> None:
@@ -327,7 +328,7 @@ async def test_all_that_is_parked_is_retried_or_discarded_at_once(opened: Opens)
         assert [(each.letter, each.count) for each in again] == [(each, 1) for each in letters(20)]
         parked = await park(bus, consumer, again)
         assert await bus.discard_all() == [each.id for each in parked]
-        assert list(await bus.parked()) == []
+        assert list(await parked_on(bus)) == []
         assert (await bus.retry_all(), await bus.discard_all()) == ([], [])
 
 
@@ -338,8 +339,8 @@ async def test_looking_keeps_the_order_of_many_parked_letters(opened: Opens) -> 
         parked = await park(bus, consumer, await take_exactly(consumer, number))
         assert [one.letter for one in parked] == letters(number)
         assert await bus.discard(parked[40].id) is True
-        assert list(await bus.parked()) == [*parked[:40], *parked[41:]]
-        assert list(await bus.parked()) == [*parked[:40], *parked[41:]]
+        assert list(await parked_on(bus)) == [*parked[:40], *parked[41:]]
+        assert list(await parked_on(bus)) == [*parked[:40], *parked[41:]]
 
 
 async def test_several_look_at_what_is_parked_at_once_and_each_sees_all(opened: Opens) -> None:
@@ -348,11 +349,11 @@ async def test_several_look_at_what_is_parked_at_once_and_each_sees_all(opened: 
         for delivery in await take_exactly(consumer, 9):
             await consumer.reject(delivery, requeue=False)
         parked = await parked_when(bus, lambda n: n == 9)
-        looks = [bus.parked() for _ in range(5)]
+        looks = [parked_on(bus) for _ in range(5)]
         gone, retried, *seen = await asyncio.gather(bus.discard(parked[0].id), bus.retry(parked[8].id), *looks)
         assert (gone, retried) == (True, True)
         assert all(set(look) >= set(parked[1:8]) for look in seen)
-        assert list(await bus.parked()) == list(parked[1:8])
+        assert list(await parked_on(bus)) == list(parked[1:8])
         assert numbers(await consumer.take(9)) == [9]
 
 
@@ -443,7 +444,7 @@ async def test_a_closed_bus_refuses_everything(opened: Opens) -> None:
                 lambda: consumer.ack([delivery]),
                 lambda: consumer.reject(delivery, requeue=True),
                 lambda: bus.publish(QUEUE, [letter(2)]),
-                bus.parked,
+                lambda: parked_on(bus),
                 lambda: bus.retry("1"),
                 lambda: bus.discard("1"),
                 bus.consume(QUEUE, 1).__aenter__,

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.parked import parked_on
 
 from redraft.events.bus import DELIVERY_LIMIT, Consumer, Delivery, Letter
 from redraft.events.envelope import Origin
@@ -230,7 +231,7 @@ async def test_full_parking_refuses_and_the_letter_stays_where_it_was() -> None:
                 with pytest.raises(BusError, match=r"cannot park n from redraft\.critic\.judge .*2 letters are parked"):
                     await consumer.reject(three, requeue=requeue, reason="worst")
             await consumer.ack([four])
-        parked = [(int(one.letter.body), one.reason) for one in await bus.parked()]
+        parked = [(int(one.letter.body), one.reason) for one in await parked_on(bus)]
         assert parked == [(1, "bad"), (2, "delivered 1 times, the last time: worse")]
         async with bus.consume(QUEUE, 9) as consumer:
             (again,) = await consumer.take(9)
@@ -244,12 +245,12 @@ async def test_the_reason_of_what_is_parked_is_never_empty() -> None:
         for _ in range(2):
             async with bus.consume(QUEUE, 9) as consumer:
                 await consumer.reject((await consumer.take(9))[0], requeue=False)
-        assert [one.reason for one in await bus.parked()] == ["rejected", "rejected"]
+        assert [one.reason for one in await parked_on(bus)] == ["rejected", "rejected"]
         await bus.publish(QUEUE, letters(3, 3))
         for _ in range(2):
             async with bus.consume(QUEUE, 9) as consumer:
                 await consumer.take(9)
-        *_, last = await bus.parked()
+        *_, last = await parked_on(bus)
         assert last.reason == "delivered 2 times, the last time: its consumer left before it was settled"
 
 
@@ -379,7 +380,7 @@ async def replay(acts: list[Act]) -> None:
                 case _:
                     pass
             await turns()
-            assert [int(one.letter.body) for one in await bus.parked()] == model.parked
+            assert [int(one.letter.body) for one in await parked_on(bus)] == model.parked
             assert bool(model.waiting) == any(not task.done() for task in publishing)
         while model.ready:
             await consumers[0].ack([deliveries[held] for held in model.held[0]])

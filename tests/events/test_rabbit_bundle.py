@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.parked import parked_on
 
 from redraft.events.bus import INBOX, Consumer, Delivery, Letter, work_queue
 from redraft.events.envelope import Origin
@@ -132,7 +133,7 @@ async def test_one_of_several_is_parked_retried_and_given_back_by_itself(kind: K
         await inbox.reject(first, requeue=False, reason="nonsense")
         await inbox.reject(second, requeue=True, reason="later")
         await inbox.ack([third])
-        (parked,) = await bus.parked()
+        (parked,) = await parked_on(bus)
         assert (parked.letter, parked.queue, parked.reason) == (letters(1)[0], INBOX, "nonsense")
         (again,) = await inbox.take(9)
         assert (again.letter, again.count) == (letters(2)[1], 2)
@@ -147,9 +148,9 @@ async def test_one_that_ends_its_readers_is_parked_and_its_neighbours_are_not(ki
     async with asyncio.timeout(60), rabbit(kind=kind, delivery_limit=4) as bus:
         await bus.publish(INBOX, letters(3))
         done: set[str] = set()
-        while len(done) < 2 or not await bus.parked():
+        while len(done) < 2 or not await parked_on(bus):
             await read_until_it_dies(bus, "run-2", done)
-        assert [each.letter.run for each in await bus.parked()] == ["run-2"]
+        assert [each.letter.run for each in await parked_on(bus)] == ["run-2"]
 
 
 async def read_until_it_dies(bus: RabbitBus, poison: str, done: set[str]) -> None:
@@ -158,7 +159,7 @@ async def read_until_it_dies(bus: RabbitBus, poison: str, done: set[str]) -> Non
         while True:
             taking = asyncio.create_task(inbox.take(1))
             while not (await asyncio.wait({taking}, timeout=0.05))[0]:  # parking tells nobody
-                if len(done) == 2 and await bus.parked():
+                if len(done) == 2 and await parked_on(bus):
                     taking.cancel()
                     return
             (delivery,) = taking.result()
@@ -178,5 +179,5 @@ async def test_several_that_cannot_be_read_are_one_letter_that_can_be_parked(kin
             await channel.default_exchange.publish(message, Names(prefix).there(INBOX))
         (delivery,) = await inbox.take(9)
         await inbox.reject(delivery, requeue=False, reason="no event")
-        (parked,) = await bus.parked()
+        (parked,) = await parked_on(bus)
         assert parked.letter.body == b'[{"no": "event"}]'

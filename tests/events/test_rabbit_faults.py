@@ -16,6 +16,7 @@ from tests.events.rabbit_node import RabbitNode, free_port, server_script
 from tests.events.rabbit_server import new_prefix
 from tests.events.rabbit_tls import make_certificates
 from tests.events.test_rabbit_stream import announce, recorded
+from tests.parked import parked_on
 
 from redraft.events.bus import Consumer, Delivery, Letter, work_queue
 from redraft.events.envelope import Origin
@@ -180,7 +181,7 @@ async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: P
             await slow.reject(old[2], requeue=True)
         async with bus.consume(other, 5) as another:
             assert {one.count for one in await take_all(another, {1, 2, 3})} == {3}
-        assert list(await bus.parked()) == []
+        assert list(await parked_on(bus)) == []
 
 
 async def test_a_frozen_server_is_an_error_and_not_a_cancellation(place: Place) -> None:
@@ -312,7 +313,7 @@ async def test_a_server_that_stays_away_is_told_and_is_used_again_when_it_is_bac
             await consumer.ack(await consumer.take(5))
         taking = asyncio.create_task(consumer.take(1))
         place.node.kill()
-        calls = [bus.publish(QUEUE, [letter(2)]), taking, bus.parked(), announce(bus, recorded(1, 1))]
+        calls = [bus.publish(QUEUE, [letter(2)]), taking, parked_on(bus), announce(bus, recorded(1, 1))]
         for end in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(end, BusError)
             assert "could not be used for 3 seconds" in str(end)
@@ -359,7 +360,7 @@ async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(pl
                         await consumer.reject(delivery, requeue=False, reason="too large")
                     else:
                         await consumer.ack([delivery])
-                while not (parked := await bus.parked()):  # noqa: ASYNC110 - it tells nobody
+                while not (parked := await parked_on(bus)):  # noqa: ASYNC110 - it tells nobody
                     await asyncio.sleep(0.05)
         await asyncio.to_thread(place.node.stop)
         await place.node.restart()

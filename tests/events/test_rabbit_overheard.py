@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.parked import parked_on
 
 from redraft.events.bus import Letter, work_queue
 from redraft.events.envelope import Origin
@@ -73,7 +74,7 @@ async def test_all_who_listen_hear_what_one_tells_and_those_of_another_queue_do_
             await asyncio.gather(here.until(b"second"), there.until(b"second"), elsewhere.until(b"third"))
         assert here.heard[-2:] == there.heard[-2:] == [b"first", b"second"]
         assert not {b"first", b"second"} & set(elsewhere.heard)
-        assert not await one.parked()
+        assert not await parked_on(one)
 
 
 async def test_what_is_told_is_no_letter_for_the_workers_of_the_queue() -> None:

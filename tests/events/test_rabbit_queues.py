@@ -12,6 +12,7 @@ import aio_pika
 import pytest
 from pamqp.common import FieldTable
 from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.parked import parked_on
 
 from redraft.events.bus import INBOX, Consumer, Delivery, Letter, Parked, work_queue
 from redraft.events.envelope import Origin
@@ -48,7 +49,7 @@ async def take_exactly(consumer: Consumer, wanted: int) -> list[Delivery]:
 
 
 async def parked_when(bus: RabbitBus, number: int) -> Sequence[Parked]:
-    while len(parked := await bus.parked()) < number:  # noqa: ASYNC110 - the server tells nobody
+    while len(parked := await parked_on(bus)) < number:  # noqa: ASYNC110 - the server tells nobody
         await asyncio.sleep(0.01)
     return parked
 

@@ -14,6 +14,7 @@ import aio_pika
 import pytest
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 from tests.events.test_rabbit_queues import KINDS, hold_and_die, parked_when
+from tests.parked import parked_on
 
 from redraft.actors.admission import Admission
 from redraft.events.bus import INBOX, LONGEST_ATTRIBUTE, Letter
@@ -105,7 +106,7 @@ async def test_whatever_comes_is_parked_with_a_reason_and_the_rest_is_read(kind:
                     await consumer.ack([delivery])
                     break
         assert refused == len(STRANGE)
-        parked = await bus.parked()
+        parked = await parked_on(bus)
         assert len(parked) == len(STRANGE)
         assert {each.queue for each in parked} == {INBOX}
         for each in parked:
@@ -117,7 +118,7 @@ async def test_whatever_comes_is_parked_with_a_reason_and_the_rest_is_read(kind:
         assert "its attribute actor has 360,000 characters" in by_reason
         for each in parked:
             assert await bus.discard(each.id)
-        assert await bus.parked() == []
+        assert await parked_on(bus) == []
 
 
 async def test_what_came_back_with_headers_that_cannot_be_sent_again_is_parked() -> None:

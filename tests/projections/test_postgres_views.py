@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
 from types import SimpleNamespace
@@ -13,10 +14,12 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from psycopg.errors import LockNotAvailable
 from tests.events.postgres_cluster import postgres_cluster
 from tests.projections.logs import PROJECTIONS, ListLog, busy_log, contents, fill, made_afresh, view_of
 from tests.projections.test_projection_rows import CHANGES, TABLE, naive, put
 
+from redraft.events import postgres_connection
 from redraft.events.envelope import Recorded
 from redraft.events.errors import Damaged, InputError, NoSuchRun, StoreError, StoreUnusable
 from redraft.events.postgres_connection import Connections, Database
@@ -64,6 +67,46 @@ def test_batches_held_or_let_go_give_the_rows_of_single_changes(
         found = written(cursor, batches, kept)
     expected = naive([change for batch in batches for change in batch])
     assert {each[:2]: dict(zip(TABLE.columns, each, strict=True)) for each in found} == expected
+
+
+@pytest.fixture
+def two(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[PostgresSession, PostgresSession]]:
+    """Two ways to the same read models that wait for each other for 0.7 s, and may stand still for 1 s."""
+    monkeypatch.setattr(postgres_connection, "IDLE_SECONDS", 1.0)
+    monkeypatch.setattr(postgres_connection, "LOCK_SECONDS", 0.7)
+    database = Database(postgres_url)
+    one, other = (PostgresSession(Connections(database), prepare(database)) for _ in range(2))
+    yield one, other
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_who_stands_still_in_the_middle_of_a_transaction_does_not_keep_others_waiting(
+    two: tuple[PostgresSession, PostgresSession], ahead: bool
+) -> None:
+    def stand_still() -> None:
+        with two[0].transaction(ahead=ahead) as standing:
+            assert standing.execute("SELECT 1").fetchone() == (1,)
+            with two[1].transaction() as other:
+                assert other.execute("SELECT 2").fetchone() == (2,)
+            standing.execute("SELECT 3").fetchone()
+
+    with pytest.raises(psycopg.Error, match=r"terminating connection|connection is lost|server closed"):
+        stand_still()
+
+
+def test_who_works_for_long_is_not_ended_by_those_who_wait(two: tuple[PostgresSession, PostgresSession]) -> None:
+    def wait() -> None:
+        with two[1].transaction():
+            raise AssertionError("it is taken")
+
+    with two[0].transaction(ahead=True) as working, ThreadPoolExecutor() as threads:
+        waiting = threads.submit(wait)
+        while not waiting.done():
+            assert working.execute("SELECT 1 FROM pg_sleep(0.01)").fetchone() == (1,)
+        assert isinstance(waiting.exception(), LockNotAvailable)
+        assert working.execute("SELECT 2").fetchone() == (2,)
 
 
 @pytest.mark.parametrize("count", [1, 2, 257, 5000])

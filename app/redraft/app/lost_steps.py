@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from redraft.actors.admission import LONGEST_ID
 from redraft.actors.authority import Authority
@@ -40,6 +42,14 @@ class Log(Protocol):
     async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
 
 
+class _Seen(NamedTuple):
+    """A parked letter without its body, and the failure of the request in it, where it is one that can be read."""
+
+    id: str
+    parked: Parked
+    asked: Failed | None
+
+
 class LostSteps:
     """Looks at what is parked on a bus. `new_id` makes the ids of its messages.
 
@@ -64,7 +74,7 @@ class LostSteps:
     async def run(self, count: Callable[[], Awaitable[int]], every: float = EVERY) -> None:
         """Looks now and whenever the `count` of what is parked has changed, until it is cancelled.
 
-        To look is dear where the letters are on a server: all of them are fetched. To count is not.
+        To look is dear where the letters are on a server: all of them pass by. To count is not.
         """
         clock = asyncio.get_running_loop().time
         seen, looked = 0, clock()
@@ -78,25 +88,29 @@ class LostSteps:
 
     async def look(self) -> int:
         """Tells the coordinator of each request that is parked and was not told of; gives the number of them."""
-        parked = await self._bus.parked()
+        parked = await self._bus.parked(self._seen)
         self._told &= {each.id for each in parked}
         fresh = [each for each in parked if each.id not in self._told]
         letters: list[Letter] = []
         for each in fresh:
+            head = each.parked
             self._log.warning(
-                "parked", id=each.id, queue=each.queue, name=each.letter.name, run=each.letter.run, reason=each.reason
+                "parked", id=each.id, queue=head.queue, name=head.letter.name, run=head.letter.run, reason=head.reason
             )
-            failed = await self._failed(each)
+            failed = await self._failed(head, each.asked)
             if failed is not None:
-                letters.append(self._letter(failed, each))
+                letters.append(self._letter(failed, head))
         letters = [each for each in letters if len(each.body) <= LARGEST]
         if letters:
             await self._bus.publish(INBOX, letters)
         self._told |= {each.id for each in fresh}
         return len(letters)
 
-    async def _failed(self, parked: Parked) -> Failed | None:
-        asked = _of_request(parked)
+    def _seen(self, parked: Parked) -> _Seen:
+        asked = None if parked.id in self._told else _of_request(parked)
+        return _Seen(parked.id, replace(parked, letter=replace(parked.letter, body=b"")), asked)
+
+    async def _failed(self, parked: Parked, asked: Failed | None) -> Failed | None:
         try:
             events = await self._events(asked.run if asked else parked.letter.run)
             failed = asked or _of_run(parked, events)

@@ -5,9 +5,9 @@ Two buses keep it: `LocalBus` in one process, `RabbitBus` on many machines; one 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Protocol, Self
+from typing import Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -17,6 +17,8 @@ from redraft.events.envelope import Origin, Recorded
 from redraft.events.errors import CodecError, TooLarge
 from redraft.events.filters import About
 from redraft.events.plan import Role
+
+T = TypeVar("T")
 
 INBOX: Final = "redraft.inbox"
 """The queue of outcomes and people's commands, for the coordinator."""
@@ -191,8 +193,11 @@ class Bus(Protocol):
         """A reader of the queue, for as long as the context lasts. Readers of one queue compete for its letters."""
         ...
 
-    async def parked(self) -> Sequence[Parked]:
-        """What was set aside, oldest first. Looking takes nothing away."""
+    async def parked(self, keep: Callable[[Parked], T]) -> Sequence[T]:
+        """What `keep` makes of each letter that was set aside, oldest first. Looking takes nothing away.
+
+        The letters may be many and large: they come one after the other, and only what `keep` gives back is kept.
+        """
         ...
 
     async def retry(self, parked_id: str) -> bool:
@@ -207,7 +212,7 @@ class Bus(Protocol):
         ...
 
     async def retry_all(self) -> Sequence[str]:
-        """Puts all that is parked now into its queues again, in one pass, oldest first; returns the ids.
+        """Puts all that is parked now into its queues again, oldest first; returns the ids.
 
         What came from no queue that is known stays parked. Raises BusError when one cannot be put back; those before it
         are back then.
@@ -215,7 +220,7 @@ class Bus(Protocol):
         ...
 
     async def discard_all(self) -> Sequence[str]:
-        """Takes away for good all that is parked now, in one pass; returns the ids."""
+        """Takes away for good all that is parked now; returns the ids."""
         ...
 
     async def close(self) -> None:

@@ -7,12 +7,12 @@ live as long as the bus; what is lost with the process can be sent again from th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Final, Self
 
-from redraft.events.bus import DELIVERY_LIMIT, Consumer, Depth, Letter, Parked, require_size
+from redraft.events.bus import DELIVERY_LIMIT, Consumer, Depth, Letter, Parked, T, require_size
 from redraft.events.errors import BusError
 from redraft.events.local_queue import LocalConsumer, Parking, Queue, at_least_one
 
@@ -81,10 +81,10 @@ class LocalBus:
         finally:
             consumer.leave()
 
-    async def parked(self) -> Sequence[Parked]:
-        """What was set aside, oldest first."""
+    async def parked(self, keep: Callable[[Parked], T]) -> Sequence[T]:
+        """What `keep` makes of each letter that was set aside, oldest first."""
         self._require_open()
-        return tuple(self._parking.letters)
+        return [keep(each) for each in self._parking.letters]
 
     async def retry(self, parked_id: str) -> bool:
         """Puts a parked letter into its queue again, waiting for room; it is parked again if that comes to nothing."""
@@ -113,11 +113,11 @@ class LocalBus:
 
     async def retry_all(self) -> Sequence[str]:
         """Puts all that is parked now into its queues again."""
-        return [each.id for each in await self.parked() if await self.retry(each.id)]
+        return [each.id for each in tuple(self._parking.letters) if await self.retry(each.id)]
 
     async def discard_all(self) -> Sequence[str]:
         """Takes all that is parked now away for good."""
-        return [each.id for each in await self.parked() if await self.discard(each.id)]
+        return [each.id for each in tuple(self._parking.letters) if await self.discard(each.id)]
 
     async def close(self) -> None:
         """Ends the bus with all that is in it; everybody who waits gets BusError. Closing again does nothing."""

@@ -28,7 +28,7 @@ from redraft.events.rabbit_letters import DELIVERED, letter_headers
 from redraft.events.rabbit_lifetime import Lifetime
 from redraft.events.rabbit_link import HEARTBEAT, Link, answer, let_go
 from redraft.events.rabbit_overheard import Cancellations, Notes
-from redraft.events.rabbit_parking import Parking
+from redraft.events.rabbit_parking import Parking, T
 from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_returns import Return
 from redraft.events.rabbit_room import Room
@@ -155,10 +155,10 @@ class RabbitBus:
             leaving.add_done_callback(self._leaving.discard)
             await asyncio.shield(leaving)  # it gives everything back even if we are told not to wait
 
-    async def parked(self) -> Sequence[Parked]:
+    async def parked(self, keep: Callable[[Parked], T]) -> Sequence[T]:
         """What was set aside, oldest first. See `rabbit_parking` for what holds when several look at once."""
         async with self._life.during():
-            return await self._parking.all()
+            return await self._parking.all(keep)
 
     async def retry(self, parked_id: str) -> bool:
         async with self._life.during():

@@ -1,17 +1,18 @@
 """What was set aside on RabbitMQ: put into `redraft.parked`, looked at, put back to work, or thrown away.
 
 Letters come there from consumers that refuse them, and from the server when they were delivered too often. To look at
-them they are taken and given back, which keeps their order. One at a time may look: whoever does owns the queue
-`redraft.looking`, which the server takes away with its connection. So `parked`, `retry` and `discard` see all that is
-parked, in any number of processes; what is parked meanwhile comes behind. If one who looks dies, all is there again.
+them they are taken and given back, which keeps their order; their bodies pass by and are not kept. One at a time may
+look: whoever does owns the queue `redraft.looking`, which the server takes away with its connection. So `parked`,
+`retry` and `discard` see all that is parked, in any number of processes; what is parked meanwhile comes behind. If one
+who looks dies, all is there again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, TypeVar
 
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
@@ -37,7 +38,12 @@ from redraft.events.rabbit_publisher import Place, Publisher
 from redraft.events.rabbit_topology import Names, Topology
 from redraft.events.rabbit_wire import Outgoing
 
+T = TypeVar("T")
+
 _LONGEST_REASON: Final = 4_000
+
+_HELD: Final = 16 * 1024 * 1024
+"""How many bytes of bodies are held at once, unless one alone is larger."""
 
 
 class Parking:
@@ -90,49 +96,56 @@ class Parking:
 
         await self._link.persist(asked)
 
-    async def all(self) -> Sequence[Parked]:
-        """What is set aside, oldest first."""
-        async with self._looking() as (_, messages):
-            return [self._parked(message) for message in messages]
+    async def all(self, keep: Callable[[Parked], T]) -> Sequence[T]:
+        """What `keep` makes of each letter that is set aside, oldest first."""
+        async with self._looking() as look:
+            return await look.all(lambda message: keep(self._parked(message)))
 
     async def retry(self, parked_id: str) -> bool:
         """Puts a letter into the queue that it came from; False when none has this id."""
-        async with self._looking() as (look, messages):
-            found = _find(messages, parked_id)
+        async with self._looking() as look:
+            found = await _find(look, parked_id)
             if found is None:
                 return False
             queue = self._parked(found).queue
             if not queue:
                 raise BusError(f"the parked letter {parked_id} came from no queue that is known; it can be discarded")
             await self._put_back(found, queue)
-            await look.take(found)
+            await look.take(found.delivery_tag)
             return True
 
     async def discard(self, parked_id: str) -> bool:
         """Throws a letter away; False when none has this id."""
-        async with self._looking() as (look, messages):
-            found = _find(messages, parked_id)
+        async with self._looking() as look:
+            found = await _find(look, parked_id)
             if found is not None:
-                await look.take(found)
+                await look.take(found.delivery_tag)
             return found is not None
 
     async def retry_all(self) -> Sequence[str]:
         """Puts every letter into the queue that it came from; one that came from none that is known stays. The ids."""
         done: list[str] = []
-        async with self._looking() as (look, messages):
-            for message in messages:
-                if queue := self._parked(message).queue:
-                    await self._put_back(message, queue)
-                    await look.take(message)
-                    done.append(message_id(message))
+        async with self._looking() as look:
+            sizes = await look.all(lambda message: len(message.body))
+            await look.end()
+            for number in _pages(sizes):
+                page = await look.next(lambda message: message, number)
+                while page:
+                    message = page.pop(0)
+                    if queue := self._parked(message).queue:
+                        await self._put_back(message, queue)
+                        await look.take(message.delivery_tag)
+                        done.append(message_id(message))
         return done
 
     async def discard_all(self) -> Sequence[str]:
         """Throws every letter away; gives their ids."""
-        async with self._looking() as (look, messages):
-            for message in messages:
-                await look.take(message)
-            return [message_id(message) for message in messages]
+        done: list[str] = []
+        async with self._looking() as look:
+            for tag, parked_id in await look.all(lambda message: (message.delivery_tag, message_id(message))):
+                await look.take(tag)
+                done.append(parked_id)
+        return done
 
     async def _put_back(self, message: DeliveredMessage, queue: str) -> None:
         place = Place(queue, lambda: self._topology.queue(queue))
@@ -158,13 +171,13 @@ class Parking:
                 return (str(queue), str(told)) if known else ("", "put here by somebody else")
 
     @asynccontextmanager
-    async def _looking(self) -> AsyncIterator[tuple[Look, Sequence[DeliveredMessage]]]:
-        """All that is set aside, for us alone; what the block does not take is given back after it."""
+    async def _looking(self) -> AsyncIterator[Look]:
+        """A look at what is set aside, for us alone; what the block does not take is given back after it."""
         async with self._one:
             channel = await self._link.persist(self._alone)
             try:
                 look = Look(channel, self._names.parked, self._topology.parked)
-                yield look, await look.begin()
+                yield look
                 await look.end()
             except LOST as error:
                 raise BusError(f"what is parked cannot be looked at: {explain(error)}") from None
@@ -186,8 +199,27 @@ class Parking:
         return channel
 
 
-def _find(messages: Sequence[DeliveredMessage], parked_id: str) -> DeliveredMessage | None:
-    return next((message for message in messages if message_id(message) == parked_id), None)
+async def _find(look: Look, parked_id: str) -> DeliveredMessage | None:
+    found: list[DeliveredMessage] = []
+
+    def keep(message: DeliveredMessage) -> None:
+        if not found and message_id(message) == parked_id:
+            found.append(message)
+
+    await look.all(keep)
+    return found[0] if found else None
+
+
+def _pages(sizes: Iterable[int]) -> Iterator[int]:
+    """How many of the letters with bodies of these sizes are held at once, for one page after the other."""
+    number = held = 0
+    for size in sizes:
+        if number and held + size > _HELD:
+            yield number
+            number = held = 0
+        number, held = number + 1, held + size
+    if number:
+        yield number
 
 
 def _original(message: DeliveredMessage) -> Headers:

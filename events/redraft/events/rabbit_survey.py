@@ -12,15 +12,21 @@ from typing import Final, TypeVar, cast
 
 import aiormq
 from aiormq import Channel, Connection
+from aiormq.abc import DeliveredMessage
 from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from redraft.events.bus import DELIVERY_LIMIT, INBOX, Depth
 from redraft.events.rabbit_address import Address, read_address
-from redraft.events.rabbit_link import LOST, answer, let_go, unreachable
+from redraft.events.rabbit_letters import is_event, step_of
+from redraft.events.rabbit_link import LOST, answer, let_go, tell, unreachable
+from redraft.events.rabbit_timeline import Step
 from redraft.events.rabbit_topology import PREFIX, Kind, Names, letter_queue
 
 PARKED: Final = "redraft.parked"
 EVENTS: Final = "redraft.events"
+
+_TOGETHER: Final = 256
+"""How many messages of the stream are on their way at once."""
 
 _T = TypeVar("_T")
 
@@ -85,6 +91,32 @@ class Survey:
             except ChannelPreconditionFailed:
                 return False
             return True
+
+        return await self._on_channel(asked)
+
+    async def newest(self) -> Step | None:
+        """The place in the log of the last event in the stream; None when there is none, or the user may not read it.
+
+        The server sends the last part of a stream, of any number of messages, before it answers what is asked next.
+        """
+        name = self._names.events
+        came: list[DeliveredMessage] = []
+
+        async def deliver(message: DeliveredMessage) -> None:
+            came.append(message)
+
+        async def asked(channel: Channel) -> Step | None:
+            steps: list[Step] = []
+            with suppress(ChannelAccessRefused, ChannelNotFoundEntity):
+                await answer(channel.basic_qos(prefetch_count=_TOGETHER))
+                await answer(channel.basic_consume(name, deliver, arguments={"x-stream-offset": "last"}))
+                await answer(channel.queue_declare(name, passive=True))
+                while came:
+                    steps += [step_of(message) for message in came if is_event(message)]
+                    await tell(channel.basic_ack(came[-1].delivery_tag or 0, multiple=True, wait=False))
+                    came.clear()
+                    await answer(channel.queue_declare(name, passive=True))
+            return max(steps, key=lambda step: step.position, default=None)
 
         return await self._on_channel(asked)
 

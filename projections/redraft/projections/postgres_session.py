@@ -10,15 +10,27 @@ from typing import Any, Final, Self, cast
 
 import psycopg
 import psycopg.abc
+from psycopg.errors import LockNotAvailable
 from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Identifier
 
+from redraft.events import postgres_connection
 from redraft.events.postgres_connection import Connections
 from redraft.events.postgres_schema import APPLICATION, VERSION_TABLE
 from redraft.projections.place import Parameters
 
 _SPOKEN: Final = re.compile(r"'[^']*'|\?|json_each\(:(?P<list>\w+)\)|:(?P<name>\w+)|%")
 """What is put in other words here: values, and a list of texts that is given as JSON."""
+
+
+_END_STALLED: Final = SQL("""
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND classid = {application} AND objid = {table}::regclass AND objsubid = 2
+          AND database = datid AND datname = current_database() AND wait_event = 'ClientRead'
+          AND state_change < clock_timestamp() - make_interval(secs => %s)
+""")
+"""Ends who holds the lock and says nothing more in the middle of statements that it sends ahead: for the server that is
+work, and no idle transaction, which it would end by itself after as long."""
 
 
 class PostgresCursor:
@@ -50,17 +62,35 @@ class PostgresSession:
     def __init__(self, connections: Connections, schema: str) -> None:
         self._connections = connections
         table = Identifier(schema, VERSION_TABLE).as_string()
-        self._lock = SQL("SELECT pg_advisory_xact_lock({}, {}::regclass::oid::integer)").format(APPLICATION, table)
+        key = SQL("{}, {}::regclass::oid::integer").format(APPLICATION, table)
+        self._try = SQL("SELECT pg_try_advisory_xact_lock({})").format(key)
+        self._lock = SQL("SELECT pg_advisory_xact_lock({})").format(key)
+        self._end_stalled = _END_STALLED.format(application=APPLICATION, table=table)
 
     @contextmanager
     def transaction(self, *, ahead: bool = False) -> Iterator[PostgresCursor]:
-        with (
-            self._connections.lend() as connection,
-            connection.transaction(),
-            _pipeline(connection) if ahead else nullcontext(),
-        ):
-            connection.execute(self._lock)
-            yield PostgresCursor(connection)
+        with self._connections.lend() as connection, connection.transaction():
+            self._begin_alone(connection)
+            with _pipeline(connection) if ahead else nullcontext():
+                yield PostgresCursor(connection)
+
+    def _begin_alone(self, connection: psycopg.Connection[Any]) -> None:
+        """Waits for those who write. Raises psycopg.Error when they take too long and do not merely stand still."""
+        [(free,)] = connection.cursor(row_factory=tuple_row).execute(self._try)
+        ended = 1
+        while not free:
+            try:
+                with connection.transaction():
+                    connection.execute(self._lock)
+                    free = True
+            except LockNotAvailable:
+                before, ended = ended, self._end_stalled_ones(connection)
+                if not before and not ended:
+                    raise
+
+    def _end_stalled_ones(self, connection: psycopg.Connection[Any]) -> int:
+        """Ends those who hold the lock and stand still; gives their number."""
+        return connection.execute(self._end_stalled, (postgres_connection.IDLE_SECONDS,)).rowcount
 
     @contextmanager
     def reading(self) -> Iterator[PostgresCursor]:

@@ -21,6 +21,9 @@ from redraft.events.content import Critique, Draft
 ANSWER: Final = r"(?i)^\W*(?:the )?(?:final )?answer(?: is)?\W*:?\W*(.+)$"
 """Finds the answer in a draft's last line of this form: `Answer: 42`."""
 
+LONGEST: Final = 1_000
+"""Characters of an answer that are compared, the first: to put marks in order takes the square of their number."""
+
 _NUMBER: Final = re.compile(r"[-+]?[$€£]?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -35,7 +38,7 @@ def agreement_critic(draft: Draft, context: Context) -> Critique:
     """The share (0 to 1) of the drafts beside this one, itself among them, that give its answer; AgreementOptions.
 
     It is for the `judge` of a parallel. Answers are compared without regard to case, spaces, marks at their ends, and
-    how a number is written. A draft in which no answer is found scores 0.
+    how a number is written, by their first 1,000 characters. A draft in which no answer is found scores 0.
     """
     options = read_options(AgreementOptions, context.options, "agreement")
     pattern = compiled(options.answer, "agreement: option answer")
@@ -54,7 +57,7 @@ def _answer(found: list[object]) -> str:
     if not found:
         return ""
     last = found[-1][0] if isinstance(found[-1], tuple) else found[-1]
-    text = unicodedata.normalize("NFKC", str(last)).casefold()
+    text = unicodedata.normalize("NFKC", str(last)[:LONGEST]).casefold()
     text = " ".join(text.split()).strip(" .,;:!?*_`'\"“”()[]")
     bare = text.replace(" %", "%")
     if _NUMBER.fullmatch(bare):

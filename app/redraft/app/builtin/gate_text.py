@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
@@ -17,6 +17,8 @@ from redraft.events.content import Critique, Draft
 from redraft.events.errors import PermanentError
 
 _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+
+_TOKEN: Final = re.compile(r"\w+|[^\w\s]")
 
 _MEMORY: Final = 8 * 1024 * 1024
 """Bytes that the automaton of one pattern may take."""
@@ -61,9 +63,7 @@ def words_critic(draft: Draft, context: Context) -> Critique:
     words = read_options(WordOptions, context.options, "forbidden-words").words
     if not any(word.strip() for word in words):
         raise PermanentError("forbidden-words: option words names none; write words: [delve, tapestry]")
-    said = [r"\s+".join(map(re.escape, word.split())) for word in words if word.strip()]
-    banned = re.compile(rf"(?<!\w)(?:{'|'.join(said)})(?!\w)", re.IGNORECASE)
-    return verdict(f"line {_line(draft.text, each.start())}: {each[0]!r}" for each in banned.finditer(draft.text))
+    return verdict(f"line {line}: {each[0]!r}" for line, each in _said(words, draft.text))
 
 
 @critic(name="pattern")
@@ -86,6 +86,33 @@ def pattern_critic(draft: Draft, context: Context) -> Critique:
         if each
     ]
     return verdict([*missing, *there])
+
+
+def _said(words: Iterable[str], text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Where these words and phrases stand in a text, with the line of each.
+
+    To search for one pattern of all words is one call in C, during which nothing else of the process runs: seconds for
+    300 words in 2 MB. So only what begins as one of them does is held against those that begin so.
+    """
+    alike: dict[str, list[str]] = {}
+    for word in filter(str.strip, words):
+        first = _TOKEN.findall(word)[0]
+        alike.setdefault(_key(first), []).append(r"\s+".join(map(re.escape, word.split())))
+    patterns = {key: re.compile(rf"(?:{'|'.join(said)})(?!\w)", re.IGNORECASE) for key, said in alike.items()}
+    line, end = 1, 0
+    for token in _TOKEN.finditer(text):
+        if token.start() < end or (pattern := patterns.get(_key(token[0]))) is None:
+            continue
+        if found := pattern.match(text, token.start()):
+            line += text.count("\n", end, found.start())
+            yield line, found
+            line += found[0].count("\n")
+            end = found.end()
+
+
+def _key(token: str) -> str:
+    """The same for tokens that are alike in any case: both i without its own dot, as regular expressions have it."""
+    return token.casefold().replace("i\u0307", "i").replace("\u0131", "i")
 
 
 def compiled(text: str, where: str) -> Any:  # noqa: ANN401 - the library has no public type for it

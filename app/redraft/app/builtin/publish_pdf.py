@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
@@ -67,9 +68,8 @@ async def _made(text: str, options: PdfOptions, context: Context) -> bytes:
         title = [f"--metadata=title:{options.title}"] if options.title else []
         argv = ["pandoc", "--from=html", "--sandbox", "--standalone", *engine, *title, f"--output={target}"]
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
-        done = await run_process(
-            argv, timeout=context.timeout, cwd=Path(folder), env=environment, stdin=plain_html(text).encode()
-        )
+        html = await asyncio.to_thread(plain_html, text)
+        done = await run_process(argv, timeout=context.timeout, cwd=Path(folder), env=environment, stdin=html.encode())
         if done.code or not target.exists():
             said = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.code}"]
             raise StepError(f"pandoc: {said[-1]}")

@@ -47,6 +47,23 @@ async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) 
     return found
 
 
+async def stream_checks(settings: Settings, store: EventStore) -> list[Check]:
+    """Whether the last event that was announced is in the log; nothing where the broker does not say."""
+    if settings.bus == LOCAL:
+        return []
+    try:
+        async with open_survey(settings) as survey:
+            last = await survey.newest()
+            kept = await store.entries(last.run, upto=last.version, after=last.version - 1) if last else ()
+    except (BusError, InputError):  # the checks of the broker tell of it
+        return []
+    if last is None or [each.hash for each in kept] == [last.hash]:
+        return [Check("stream", "ok", f"announced up to position {last.position if last else 0}")]
+    told = f"event {last.version} of run {plain(last.run)}, announced at position {last.position}, is not in the log"
+    remedy = "was the store restored? end the coordinators, then redraft doctor --rebuild-broker, then start them"
+    return [Check("stream", "fail", f"{told}: {remedy}")]
+
+
 async def actors_known(store: EventStore, views: Views) -> list[tuple[Role, str]]:
     """The actors that the plans of the newest runs name, those of the newest first."""
     found: dict[tuple[Role, str], None] = {}

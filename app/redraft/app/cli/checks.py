@@ -83,6 +83,8 @@ async def _store(
         yield Check("read models", "fail", str(error))
     if settings.bus != LOCAL and settings.store != MEMORY:
         yield await _relay(settings, head)
+        for found in await _stream(settings, store):
+            yield found
     async for each in _subscriptions(settings, head):
         yield each
 
@@ -117,6 +119,12 @@ async def _relay(settings: Settings, head: int) -> Check:
         last = f" any more, the last was {held}" if held else " yet"
         return Check("relay", "warn", f"nobody relays{last}; {behind}; start `redraft coordinator`")
     return Check("relay", "ok", f"{held}; {behind}")
+
+
+async def _stream(settings: Settings, store: EventStore) -> list[Check]:
+    from redraft.app.cli.broker_checks import stream_checks
+
+    return await stream_checks(settings, store)
 
 
 async def _subscriptions(settings: Settings, head: int) -> AsyncIterator[Check]:

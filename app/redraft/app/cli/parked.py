@@ -32,28 +32,28 @@ APP: Final = typer.Typer(
 def list_(bus: BusOption = None, json: JsonOption = False) -> None:
     """List what is parked, the oldest first: id, queue, message, run, bytes, and why."""
     from redraft.app.cli.output import print_json, print_line
-    from redraft.projections.plain import plain
 
-    parked = _ask(bus, lambda opened: opened.parked())
     if json:
-        print_json([_facts(each) for each in parked])
+        print_json(_ask(bus, lambda opened: opened.parked(_facts)))
         return
-    for each in parked:
-        letter = each.letter
-        where = f"{plain(each.queue) or '(no known queue)'}  {plain(letter.name) or '(no name)'}"
-        print_line(f"{each.id}  {where}  {plain(letter.run) or '-'}  {len(letter.body)} B  {plain(each.reason, 300)}")
-    if not parked:
-        print_line("nothing is parked")
+    lines = _ask(bus, lambda opened: opened.parked(_line))
+    for line in lines or ["nothing is parked"]:
+        print_line(line)
 
 
 @APP.command("show")
 def show(parked_id: IdArgument, bus: BusOption = None, json: JsonOption = False) -> None:
     """Show one: where it was, why it was set aside, where it came from, and its body."""
     from redraft.app.cli.output import print_json, print_line, print_text
+    from redraft.events.errors import InputError
     from redraft.projections.plain import plain
 
     async def found(opened: Bus) -> Parked:
-        return _one(await opened.parked(), parked_id)
+        chosen = _one(await opened.parked(_id), parked_id)
+        for each in await opened.parked(lambda each: each if each.id == chosen else None):
+            if each is not None:
+                return each
+        raise InputError(f"{chosen} is parked no more: somebody else was faster")
 
     parked = _ask(bus, found)
     body = parked.letter.body.decode(errors="backslashreplace")
@@ -103,8 +103,8 @@ def _one_of(
         raise _which()
 
     async def acted(opened: Bus) -> list[str]:
-        chosen = _one(await opened.parked(), parked_id)
-        return [chosen.id] if await do(opened, chosen.id) else []
+        chosen = _one(await opened.parked(_id), parked_id)
+        return [chosen] if await do(opened, chosen) else []
 
     _tell(_ask(bus, acted), done, "somebody else was faster", json=json)
 
@@ -127,11 +127,15 @@ def _tell(ids: Sequence[str], done: str, nothing: str, *, json: bool) -> None:
         print_line(nothing)
 
 
-def _one(parked: Sequence[Parked], text: str) -> Parked:
+def _id(parked: Parked) -> str:
+    return parked.id
+
+
+def _one(ids: Sequence[str], text: str) -> str:
     from redraft.events.errors import InputError
 
-    exact = [each for each in parked if each.id == text]
-    found = exact or [each for each in parked if each.id.endswith(text) or each.id.startswith(text)]
+    exact = [each for each in ids if each == text]
+    found = exact or [each for each in ids if each.endswith(text) or each.startswith(text)]
     match found:
         case [one]:
             return one
@@ -139,6 +143,14 @@ def _one(parked: Sequence[Parked], text: str) -> Parked:
             raise InputError(f"nothing is parked as {text!r}; `redraft parked list` shows what is")
         case _:
             raise InputError(f"{len(found)} parked messages begin or end with {text!r}; give more of the id")
+
+
+def _line(parked: Parked) -> str:
+    from redraft.projections.plain import plain
+
+    letter = parked.letter
+    where = f"{plain(parked.queue) or '(no known queue)'}  {plain(letter.name) or '(no name)'}"
+    return f"{parked.id}  {where}  {plain(letter.run) or '-'}  {len(letter.body)} B  {plain(parked.reason, 300)}"
 
 
 def _facts(parked: Parked) -> dict[str, object]:

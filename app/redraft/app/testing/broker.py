@@ -9,7 +9,7 @@ from typing import Self
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
-from redraft.events.bus import Consumer, Depth, Letter, Parked
+from redraft.events.bus import Consumer, Depth, Letter, Parked, T
 from redraft.events.domain_events import RunCancelled
 from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
@@ -145,8 +145,8 @@ class SimBus:
         await self._travel()
         self._broker.tell(queue, note)
 
-    async def parked(self) -> Sequence[Parked]:
-        return await self._broker.queues.parked()
+    async def parked(self, keep: Callable[[Parked], T]) -> Sequence[T]:
+        return await self._broker.queues.parked(keep)
 
     async def retry(self, parked_id: str) -> bool:
         return await self._broker.queues.retry(parked_id)
