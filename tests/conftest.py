@@ -30,8 +30,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The folders of a user who has no settings of their own, and trusts no file."""
+    """The folders of a user who has no settings of their own, and trusts no file; nor a server: see `SSL_CERT_DIR`.
+
+    Without it, whoever may ask a model would read all certificates of this machine first.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
         yield
