@@ -8,14 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from urllib.parse import quote
-from uuid import uuid4
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from psycopg.sql import SQL, Identifier
-from tests.services import postgres_database
+from tests.services import postgres_database, postgres_place
 
 for name, examples in (("quick", 25), ("thorough", 300)):  # a busy machine is no fault
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,19 +48,10 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> str:
     """The URL of an empty place to keep something in: a schema of its own, in the session's database."""
-    return _place(postgres_server)
+    return postgres_place(postgres_server)
 
 
 @pytest.fixture
 def another_postgres_url(postgres_server: str) -> str:
     """The URL of one more such place."""
-    return _place(postgres_server)
-
-
-def _place(postgres_server: str) -> str:
-    name = f"place_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
-    given = psycopg.conninfo.conninfo_to_dict(postgres_server)
-    rest = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in given.items())
-    return f"postgresql://?{rest}&options={quote(f'-csearch_path={name}')}"
+    return postgres_place(postgres_server)
