@@ -23,6 +23,14 @@ CURRENCY: Final = "USD"
 _FORMER: Final = {"google-gla": "google", "google-vertex": "google-cloud"}
 
 
+def model_of(name: str, url: str) -> Model:
+    """The model of this name. Raises UserError when its name is not known, or its key is not set here.
+
+    With a `url`, that server is asked for it, whatever the name says of a provider.
+    """
+    return _served(name, url) if url else infer_model(name)
+
+
 def model_fault(name: str, url: str = "") -> str:
     """What is wrong with a model's name in one line, with the remedy; empty when it can be asked."""
     found = model_or_fault(name, url)
@@ -30,10 +38,7 @@ def model_fault(name: str, url: str = "") -> str:
 
 
 def model_or_fault(name: str, url: str) -> Model | str:
-    """The model of this name; or what is wrong with the name, or that its key is not set here, with the remedy.
-
-    With a `url`, that server is asked for it, whatever the name says of a provider.
-    """
+    """The model of this name, see `model_of`; or what is wrong with the name in one line, with the remedy."""
     if not name:
         return CONFIGURE
     if ":" not in name and not url:
@@ -42,7 +47,7 @@ def model_or_fault(name: str, url: str) -> Model | str:
     if provider in _FORMER and not url:
         return f"model {name!r}: the provider has another name now, write {_FORMER[provider]}:{model}"
     try:
-        return _served(name, url) if url else infer_model(name)
+        return model_of(name, url)
     except (UserError, ImportError) as error:
         said = " ".join(str(error).split()).partition(". ")[0].replace("`", "").partition(" or pass it via")[0]
         return without_secrets(f"model {name!r}: {said[:1].lower()}{said[1:]}")
