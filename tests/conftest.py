@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +18,33 @@ from tests.services import postgres_database, postgres_place
 for name, examples in (("quick", 25), ("thorough", 300)):  # a busy machine is no fault
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("REDRAFT_HYPOTHESIS", "quick"))
+
+
+LONG: Final = (
+    "app/test_cli_deployment.py",
+    "simulation/test_simulate.py",
+    "simulation/test_simulation.py",
+    "app/test_cli_processes.py",
+    "app/test_cli_models.py",
+    "events/test_rabbit_faults.py",
+    "projections/test_views.py",
+    "app/test_subscribe.py",
+    "events/test_bus_contract.py",
+    "app/test_archive.py",
+    "events/test_sqlite_seal.py",
+    "app/test_isolation.py",
+    "app/test_builtin_pytest.py",
+    "events/test_relay_lease.py",
+    "app/test_killed.py",
+    "app/test_killed_command.py",
+)
+"""The files that take longest, which come first: with several processes none waits at the end for one of these."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
 
 
 def pytest_collection_finish() -> None:
