@@ -21,6 +21,9 @@ settings.load_profile(os.environ.get("REDRAFT_HYPOTHESIS", "quick"))
 
 
 LONG: Final = (
+    "chaos/test_strange_messages.py",
+    "chaos/test_killed_subscriber.py",
+    "chaos/test_killed_processes.py",
     "app/test_cli_deployment.py",
     "simulation/test_simulate.py",
     "simulation/test_simulation.py",
@@ -35,6 +38,12 @@ LONG: Final = (
     "app/test_isolation.py",
     "app/test_builtin_pytest.py",
     "events/test_relay_lease.py",
+    "app/test_rights.py",
+    "app/test_standing_still.py",
+    "actors/test_many_coordinators.py",
+    "events/test_store_tampered.py",
+    "app/test_killed_model_call.py",
+    "test_benchmarks.py",
     "app/test_killed.py",
     "app/test_killed_command.py",
 )
