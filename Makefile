@@ -21,11 +21,11 @@ demo: $(READY)
 # Else each of the many processes of the tests would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The tests wait for servers as well, so one process more than cores. Their folders lie in memory where it has room,
-# that they need not wait for a disk.
-PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# The tests wait for servers as well, so two processes more than cores. Their folders lie in memory where it has room,
+# that they need not wait for a disk. The longest files come first, see `LONG` in tests/conftest.py.
+PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 FOLDERS := $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=/dev/shm" }')
-PYTEST := $(FOLDERS) $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile
+PYTEST := $(FOLDERS) $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(PYTEST) -m 'not chaos and not check'

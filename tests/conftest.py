@@ -8,18 +8,52 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from urllib.parse import quote
-from uuid import uuid4
+from pathlib import Path
+from typing import Final
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
-from psycopg.sql import SQL, Identifier
-from tests.services import postgres_database
+from tests.services import postgres_database, postgres_place
 
 for name, examples in (("quick", 25), ("thorough", 300)):  # a busy machine is no fault
     settings.register_profile(name, max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("REDRAFT_HYPOTHESIS", "quick"))
+
+
+LONG: Final = (
+    "chaos/test_strange_messages.py",
+    "chaos/test_killed_subscriber.py",
+    "chaos/test_killed_processes.py",
+    "app/test_cli_deployment.py",
+    "simulation/test_simulate.py",
+    "simulation/test_simulation.py",
+    "app/test_cli_processes.py",
+    "app/test_cli_models.py",
+    "events/test_rabbit_faults.py",
+    "projections/test_views.py",
+    "app/test_subscribe.py",
+    "events/test_bus_contract.py",
+    "app/test_archive.py",
+    "events/test_sqlite_seal.py",
+    "app/test_isolation.py",
+    "app/test_builtin_pytest.py",
+    "events/test_relay_lease.py",
+    "app/test_rights.py",
+    "app/test_standing_still.py",
+    "actors/test_many_coordinators.py",
+    "events/test_store_tampered.py",
+    "app/test_killed_model_call.py",
+    "test_benchmarks.py",
+    "app/test_killed.py",
+    "app/test_killed_command.py",
+)
+"""The files that take longest, which come first: with several processes none waits at the end for one of these."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {Path(__file__).parent / name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: place.get(item.path, len(LONG)))
 
 
 def pytest_collection_finish() -> None:
@@ -30,8 +64,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def nobodys_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The folders of a user who has no settings of their own, and trusts no file."""
+    """The folders of a user who has no settings of their own, and trusts no file; nor a server: see `SSL_CERT_DIR`.
+
+    Without it, whoever may ask a model would read all certificates of this machine first.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)
+        patch.setenv("SSL_CERT_DIR", str(tmp_path_factory.mktemp("certificates")))
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name)))
         yield
@@ -47,19 +86,10 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture
 def postgres_url(postgres_server: str) -> str:
     """The URL of an empty place to keep something in: a schema of its own, in the session's database."""
-    return _place(postgres_server)
+    return postgres_place(postgres_server)
 
 
 @pytest.fixture
 def another_postgres_url(postgres_server: str) -> str:
     """The URL of one more such place."""
-    return _place(postgres_server)
-
-
-def _place(postgres_server: str) -> str:
-    name = f"place_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
-    given = psycopg.conninfo.conninfo_to_dict(postgres_server)
-    rest = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in given.items())
-    return f"postgresql://?{rest}&options={quote(f'-csearch_path={name}')}"
+    return postgres_place(postgres_server)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NoReturn
+from urllib.parse import quote
 from uuid import uuid4
 
 import psycopg
@@ -41,3 +42,13 @@ def postgres_database() -> Iterator[str]:
             yield psycopg.conninfo.make_conninfo(POSTGRES_URL, dbname=name)
         finally:
             server.execute(SQL("DROP DATABASE {} WITH (FORCE)").format(Identifier(name)))
+
+
+def postgres_place(database: str) -> str:
+    """The URL of an empty place to keep something in: a new schema in this database."""
+    name = f"place_{uuid4().hex[:12]}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(name)))
+    given = psycopg.conninfo.conninfo_to_dict(database)
+    rest = "&".join(f"{key}={quote(str(value), safe='')}" for key, value in given.items())
+    return f"postgresql://?{rest}&options={quote(f'-csearch_path={name}')}"

@@ -31,7 +31,7 @@ class Neighbourhood:
             ear.put_nowait(note)
 
     async def until_heard_by(self, number: int, queue: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self._ears[queue]) < number:
                 self._changed.clear()
                 await self._changed.wait()

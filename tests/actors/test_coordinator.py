@@ -68,7 +68,7 @@ TASKS: dict[Coordinator, asyncio.Task[None]] = {}
 
 async def ended(coordinator: Coordinator) -> BaseException | None:
     """Waits until it has ended by itself; gives what it ended with."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.wait([TASKS[coordinator]])
     return TASKS[coordinator].exception()
 
@@ -115,7 +115,7 @@ async def coordinating(
 
 
 async def until_recorded(store: EventStore, kind: type, number: int = 1) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         seen = 0
         async for batch in store.tail(0):
             seen += sum(isinstance(event.data, kind) for event in batch)
@@ -125,7 +125,7 @@ async def until_recorded(store: EventStore, kind: type, number: int = 1) -> None
 
 async def until_ignored(coordinator: Coordinator, number: int) -> None:
     """A message counts once it is settled, which may be a little after what came behind it is recorded."""
-    deadline = asyncio.get_running_loop().time() + 10
+    deadline = asyncio.get_running_loop().time() + 60
     while coordinator.ignored != number:
         assert asyncio.get_running_loop().time() < deadline
         await asyncio.sleep(0.001)
@@ -240,7 +240,7 @@ async def test_a_message_for_what_cannot_be_a_run_is_parked_and_the_rest_goes_on
 
 async def parked(bus: LocalBus, number: int) -> list[Parked]:
     """What is parked, once it is so much."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(found := await parked_on(bus)) < number:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.001)
     return list(found)
@@ -307,7 +307,7 @@ async def test_words_that_come_long_before_the_start_of_their_run_wait_for_it_in
     async with coordinating(Watched(store, count_look)) as (bus, _):
         await bus.publish(INBOX, [letter(PauseRun("r", by="ann")), letter(ResumeRun("r", by="ann"))])
         await bus.publish(INBOX, [letter(PauseRun("r", by="bob"))])
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await often.wait()
         await bus.publish(INBOX, [letter(START), letter(CancelRun("r", "enough"))])
         await until_recorded(store, RunEnded)
@@ -345,7 +345,7 @@ async def left(bus: LocalBus) -> set[str]:
     end = letter(StartRun("the end", PLAN, Brief("b")))
     await bus.publish(INBOX, [end])
     found: set[str] = set()
-    async with asyncio.timeout(10), bus.consume(INBOX, 1000) as inbox:
+    async with asyncio.timeout(60), bus.consume(INBOX, 1000) as inbox:
         while "the end" not in found:
             found |= {each.letter.run for each in await inbox.take(1000)}
     return found - {"the end"}
@@ -402,7 +402,7 @@ async def test_one_that_was_drained_serves_no_more(store: EventStore):
     async with coordinating(store) as (_, coordinator):
         coordinator.drain()
         await ended(coordinator)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await coordinator.run()
 
 

@@ -76,7 +76,7 @@ async def relaying(
         relay = Relay(log, bus, owns, heard)
         task = asyncio.create_task(relay.run(0, passed, **options))
         try:
-            await asyncio.wait_for(reached.wait(), 10)
+            await asyncio.wait_for(reached.wait(), 60)
             yield bus
         finally:
             task.cancel()
@@ -184,7 +184,7 @@ async def test_a_relay_that_is_stopped_tells_how_far_it_came():
 
     async with LocalBus() as bus:
         task = asyncio.create_task(Relay(Log(events), bus, lambda run: True, Known()).run(0, passed))
-        await asyncio.wait_for(known.wait(), 10)
+        await asyncio.wait_for(known.wait(), 60)
         task.cancel()
         await asyncio.wait([task])
     assert told[-1:] == [events[-1].position]
@@ -323,7 +323,7 @@ async def test_a_relay_that_is_stopped_ends_as_stopped_though_its_position_canno
 
     async with LocalBus() as bus:
         task = asyncio.create_task(Relay(Log(events), bus, lambda run: True, Known()).run(0, passed))
-        await asyncio.wait_for(known.wait(), 10)
+        await asyncio.wait_for(known.wait(), 60)
         task.cancel()
         await asyncio.wait([task])
     assert task.cancelled()

@@ -64,7 +64,7 @@ class Clock:
 
 async def said(bus: LocalBus, number: int) -> list[str]:
     found: list[str] = []
-    async with asyncio.timeout(20), bus.consume(INBOX, 10_000) as inbox:
+    async with asyncio.timeout(60), bus.consume(INBOX, 10_000) as inbox:
         while len(found) < number:
             deliveries = await inbox.take(10_000)
             await inbox.ack(deliveries)

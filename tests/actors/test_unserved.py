@@ -183,7 +183,7 @@ def asking(asked: datetime | None, *, confirmed: bool = False) -> Letter:
 
 
 async def answered(bus: LocalBus) -> Message:
-    async with asyncio.timeout(10), bus.consume(INBOX, 1) as inbox:
+    async with asyncio.timeout(60), bus.consume(INBOX, 1) as inbox:
         (delivery,) = await inbox.take(1)
         await inbox.ack([delivery])
         return decode_message(delivery.letter.name, delivery.letter.body)

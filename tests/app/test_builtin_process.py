@@ -23,6 +23,8 @@ from redraft.events.errors import PermanentError
 
 PATIENCE = 20.0
 ENV = {"PATH": os.environ["PATH"]}
+PRINTS = "head -c 2000 /dev/zero"
+"""More than the limit of who is to be ended once it is under way, however long it took to begin."""
 
 
 async def sh(script: str, cwd: Path, *, timeout: float = PATIENCE, grace: float = 0.2, **more: object) -> Finished:
@@ -80,16 +82,16 @@ async def test_a_program_that_hangs_is_ended_at_its_deadline(tmp_path: Path) -> 
 
 
 async def test_a_program_that_ignores_the_request_to_end_is_killed(tmp_path: Path) -> None:
-    finished = await sh("trap '' TERM; while :; do sleep 0.05; done", tmp_path, timeout=1)
+    finished = await sh(f"trap '' TERM; {PRINTS}; sleep 300", tmp_path, output_limit=1000)
 
-    assert finished.timed_out
+    assert finished.truncated
     assert finished.code == -signal.SIGKILL
 
 
 async def test_a_program_may_clean_up_within_its_grace(tmp_path: Path) -> None:
-    script = f"trap 'echo bye > {tmp_path}/note; exit 7' TERM; while :; do sleep 0.02; done"
+    script = f"trap 'echo bye > {tmp_path}/note; exit 7' TERM; {PRINTS}; while :; do sleep 0.02; done"
 
-    finished = await sh(script, tmp_path, timeout=1, grace=PATIENCE)
+    finished = await sh(script, tmp_path, output_limit=1000, grace=PATIENCE)
 
     assert (finished.code, (tmp_path / "note").read_text()) == (7, "bye\n")
 
@@ -139,11 +141,12 @@ async def test_a_grandchild_in_a_session_of_its_own_does_not_hold_us_up(tmp_path
     assert (finished.code, finished.timed_out) == (0, False)
 
 
-async def test_the_whole_group_is_ended_at_the_deadline(tmp_path: Path) -> None:
-    finished = await sh("trap '' TERM; (trap '' TERM; sleep 300) & echo $!; wait; sleep 300", tmp_path, timeout=1)
+async def test_the_whole_group_is_ended(tmp_path: Path) -> None:
+    script = f"trap '' TERM; (trap '' TERM; sleep 300) & echo $!; {PRINTS}; wait; sleep 300"
+    finished = await sh(script, tmp_path, output_limit=1000)
 
-    assert finished.timed_out
-    await until(lambda: not is_running(int(finished.stdout)))
+    assert finished.truncated
+    await until(lambda: not is_running(int(finished.stdout.splitlines()[0])))
 
 
 async def test_cancelling_ends_the_group_first(tmp_path: Path) -> None:
@@ -208,6 +211,32 @@ async def test_cancelled_twice_while_starting_nothing_lives_on(tmp_path: Path, m
 
     go_on.set()
     await until(lambda: bool(started) and not is_running(started[0].pid))
+
+
+async def test_cancelled_while_starting_a_program_has_its_grace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is under way before we know that it is."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(*arguments: Any) -> subprocess.Popen[bytes]:
+        started = start(*arguments)
+        begun.set()
+        assert go_on.wait(PATIENCE)
+        return started
+
+    start = process._start
+    monkeypatch.setattr(process, "_start", slowly)
+    script = f"trap 'touch {tmp_path}/asked; exit' TERM; touch {tmp_path}/ready; while :; do sleep 0.02; done"
+    task = asyncio.create_task(sh(script, tmp_path, grace=PATIENCE))
+    await until(lambda: begun.is_set() and (tmp_path / "ready").exists())
+    task.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert (tmp_path / "asked").exists()
 
 
 async def test_a_program_that_closes_its_output_does_not_keep_the_loop_busy(

@@ -155,13 +155,23 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize("cheat", CHEATS)
-async def test_a_draft_that_cheats_does_not_pass(project: Path, cheat: str) -> None:
+@pytest.fixture
+def two(project: Path) -> None:
+    """Two files of tests, in a folder."""
     tests = project / "tests"
     tests.mkdir()
     (tests / "test_module.py").write_text(TESTS)
     (tests / "test_other.py").write_text("from module import mean\ndef test_other(): assert mean([5]) == 5\n")
+
+
+@pytest.mark.usefixtures("two")
+async def test_a_draft_that_does_not_cheat_passes() -> None:
     assert (await by_pytest(MEAN, tests=["tests"])).score == 1
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize("cheat", CHEATS)
+async def test_a_draft_that_cheats_does_not_pass(cheat: str) -> None:
     critique = await by_pytest(CHEATS[cheat], tests=["tests"])
 
     assert critique.score < 1

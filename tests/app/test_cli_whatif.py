@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from tests.app.cli_calls import call, document, one_line
+from tests.services import postgres_place
 
 LOUD = """
 from redraft.actors import critic, generator, refiner
@@ -26,16 +27,19 @@ loud = Workflow("loud").start_with(write).repeat_until(score >= 0.5, max_iterati
 """
 
 
-@pytest.fixture(autouse=True, params=["sqlite", "postgresql"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with two runs: accepted at 0.5 after 6 passes, and exhausted at 0.3 after 3."""
-    url = "sqlite:///store.db" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REDRAFT_STORE", url)
-    (tmp_path / "loud.py").write_text(LOUD)
-    assert call("run", "loud.py:loud", "Tides", "-q", "--tag", "long").code == 0
-    assert call("run", "loud.py:loud", "Moons", "-q", "--max-iterations", "3").code == 3
-    return tmp_path
+@pytest.fixture(scope="module", autouse=True, params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A store with two runs: accepted at 0.5 after 6 passes, and exhausted at 0.3 after 3. Nothing here changes it."""
+    folder = tmp_path_factory.mktemp("whatif")
+    is_sqlite = request.param == "sqlite"
+    url = "sqlite:///store.db" if is_sqlite else postgres_place(request.getfixturevalue("postgres_server"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("REDRAFT_STORE", url)
+        (folder / "loud.py").write_text(LOUD)
+        assert call("run", "loud.py:loud", "Tides", "-q", "--tag", "long").code == 0
+        assert call("run", "loud.py:loud", "Moons", "-q", "--max-iterations", "3").code == 3
+        yield
 
 
 def test_one_run_says_where_they_part_and_what_it_would_have_saved():

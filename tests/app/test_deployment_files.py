@@ -115,6 +115,7 @@ def test_each_part_has_a_user_of_its_own_with_the_rights_of_the_guide() -> None:
     assert read_settings(users=json.loads(stands)).users == {role: (role,) for role in ROLES}
 
 
+@pytest.mark.check
 def test_rabbitmq_makes_the_users_of_the_compose_file(tmp_path: Path) -> None:
     users = tmp_path / "users.json"
     content = COMPOSE["configs"]["users"]["content"].replace("$$", "$")
@@ -131,6 +132,7 @@ def test_rabbitmq_makes_the_users_of_the_compose_file(tmp_path: Path) -> None:
         node.close()
 
 
+@pytest.mark.check
 def test_nobody_enters_by_the_definitions_for_a_cluster_before_a_password_is_given(tmp_path: Path) -> None:
     node = RabbitNode(tmp_path, server_script(), f"load_definitions = {ROOT}/deploy/rabbitmq/definitions.json\n")
     try:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
+from tests.forked import fork
 from tests.processes import plain
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(folder: Path, *command: str) -> str:
+def run(folder: Path, program: Path) -> str:
+    """What the program says on standard output, and nothing on the other."""
     environment = plain(REDRAFT_STORE=f"sqlite:///{folder / 'log.db'}")
-    done = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, cwd=folder, env=environment, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout
+    with fork(str(program), folder=folder, environment=environment, stdout=PIPE, stderr=PIPE) as process:
+        out, err = process.communicate()
+        assert (process.wait(), err) == (0, "")
+    return out
 
 
 LAST = {
@@ -38,12 +37,12 @@ LAST = {
 
 @pytest.mark.parametrize("example", LAST)
 def test_an_example_runs(tmp_path: Path, example: str):
-    said = run(tmp_path, str(ROOT / "examples" / example)).strip()
+    said = run(tmp_path, ROOT / "examples" / example).strip()
     assert said.splitlines()[-1].startswith(LAST[example])
 
 
 def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "loops.py")).strip().splitlines()
+    said = run(tmp_path, ROOT / "examples" / "loops.py").strip().splitlines()
     ends = [line for line in said if line.startswith("-- ")]
     assert ends == [
         "-- threshold: accepted, 2 iterations: the condition holds: score 0.8889 >= 0.8",
@@ -55,13 +54,13 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
 
 
 def test_a_critic_that_says_approved_and_a_refiner_with_nothing_to_change_end_the_loop(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "adk.py")).strip().splitlines()
+    said = run(tmp_path, ROOT / "examples" / "adk.py").strip().splitlines()
     assert said[1] == "-- approved: accepted: the critic approved the draft (score 1)"
     assert said[-1] == "-- exit-tool: plateaued: the refiner had nothing more to change"
 
 
 def test_the_book_has_five_refined_chapters_as_a_page_and_as_markdown(tmp_path: Path):
-    said = run(tmp_path, str(ROOT / "examples" / "book.py")).strip().splitlines()
+    said = run(tmp_path, ROOT / "examples" / "book.py").strip().splitlines()
     assert said[-1].startswith("15 refinements; accepted: the condition holds: outputs 5 >= 5")
     assert sorted(said[:2]) == ["Publish/file: book.md", "Publish/html: book.html"]  # side by side, in either order
     book = (tmp_path / "book.md").read_text()
@@ -82,7 +81,7 @@ def test_the_first_twenty_lines_of_the_readme_are_a_program(tmp_path: Path):
     program = re.search(r"```python\n(.*?)```", first, re.DOTALL)
     assert program
     (tmp_path / "program.py").write_text(program[1])
-    assert run(tmp_path, "program.py").splitlines() == [
+    assert run(tmp_path, tmp_path / "program.py").splitlines() == [
         "Tides exist, and so on",
         "the condition holds: score 0.9167 >= 0.9",
     ]

@@ -101,7 +101,7 @@ async def test_a_fork_is_listed_with_its_parent_and_counts_only_its_own_work(set
         await ended(house, fork)
         again = await house.client.fork(fork, 9, tags=("fork",))
         await ended(house, again)
-        await asyncio.wait_for(house.views.wait_for(await house.store.head()), 10)
+        await asyncio.wait_for(house.views.wait_for(await house.store.head()), 60)
         lines = [await find_run(house.views, each) for each in (run, fork, again)]
     assert [line.parent for line in lines] == [None, Parent(run, 5), Parent(fork, 9)]
     assert [line.tags for line in lines] == [("sea",), ("sea",), ("fork",)]
@@ -143,7 +143,7 @@ async def test_a_fork_that_was_cut_off_goes_on(settings: Settings):
         )
     async with open_house(settings, ()) as house:
         fork = await house.client.fork(run, asked)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for event in house.client.subscribe(run=fork):
                 if isinstance(event.data, StepRequested) and not event.repeats:
                     break

@@ -12,7 +12,7 @@ from tests.app.deployments import deployment as deployed
 from tests.app.test_isolation import ACTORS, is_alive
 from tests.events.rabbit_server import URL, clear
 
-from redraft.events.domain_events import StepFailed
+from redraft.events.domain_events import RunEnded, StepFailed
 
 
 @pytest.fixture
@@ -42,20 +42,20 @@ def failures(there: Deployment, run: str) -> list[tuple[str, int]]:
 
 
 def test_a_worker_with_one_that_hangs_serves_others_on_the_same_connection(deployment: Deployment) -> None:
-    program = (deployment.folder / "isolated.py").read_text().replace("timeout=2", "timeout=15")
-    (deployment.folder / "isolated.py").write_text(program)
     deployment.start("coordinator", "coordinator")
-    deployment.start("worker", "worker", "isolated.py", "--json")
+    worker = deployment.start("worker", "worker", "isolated.py", "--json")
     deployment.serving("worker")
-    hanging = submitted(deployment, "isolated", "hang")
+    hanging = submitted(deployment, "patient", "hang")
     deployment.until("it hangs", (deployment.folder / "pids.txt").exists)
-    fine = [submitted(deployment, flow, "fine") for flow in ("isolated", "ordinary")]
+    fine = [submitted(deployment, flow, "fine") for flow in ("patient", "ordinary")]
     deployment.ended(*fine)
-    assert not failures(deployment, hanging), "it still hangs"
-    deployment.ended(hanging)
-    assert failures(deployment, hanging) == [("timeout", 1)]
+    killed = submitted(deployment, "isolated", "hang")
+    deployment.ended(killed)
+    assert failures(deployment, killed) == [("timeout", 1)]
+    assert not any(isinstance(each.data, RunEnded) for each in deployment.history(hanging)), "it still hangs"
     events = {line["event"] for line in deployment.lines("worker")}
     assert events <= {"serving", "ready"}, events
+    worker.kill()  # told to end, it would wait for what hangs
 
 
 def test_what_kills_each_worker_that_takes_it_is_carried_out_alone_and_lost(deployment: Deployment) -> None:
@@ -72,8 +72,6 @@ def test_what_kills_each_worker_that_takes_it_is_carried_out_alone_and_lost(depl
 
 def test_workers_that_are_killed_at_random_fail_no_run(deployment: Deployment) -> None:
     (deployment.folder / "hold").touch()
-    program = (deployment.folder / "isolated.py").read_text().replace("timeout=3", "timeout=300")
-    (deployment.folder / "isolated.py").write_text(program)
     deployment.start("coordinator", "coordinator")
     deployment.start("others", "worker", "isolated.py:write", "isolated.py:save")
     pids = deployment.folder / "pids.txt"

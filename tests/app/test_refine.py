@@ -192,7 +192,7 @@ async def test_a_panel_waits_for_the_first_and_a_late_verdict_changes_nothing(se
     panel = parallel("Panel", slow, quick, wait="first")
     async with open_house(settings, [write, slow, quick, improve, save]) as house:
         run = await house.client.submit(workflow(panel, improve), "abc")
-        result = await asyncio.wait_for(house.client.wait(run), 10)
+        result = await asyncio.wait_for(house.client.wait(run), 60)
         release.set()
     assert (result.outcome, result.score) == ("accepted", 1.0)
 
@@ -219,16 +219,16 @@ async def test_a_request_that_is_sent_twice_is_worked_on_once(settings: Settings
                 )
                 break
         release.set()
-        assert (await asyncio.wait_for(house.client.wait(run), 10)).outcome == "accepted"
+        assert (await asyncio.wait_for(house.client.wait(run), 60)).outcome == "accepted"
         name, body = encode_message(doubtful)
         await house.bus.publish(work_queue("critic", "costly"), [Letter(name, body, Origin("late", "relay"), run)])
         again = await house.client.submit(plan, "abc")
-        assert (await asyncio.wait_for(house.client.wait(again), 10)).outcome == "accepted"
+        assert (await asyncio.wait_for(house.client.wait(again), 60)).outcome == "accepted"
     assert calls == 2
 
 
 async def test_blocking_functions_do_not_block_each_other(settings: Settings):
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=60)
 
     @critic
     def one(draft: Draft) -> Critique:
@@ -257,7 +257,7 @@ async def test_a_run_can_be_cancelled_while_a_step_is_under_way(settings: Settin
         run = await house.client.submit(workflow(hangs, improve), "abc")
         await started.wait()
         await house.client.cancel(run, "no longer needed")
-        result = await asyncio.wait_for(house.client.wait(run), 10)
+        result = await asyncio.wait_for(house.client.wait(run), 60)
     assert (result.outcome, result.reason) == ("cancelled", "no longer needed")
 
 
@@ -279,7 +279,7 @@ async def test_a_retry_that_is_awaited_survives_a_restart(settings: Settings):
                 break
     failing = False
     async with open_house(settings, plan.actors.values(), resume=[run]) as house:
-        result = await asyncio.wait_for(house.client.wait(run), 10)
+        result = await asyncio.wait_for(house.client.wait(run), 60)
     assert (result.outcome, result.iterations) == ("accepted", 1)
 
 
@@ -298,7 +298,7 @@ async def test_what_comes_when_its_time_has_come_names_the_event_that_said_when(
     plan = Workflow("in-time").start_with(write, step(moody, retry=Retry(attempts=2, initial=0.01)), people, save)
     async with open_house(settings, plan.actors.values()) as house:
         run = await house.client.submit(plan, "abc")
-        assert (await asyncio.wait_for(house.client.wait(run), 10)).outcome == "accepted"
+        assert (await asyncio.wait_for(house.client.wait(run), 60)).outcome == "accepted"
         events = await house.client.history(run)
     by_time = [event for event in events if event.actor == "timekeeper"]
     assert [type(event.data) for event in by_time] == [StepRequested, ApprovalExpired]
@@ -337,7 +337,7 @@ async def test_two_processes_may_resume_one_run_and_its_history_has_no_doubles(s
             await stack.enter_async_context(open_house(settings, plan.actors.values(), resume=[run])) for _ in range(2)
         ]
         gate.set()
-        results = await asyncio.wait_for(asyncio.gather(*(house.client.wait(run) for house in houses)), 20)
+        results = await asyncio.wait_for(asyncio.gather(*(house.client.wait(run) for house in houses)), 60)
         events = await houses[0].client.history(run)
     assert results[0] == results[1]
     judged = [event.data.path for event in events if isinstance(event.data, DraftCritiqued)]
@@ -363,16 +363,16 @@ async def test_a_process_leaves_the_runs_of_others_alone(settings: Settings):
         await started.wait()
         async with open_house(settings, workflow().actors.values()) as second:
             other = await second.client.submit(workflow(), "abcdefghij")
-            assert (await asyncio.wait_for(second.client.wait(other), 10)).outcome == "accepted"
+            assert (await asyncio.wait_for(second.client.wait(other), 60)).outcome == "accepted"
         release.set()
-        assert (await asyncio.wait_for(first.client.wait(run), 10)).outcome == "accepted"
+        assert (await asyncio.wait_for(first.client.wait(run), 60)).outcome == "accepted"
     assert calls == 1
 
 
 async def test_waiting_for_a_run_that_has_ended_or_is_not_there(settings: Settings):
     result = await refine(workflow(), "abcdefghij", settings=settings)
     async with open_house(settings, []) as house:
-        assert await asyncio.wait_for(house.client.wait(result.run), 10) == result
+        assert await asyncio.wait_for(house.client.wait(result.run), 60) == result
         with pytest.raises(NoSuchRun):
             await house.client.history("nobody")
     with pytest.raises(NoSuchRun):

@@ -122,8 +122,8 @@ async def test_one_who_leaves_early_leaves_nothing_behind(there: World) -> None:
 
 
 async def test_a_slow_reader_holds_little(there: World) -> None:
-    """Of 100 MB that wait for it, however much the servers would like to send."""
-    each, count = 20_000, 5_000
+    """Of 50 MB that wait for it, however much the servers would like to send."""
+    each, count = 20_000, 2_500
     for batch in range(10):
         told = [beginning(), *(_large(each) for _ in range(count // 10))]
         await append_to(there.store, f"r{batch}", 0, new_events(f"r{batch}", told))

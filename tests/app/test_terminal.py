@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, environment, shown_on
+from tests.forked import fork
 from tests.processes import Said
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u061c\u202e\ufff9\ufffa\ufffb\u2066\u200b\ufeff\U000e0041\U000e0100\r\x7f"
@@ -61,14 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def on_a_terminal(*arguments: str, folder: Path) -> Said:
     """The command line with its three streams on a terminal, and all that this was given."""
     ours, theirs = os.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "redraft", *arguments],
-        cwd=folder,
-        env=environment(folder, {"TERM": "xterm", "COLUMNS": "300"}),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-    ) as process:
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    made = environment(folder, {"TERM": "xterm", "COLUMNS": "300"})
+    with fork("redraft", *arguments, folder=folder, environment=made, **streams) as process:
         os.close(theirs)
         shown = shown_on(ours)
         return Said(process.wait(60), shown, "")

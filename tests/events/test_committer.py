@@ -138,7 +138,7 @@ async def test_what_comes_while_a_transaction_is_under_way_makes_the_next(notes:
     assert not drained.done()
     await held.go_on()
     assert [positions(await each) for each in later] == [[[2]], [[3]]]
-    await asyncio.wait_for(drained, 10)
+    await asyncio.wait_for(drained, 60)
     assert bench.groups() == [["a"], ["b", "c"]]
     assert held.waiting == []
 
@@ -163,9 +163,9 @@ async def test_how_long_the_oldest_append_waits_is_known(notes: Notes) -> None:
 
 async def test_there_is_nothing_to_wait_for_where_nothing_was_handed_in(notes: Notes) -> None:
     bench = Bench()
-    await asyncio.wait_for(bench.committer.drain(), 10)
+    await asyncio.wait_for(bench.committer.drain(), 60)
     await bench.committer.submit([append(notes, "a")])
-    await asyncio.wait_for(bench.committer.drain(), 10)
+    await asyncio.wait_for(bench.committer.drain(), 60)
 
 
 async def test_who_no_longer_waits_holds_up_nobody_and_others_are_told_of_what_was_recorded(notes: Notes) -> None:
@@ -230,7 +230,7 @@ async def test_a_thread_writes_and_the_loop_tells(notes: Notes) -> None:
         bench.recorder.before = [ValueError("a defect")]
         with pytest.raises(ValueError, match="a defect"):
             await bench.committer.submit([append(notes, "d")])
-        await asyncio.wait_for(bench.committer.drain(), 10)
+        await asyncio.wait_for(bench.committer.drain(), 60)
 
 
 async def test_a_direct_writer_writes_and_says_where(notes: Notes) -> None:

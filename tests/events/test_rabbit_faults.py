@@ -337,7 +337,8 @@ async def test_nothing_confirmed_is_lost_over_many_kills(place: Place, kind: Kin
         assert flow.published
 
 
-@pytest.mark.parametrize("kind", ["quorum", pytest.param("classic", marks=pytest.mark.check)])
+@pytest.mark.check
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
 async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place, kind: Kind) -> None:
     """It was put there while the server took larger messages: refusing it must not end its reader."""
     prefix, large = new_prefix(), bytes(16 * 1024 * 1024 + 500_000)

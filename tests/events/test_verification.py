@@ -12,6 +12,7 @@ from typing import Protocol
 
 import psycopg
 import pytest
+from hypothesis import settings
 from tests.appending import append_to
 
 from redraft.app.testing.storage import SimRecorder
@@ -242,7 +243,7 @@ async def test_random_changes_of_rows_are_each_reported(log: Log, notes: Notes, 
     await filled(log, notes)
     rows = log.opened().recorder.select_notifications(1, 100)
     chance = random.Random(11)
-    for _ in range(100):
+    for _ in range(min(100, settings().max_examples)):
         row = chance.choice(rows)
         column = chance.choice(["state", "state", "topic", "originator_id"])
         old = getattr(row, column)

@@ -112,7 +112,7 @@ async def test_two_projectors_of_one_file_count_each_event_once(place: Where) ->
 
 
 async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, place: Where) -> None:
-    log = busy_log(150)
+    log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
     processes = [projecting(tmp_path, place) for _ in range(3)]
@@ -137,7 +137,7 @@ async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path,
 
 
 async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path, place: Where) -> None:
-    log = busy_log(150)
+    log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
     reached = 0

@@ -24,11 +24,12 @@ from pydantic_ai.messages import (
     ToolCallPart,
     ToolCallPartDelta,
 )
+from pydantic_ai.models import Model
 from pydantic_ai.output import NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai.settings import ModelSettings
 
 from redraft.actors.roles import Context
-from redraft.app.builtin.llm_model import model_fault, model_of, usage_of
+from redraft.app.builtin.llm_model import model_or_fault, usage_of
 from redraft.app.builtin.llm_options import LlmOptions
 from redraft.app.builtin.llm_prompt import Prompt, question
 from redraft.app.builtin.llm_reply import Reply
@@ -60,9 +61,10 @@ async def ask(
     model, key or request that is refused; StepError when it may: the server is busy, broken, cut off, or the reply is.
     """
     name = options.model or models.default
-    if wrong := model_fault(name, models.url):
-        raise PermanentError(f"llm: {wrong}")
-    agent = _agent(models, options, name, context.timeout, reply, fault)
+    model = model_or_fault(name, models.url)
+    if isinstance(model, str):
+        raise PermanentError(f"llm: {model}")
+    agent = _agent(model, options, context.timeout, reply, fault)
     asked = question(prompt, texts)
     stated = stated_price(context.options, name, models.prices)
     began = monotonic()
@@ -83,7 +85,7 @@ async def ask(
 
 
 def _agent(
-    models: Models, options: LlmOptions, name: str, timeout: float, reply: type[T], fault: Callable[[T], str]
+    model: Model, options: LlmOptions, timeout: float, reply: type[T], fault: Callable[[T], str]
 ) -> Agent[None, T]:
     settings = ModelSettings(timeout=timeout)
     if options.temperature is not None:
@@ -91,7 +93,7 @@ def _agent(
     if options.max_tokens is not None:
         settings["max_tokens"] = options.max_tokens
     agent: Agent[None, T] = Agent(
-        model_of(name, models.url),
+        model,
         output_type=_output(reply, options),
         deps_type=type(None),
         retries={"output": options.asks - 1},

@@ -33,6 +33,12 @@ def model_of(name: str, url: str) -> Model:
 
 def model_fault(name: str, url: str = "") -> str:
     """What is wrong with a model's name in one line, with the remedy; empty when it can be asked."""
+    found = model_or_fault(name, url)
+    return found if isinstance(found, str) else ""
+
+
+def model_or_fault(name: str, url: str) -> Model | str:
+    """The model of this name, see `model_of`; or what is wrong with the name in one line, with the remedy."""
     if not name:
         return CONFIGURE
     if ":" not in name and not url:
@@ -41,11 +47,10 @@ def model_fault(name: str, url: str = "") -> str:
     if provider in _FORMER and not url:
         return f"model {name!r}: the provider has another name now, write {_FORMER[provider]}:{model}"
     try:
-        model_of(name, url)
+        return model_of(name, url)
     except (UserError, ImportError) as error:
         said = " ".join(str(error).split()).partition(". ")[0].replace("`", "").partition(" or pass it via")[0]
         return without_secrets(f"model {name!r}: {said[:1].lower()}{said[1:]}")
-    return ""
 
 
 def _served(name: str, url: str) -> OpenAIChatModel:

@@ -94,7 +94,7 @@ async def _finished(program: _Program, output: Output, timeout: float, grace: fl
 class _Program:
     """A process that a thread starts, waits for and reaps. `ended` holds its exit code, or why it did not start."""
 
-    __slots__ = ("_doomed", "_lock", "_loop", "_pid", "ended")
+    __slots__ = ("_lock", "_loop", "_pid", "_told", "ended")
 
     def __init__(
         self, argv: Sequence[str], stdin: bytes, cwd: Path, env: Mapping[str, str], write_ends: tuple[int, ...]
@@ -102,7 +102,7 @@ class _Program:
         self._loop = asyncio.get_running_loop()
         self._lock = Lock()
         self._pid: int | None = None
-        self._doomed = False
+        self._told: signal.Signals | None = None
         self.ended: asyncio.Future[int] = self._loop.create_future()
         Thread(target=self._live, args=(argv, stdin, cwd, env, write_ends), daemon=True, name="program").start()
 
@@ -117,9 +117,9 @@ class _Program:
         await asyncio.wait({self.ended}, timeout=GRACE)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to the whole group; a program that is only now being started is killed as soon as it is."""
+        """Sends a signal to the whole group; one that is only now being started gets the last one as soon as it is."""
         with self._lock:
-            self._doomed = True
+            self._told = number
             if self._pid is not None:
                 _signal_group(self._pid, number)
 
@@ -133,8 +133,8 @@ class _Program:
             return
         with self._lock:
             self._pid = process.pid
-            if self._doomed:
-                _signal_group(process.pid, signal.SIGKILL)
+            if self._told is not None:
+                _signal_group(process.pid, self._told)
         _wait_for_exit(process)
         with self._lock:
             _signal_group(process.pid, signal.SIGKILL)
