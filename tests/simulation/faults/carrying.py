@@ -18,7 +18,7 @@ CARRYING = [
         "return work_queue(asked.role, asked.actor), Parcel(letter, event, asked)",
         'queue = work_queue(asked.role, asked.actor) if event.position % 7 else "nowhere"\n'
         "    return queue, Parcel(letter, event, asked)",
-        60,
+        5,
     ),
     Fault(
         "relay sends what a fork repeats",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        32,
+        31,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        400,
+        41,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        20,
+        1,
     ),
     Fault(
         "double notification",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        18,
+        53,
     ),
     Fault(
         "name served without its lease",

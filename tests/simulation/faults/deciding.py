@@ -49,7 +49,7 @@ DECIDING = [
         "_failure",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        2,
+        6,
     ),
     Fault(
         "panel does not wait",
@@ -73,7 +73,7 @@ DECIDING = [
         "_following",
         "return _cancelled(state, state.cancelled)",
         "pass",
-        36,
+        17,
     ),
     Fault(
         "paused run goes on",
@@ -81,7 +81,7 @@ DECIDING = [
         "_following",
         "if state.paused:\n        return _stopped(state, now)",
         "if state.paused:\n        pass",
-        8,
+        142,
     ),
     Fault(
         "failed run ends accepted",
@@ -89,7 +89,7 @@ DECIDING = [
         "_after_failure",
         "return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)",
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
-        2,
+        6,
     ),
     Fault(
         "budget passed over",
