@@ -9,7 +9,7 @@ CARRYING = [
         "Lanes.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        144,
+        69,
     ),
     Fault(
         "relay forgets requests",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        246,
+        73,
     ),
     Fault(
         "position saved before its event is handled",
