@@ -163,7 +163,9 @@ class Timekeeper:
 
     def _is_queued(self, step: DueStep, now: datetime) -> bool:
         """Whether a request past its due time may still wait in its queue."""
-        if self._crews is None or step.actor is None or step.requested is None or step.timer is None or step.unserved:
+        if step.retry or step.unserved or self._crews is None:
+            return False
+        if step.actor is None or step.requested is None or step.timer is None:
             return False
         timeout = max(step.timer - step.requested - GRACE, timedelta())
         return self._crews.may_wait(step.actor, step.requested, timeout, now)
