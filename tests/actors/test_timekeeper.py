@@ -19,7 +19,7 @@ from redraft.actors.timekeeper import AGAIN, MOST, SELDOM, DueStep, Timekeeper
 from redraft.actors.trouble import LeftOut, Trouble
 from redraft.app.agenda import StepsAgenda
 from redraft.events.bus import INBOX
-from redraft.events.domain_events import StepRequested
+from redraft.events.domain_events import StepFailed, StepRequested
 from redraft.events.envelope import Recorded
 from redraft.events.local_bus import LocalBus
 
@@ -123,6 +123,23 @@ async def test_what_stays_due_is_said_again_more_and_more_seldom():
     assert gaps[0] == AGAIN
     assert all(later in (2 * earlier, SELDOM) for earlier, later in pairwise(gaps))
     assert gaps[-1] == SELDOM
+
+
+async def test_a_retry_that_got_lost_is_said_again_soon():
+    """It waits in no queue: its step is asked for only once it is heard."""
+    (asked, failed) = recorded(
+        "r",
+        [
+            ("coordinator", StepRequested("p", "critic", "judge", 1, NOON)),
+            ("coordinator", StepFailed("p", 1, "error", "out of order", NOON)),
+        ],
+    )
+    log = [replace(each, position=each.version, time=NOON - timedelta(minutes=1)) for each in (asked, failed)]
+    async with LocalBus() as bus, await view_of(log) as views:
+        keeper = Timekeeper(StepsAgenda(views, None), bus, Clock(), lambda: "id", crews=Crews(bus))
+        for now in (NOON, NOON + AGAIN):
+            await keeper._look(now)
+            assert await said(bus, 1) == ["r"]
 
 
 async def test_what_cannot_be_said_of_one_step_concerns_that_one():

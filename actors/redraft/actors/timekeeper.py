@@ -160,7 +160,7 @@ class Timekeeper:
 
     def _is_queued(self, step: DueStep, now: datetime) -> bool:
         """Whether a request past its due time may still wait in its queue."""
-        if step.actor is None or step.requested is None or step.timer is None or step.unserved:
+        if step.retry or step.unserved or step.actor is None or step.requested is None or step.timer is None:
             return False
         timeout = max(step.timer - step.requested - GRACE, timedelta())
         return self._crews.may_wait(step.actor, step.requested, timeout, now)

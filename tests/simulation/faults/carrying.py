@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        113,
+        136,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        11,
+        66,
     ),
     Fault(
         "double notification",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        113,
+        136,
     ),
     Fault(
         "position saved before its event is handled",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        25,
+        1,
     ),
     Fault(
         "name served without its lease",
@@ -90,7 +90,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        53,
+        193,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -130,6 +130,6 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        125,
+        429,
     ),
 ]

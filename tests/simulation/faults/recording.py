@@ -9,7 +9,7 @@ RECORDING = [
         "Aggregates.drop",
         "self._kept.drop(run)",
         "aggregate.void = False",
-        12,
+        76,
     ),
     Fault(
         "conflict taken for nothing",
@@ -25,7 +25,7 @@ RECORDING = [
         "Coordinator._settled",
         "settled = await self.handler.settle(turn, before)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(turn, before)",
-        11,
+        56,
     ),
     Fault(
         "append checked by its version alone, state kept after a conflict",
@@ -33,7 +33,7 @@ RECORDING = [
         "MemoryRecorder._checked",
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
-        24,
+        25,
         ("actors.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
 ]
