@@ -9,7 +9,7 @@ CARRYING = [
         "Lanes.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        196,
+        43,
     ),
     Fault(
         "relay forgets requests",
@@ -18,7 +18,7 @@ CARRYING = [
         "return work_queue(asked.role, asked.actor), Parcel(letter, event, asked)",
         'queue = work_queue(asked.role, asked.actor) if event.position % 7 else "nowhere"\n'
         "    return queue, Parcel(letter, event, asked)",
-        29,
+        1,
     ),
     Fault(
         "relay sends what a fork repeats",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        30,
+        95,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -34,7 +34,7 @@ CARRYING = [
         "Worker._report",
         "while finished := await desk.lift():",
         "while finished := await desk.lift():\n        await requests.ack([each.delivery for each in finished])",
-        136,
+        123,
     ),
     Fault(
         "lost timer",
@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        66,
+        11,
     ),
     Fault(
         "double notification",
@@ -74,7 +74,7 @@ CARRYING = [
         "Desk.abandon",
         "self._whereabouts.end(request)",
         "pass",
-        136,
+        240,
     ),
     Fault(
         "position saved before its event is handled",
@@ -82,7 +82,7 @@ CARRYING = [
         "Delivery._deliver",
         "taken = standing.taken\n",
         "taken = standing.taken\n    standing.passed(event.position)\n    await standing.save()\n",
-        1,
+        12,
     ),
     Fault(
         "name served without its lease",
@@ -90,7 +90,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        193,
+        34,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -98,7 +98,7 @@ CARRYING = [
         "Delivery._deliver",
         "standing.set_to(event.position - 1)",
         "standing.set_to(event.position - 1)\n        return",
-        11,
+        12,
     ),
     Fault(
         "older release sets a newer run aside",
@@ -106,7 +106,7 @@ CARRYING = [
         "is_for_another",
         "UnknownRules",
         "MemoryError",
-        35,
+        57,
     ),
     Fault(
         "lease never ends",
@@ -114,7 +114,7 @@ CARRYING = [
         "SimDatabase.unheard",
         "lease.process is not process",
         "lease",
-        1,
+        7,
     ),
     Fault(
         "what a broker lost is not looked for",
@@ -122,14 +122,15 @@ CARRYING = [
         "Missing.look",
         "inbox = await self._queues.queue(INBOX)",
         "return",
-        78,
+        286,
     ),
     Fault(
-        "deadlines are not told",
+        "deadlines are not told, and what a broker lost is not looked for",
         "actors.timekeeper",
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        429,
+        286,
+        ("actors.missing", "Missing.look", "inbox = await self._queues.queue(INBOX)", "return"),
     ),
 ]

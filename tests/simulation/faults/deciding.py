@@ -9,7 +9,7 @@ DECIDING = [
         "barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        8,
+        17,
     ),
     Fault(
         "gate passed over",
@@ -49,7 +49,7 @@ DECIDING = [
         "_failure",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        10,
+        1,
     ),
     Fault(
         "panel does not wait",
@@ -73,7 +73,7 @@ DECIDING = [
         "_following",
         "return _cancelled(state, state.cancelled)",
         "pass",
-        42,
+        15,
     ),
     Fault(
         "paused run goes on",
@@ -81,7 +81,7 @@ DECIDING = [
         "_following",
         "if state.paused:\n        return _stopped(state, now)",
         "if state.paused:\n        pass",
-        100,
+        42,
     ),
     Fault(
         "failed run ends accepted",
@@ -89,7 +89,7 @@ DECIDING = [
         "_after_failure",
         "return _ended(state, Verdict(failure.outcome, reason), state.best or state.current)",
         'return _ended(state, Verdict("accepted", reason), state.best or state.current)',
-        5,
+        1,
     ),
     Fault(
         "budget passed over",
@@ -121,7 +121,7 @@ DECIDING = [
         "_outcome",
         "asked.attempt != message.attempt or ",
         "",
-        885,
+        456,
         ("actors.command_handler", "CommandHandler._refused", 'if cause in ("", request):', "if cause is not None:"),
     ),
     Fault(

@@ -9,7 +9,7 @@ RECORDING = [
         "Aggregates.drop",
         "self._kept.drop(run)",
         "aggregate.void = False",
-        76,
+        26,
     ),
     Fault(
         "conflict taken for nothing",
@@ -17,7 +17,7 @@ RECORDING = [
         "CommandHandler._sorted",
         "elif each.aggregate.void:",
         "elif False:",
-        76,
+        1,
     ),
     Fault(
         "acknowledged before it is recorded",
@@ -25,7 +25,7 @@ RECORDING = [
         "Coordinator._settled",
         "settled = await self.handler.settle(turn, before)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(turn, before)",
-        56,
+        46,
     ),
     Fault(
         "append checked by its version alone, state kept after a conflict",
@@ -33,7 +33,7 @@ RECORDING = [
         "MemoryRecorder._checked",
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
-        25,
+        14,
         ("actors.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
 ]
