@@ -42,7 +42,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        66,
+        24,
     ),
     Fault(
         "double notification",

@@ -121,7 +121,7 @@ DECIDING = [
         "_outcome",
         "asked.attempt != message.attempt or ",
         "",
-        885,
+        1141,
         ("actors.command_handler", "CommandHandler._refused", 'if cause in ("", request):', "if cause is not None:"),
     ),
     Fault(
