@@ -17,12 +17,13 @@ from redraft.actors.worker import Worker
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.faults import CALM, EVERY, Faults
 from redraft.app.testing.loop import SimLoop, apart
-from redraft.app.testing.nodes import World, coordinate, look, read
+from redraft.app.testing.nodes import World, coordinate, read
 from redraft.app.testing.storage import SimDatabase
 from redraft.events.bus import Letter, work_queue
 from redraft.events.domain_events import DomainEvent, StepFailed, StepRequested
 from redraft.events.local_bus import LocalBus
 from redraft.events.plan import Plan, Retry, Step
+from redraft.projections.view_file import open_memory
 
 QUEUE: Final = work_queue("generator", "write")
 TIMEOUT: Final = 60.0
@@ -49,12 +50,11 @@ async def lived(world: World, runs: int, takes: float, worked: Counter[str]) -> 
         return "text"
 
     loop = world.loop
-    eye, worker, people = loop.process("eye"), loop.process("worker"), loop.process("people")
+    worker, people = loop.process("worker"), loop.process("people")
     coordinator = loop.process("coordinator")
     bus = world.broker.connection(worker)
     serving = Worker([write], bus, world.new_id, 1, neighbours=bus, clock=partial(loop.clock, worker))
     parts = [
-        loop.spawn(eye, look(world)),
         loop.spawn(coordinator, coordinate(world, coordinator)),
         loop.spawn(worker, serving.run()),
         loop.spawn(worker, serving.mind()),
@@ -65,6 +65,7 @@ async def lived(world: World, runs: int, takes: float, worked: Counter[str]) -> 
     while len(world.ended) < runs:
         assert [each.exception() for each in parts if each.done()] == []
         await asyncio.sleep(5)
+        world.look()
 
 
 class Told(NamedTuple):
@@ -80,7 +81,7 @@ class Told(NamedTuple):
 def lived_through(runs: int, takes: float) -> Told:
     loop = SimLoop(Random("order"))
     faults = Faults(Random("faults"), CALM, EVERY, frozenset(), loop.time)
-    world = World(loop, SimDatabase(loop, faults), SimBroker(loop, faults), Random("people"))
+    world = World(loop, SimDatabase(loop, faults), SimBroker(loop, faults), Random("people"), open_memory)
     world.broker.queues = queues = Counted(largest=2**24, shared=True)
     worked: Counter[str] = Counter()
     try:

@@ -130,7 +130,7 @@ CARRYING = [
         "Timekeeper._letter",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        286,
+        208,
         ("actors.missing", "Missing.look", "inbox = await self._queues.queue(INBOX)", "return"),
     ),
 ]
