@@ -112,8 +112,11 @@ class Held:
         """Begins the oldest commit when the event loop goes on."""
         self._loop.call_soon(self.commits.popleft())
 
-    async def encode(self, append: Append) -> Encoded:
-        return await self.store.encode(append)
+    async def require_sealing(self) -> None:
+        await self.store.require_sealing()
+
+    async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
+        return await self.store.encode(append, looked=looked)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Results]:
         written = self.store.hand_in(appends)

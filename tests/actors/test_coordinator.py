@@ -269,6 +269,7 @@ class Watched:
         self._store = store
         self._looked = looked
         self.encode = store.encode
+        self.require_sealing = store.require_sealing
         self.hand_in = store.hand_in
         self.raw = store.raw
 
@@ -377,7 +378,10 @@ async def test_draining_while_the_log_fails_gives_everything_back(store: EventSt
             await release.wait()
             raise StoreError("the disk is gone")
 
-        async def encode(self, append: Append) -> Encoded:
+        async def require_sealing(self) -> None:
+            """Nothing is sealed."""
+
+        async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
             return encode(append)
 
         def hand_in(self, appends: Sequence[Encoded]) -> Written:

@@ -92,6 +92,7 @@ async def test_forbidden_words():
     said = await faults(words_critic, "We Delve deeper.\nA rich\n tapestry: delved", words=["delve", "rich tapestry"])
     assert said == ("line 1: 'Delve'", "line 2: 'rich\\n tapestry'")
     assert await faults(words_critic, "delves (c++)", words=["delve", "c"]) == ("line 1: 'c'",)
+    assert await faults(words_critic, "A. B", words=[". B"]) == ()
     assert "names none" in await refused(words_critic)
 
 

@@ -13,7 +13,8 @@ from tests.app.test_deployment import quiet_log
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
 from redraft.actors import Actor, Critique, Workflow, critic, generator, missing, score
-from redraft.app.deployment import coordinate, open_client, open_survey, work
+from redraft.app.coordinating import coordinate
+from redraft.app.deployment import open_client, open_survey, work
 from redraft.app.settings import Settings, read_settings
 from redraft.events.bus import INBOX, work_queue
 from redraft.events.domain_events import RunEnded, StepFailed, StepRequested

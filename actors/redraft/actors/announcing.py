@@ -111,7 +111,7 @@ class Herald:
                 await self._announce(some, facts)
             self.reached = ready[-1].position
             if self._passes_over:
-                await self._catch_up()
+                await self._catch_up(check)
 
     def _drained(self) -> list[Sent]:
         return [self._taken(self._sent.get_nowait()) for _ in range(self._sent.qsize())]
@@ -142,12 +142,14 @@ class Herald:
         self._bytes = 0
         self._room.set()
 
-    async def _catch_up(self) -> None:
-        """Makes known what was passed over."""
+    async def _catch_up(self, check: Callable[[], Awaitable[None]] | None) -> None:
+        """Makes known what was passed over; calls `check` before each part of it."""
         self._drained()
         while self.reached < self._seen:
             async for batch in self._log.tail(self.reached, follow=False):
                 events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
+                if check is not None:
+                    await check()
                 await self._announce(events, {event.run: await self._facts(event) for event in events})
                 self.reached = batch[-1].position
         self._passes_over = False

@@ -69,7 +69,9 @@ _QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
 
 
 class Log(Protocol):
-    async def encode(self, append: Append) -> Encoded: ...
+    async def require_sealing(self) -> None: ...
+
+    async def encode(self, append: Append, *, looked: bool = False) -> Encoded: ...
 
     def hand_in(self, appends: Sequence[Encoded]) -> Written: ...
 
@@ -178,6 +180,7 @@ class CommandHandler:
         self._undecided = Undecided()
         self._aggregates = Aggregates(log)
         self._deciding = asyncio.Lock()
+        self._looked = False
 
     def forget(self) -> None:
         """Forgets all runs, as when it is not known what became of what was handed in."""
@@ -196,6 +199,7 @@ class CommandHandler:
         """
         async with self._deciding:
             now = self._clock()
+            self._looked = False
             decided = [await self._decided(each, now) for each in incoming]
             appends = [each.append for each in decided if each.append is not None]
             return Turn(decided, self._log.hand_in(appends) if appends else None)
@@ -296,8 +300,11 @@ class CommandHandler:
     async def _appended(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
         run, on = each.message.run, aggregate.hash
         events = new_events(each.origin, run, decision.events, now, each.past)
+        if aggregate.state.version == 0 and not self._looked:
+            await self._log.require_sealing()
+            self._looked = True
         try:
-            encoded = await self._log.encode(Append(run, aggregate.state.version, events, on))
+            encoded = await self._log.encode(Append(run, aggregate.state.version, events, on), looked=self._looked)
         except CodecError as error:
             return await self._unwritten(each, str(error), now)
         aggregate.advance(decision.state, encoded.hash, [(new.origin.id, new.data) for new in events])

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Final, ParamSpec, Self, TypeAlias, TypeVar
+from typing import ParamSpec, Self, TypeAlias, TypeVar
 
 from redraft.events.appends import Append, Encoded, Landed, NewEvent, encode
 from redraft.events.codec import GENESIS, decode_event, verify_hash
@@ -41,9 +41,6 @@ Threads: TypeAlias = Callable[[str], Executor]
 
 READ_BYTES = 8 * 1024 * 1024
 """Bytes of events that are read from the log at once, unless a single one has more."""
-
-LOOKED_UP: Final = 0.05
-"""Seconds for which it is taken as known that runs may begin in the clear."""
 
 _VERIFIED_AT_ONCE = 500
 _ERASED = EVENT_NAMES[RunErased]
@@ -101,7 +98,7 @@ class EventStore:
             None if inline else opened.direct,
         )
         self._direct = opened.direct
-        self._look_again = 0.0
+        self._looking: asyncio.Future[bool] | None = None
         self._closed = False
 
     @property
@@ -137,17 +134,18 @@ class EventStore:
         encoded = [await self.encode(append) for append in appends]
         return await self._collected(self._submit(encoded, at_once=False))
 
-    async def encode(self, append: Append) -> Encoded:
+    async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
         """The append with its bytes and hashes fixed, so that more can be decided on it before it is recorded.
 
-        A run that begins in a store that encrypts gets its key first. Raises CodecError for an event that cannot be
+        A run that begins in a store that encrypts gets its key first; `looked` says that `require_sealing` was just
+        called, so that many that begin together are looked up once. Raises CodecError for an event that cannot be
         written, StoreError, Sealed, and Tampered for a run whose key was changed, unless it is to be set aside.
         """
         self._check_open()
         if append.expected_version < 0 or not append.events or not append.run:
             raise ValueError("an append needs a run, an expected version of at least 0, and at least one event")
         if not self._keyring.seals:
-            if append.expected_version == 0:
+            if append.expected_version == 0 and not looked:
                 await self.require_sealing()
             if not self._keyring.seals:
                 return encode(append)
@@ -163,14 +161,15 @@ class EventStore:
     async def require_sealing(self) -> None:
         """Raises Sealed when runs that begin in this store are sealed, and no key is given here; StoreError.
 
-        What was found holds for `LOOKED_UP` seconds: as much time may pass between looking and recording.
+        Runs that begin in one turn of the event loop are looked up for together, so that they are written together.
         """
-        now = asyncio.get_running_loop().time()
         if not self._keyring.keys.waits:
             self._keyring.require_sealing()
-        elif now >= self._look_again:
-            await self._in_reader(self._keyring.require_sealing)
-            self._look_again = now + LOOKED_UP
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._in_reader(self._keyring.require_sealing))
+            self._looking.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._looking)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
         """Records appends as `append_all` does, but writing begins when it is called and not when it is awaited.

@@ -98,7 +98,7 @@ def _said(words: Iterable[str], text: str) -> Iterator[tuple[int, re.Match[str]]
     for word in filter(str.strip, words):
         first = _TOKEN.findall(word)[0]
         alike.setdefault(_key(first), []).append(r"\s+".join(map(re.escape, word.split())))
-    patterns = {key: re.compile(rf"(?:{'|'.join(said)})(?!\w)", re.IGNORECASE) for key, said in alike.items()}
+    patterns = {key: re.compile(rf"(?<!\w)(?:{'|'.join(said)})(?!\w)", re.IGNORECASE) for key, said in alike.items()}
     line, end = 1, 0
     for token in _TOKEN.finditer(text):
         if token.start() < end or (pattern := patterns.get(_key(token[0]))) is None:
