@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Self
+from contextlib import aclosing, asynccontextmanager
+from typing import Self, TypeAlias
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
@@ -15,6 +15,8 @@ from redraft.events.envelope import Recorded
 from redraft.events.errors import BusError
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
+
+Heard: TypeAlias = asyncio.Queue[bytes | None]
 
 
 class SimBroker:
@@ -27,15 +29,17 @@ class SimBroker:
         self.announced: list[Recorded] = []
         self.world = loop.process("broker")
         self._readers: dict[Process, list[Consumer]] = {}
-        self._ears: list[tuple[Process, str, asyncio.Queue[bytes]]] = []
+        self._ears: list[tuple[Process, str, Heard]] = []
 
     def connection(self, process: Process) -> SimBus:
         """The bus as a process has it."""
         return SimBus(self, process)
 
     def disconnect(self, process: Process) -> None:
-        """What a process held goes back to its queues."""
-        self._ears = [each for each in self._ears if each[0] is not process]
+        """What a process held goes back to its queues; where it listened, it has to listen anew."""
+        for _, _, told in [each for each in self._ears if each[0] is process]:
+            self.unlisten(told)
+            told.put_nowait(None)
         for reader in self._readers.pop(process, []):
             reader.leave()  # type: ignore[attr-defined]  # those of the shipped queues can
 
@@ -61,13 +65,13 @@ class SimBroker:
 
         self.loop.spawn(self.world, arrive())
 
-    def listen(self, process: Process, topic: str) -> asyncio.Queue[bytes]:
-        """What is told about a topic from now on."""
-        told: asyncio.Queue[bytes] = asyncio.Queue()
+    def listen(self, process: Process, topic: str) -> Heard:
+        """What is told about a topic from now on, and None once the process is cut off."""
+        told: Heard = asyncio.Queue()
         self._ears.append((process, topic, told))
         return told
 
-    def unlisten(self, told: asyncio.Queue[bytes]) -> None:
+    def unlisten(self, told: Heard) -> None:
         self._ears = [each for each in self._ears if each[2] is not told]
 
     def tell(self, topic: str, note: bytes) -> None:
@@ -128,16 +132,23 @@ class SimBus:
 
     async def cancellations(self, listening: Callable[[], None]) -> AsyncGenerator[str, None]:
         """The runs that people cancel."""
-        told = self._broker.listen(self._process, "cancelled")
-        listening()
-        while True:
-            yield (await told.get()).decode()
+        async with aclosing(self._told("cancelled", listening)) as told:
+            async for run in told:
+                yield run.decode()
 
-    async def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
-        told = self._broker.listen(self._process, queue)
+    def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
+        return self._told(queue, lambda: None)
+
+    async def _told(self, topic: str, listening: Callable[[], None]) -> AsyncGenerator[bytes, None]:
+        """What is told about a topic; listens anew whenever it was cut off."""
+        told = self._broker.listen(self._process, topic)
+        listening()
         try:
             while True:
-                yield await told.get()
+                if (note := await told.get()) is not None:
+                    yield note
+                else:
+                    told = self._broker.listen(self._process, topic)
         finally:
             self._broker.unlisten(told)
 
