@@ -19,7 +19,7 @@ from redraft.events.codec import decode_message, decode_work
 from redraft.events.commands import Failed
 from redraft.events.domain_events import DraftGenerated, LoopEnded, StepRequested
 from redraft.events.envelope import Recorded
-from redraft.events.errors import BusUnusable, CodecError, UnknownRules
+from redraft.events.errors import BusUnusable, CodecError, StoreError, UnknownRules
 from redraft.events.filters import About
 from redraft.events.local_bus import LocalBus
 
@@ -313,6 +313,30 @@ async def test_where_events_cannot_be_made_known_requests_go_on_and_they_are_mad
     seen = [event.position for event in heard.events]
     assert list(dict.fromkeys(seen)) == [event.position for event in events]
     assert len(heard.workflows) == 1
+
+
+async def test_who_has_lost_the_lease_makes_nothing_known_of_what_it_passed_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("redraft.actors.announcing.AGAIN", 0.01)
+    lost = asyncio.Event()
+
+    class Blocking(Heard):
+        async def announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+            if not lost.is_set():
+                lost.set()
+                raise BusUnusable("a stranger's stream")
+            await super().announce(events, facts)
+
+    async def check() -> None:
+        if lost.is_set():
+            raise StoreError("another relay has taken over")
+
+    heard = Blocking()
+    async with LocalBus() as bus:
+        relay = Relay(Log(numbered()), bus, lambda run: True, heard)
+        with pytest.raises(ExceptionGroup, match="unhandled") as ended:
+            await asyncio.wait_for(relay.run(0, check=check), 60)
+    assert ended.group_contains(StoreError, match="taken over")
+    assert heard.events == []
 
 
 async def test_a_request_of_which_not_even_the_failure_can_be_said_is_left_out_by_its_position():

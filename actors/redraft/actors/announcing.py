@@ -106,9 +106,7 @@ class Herald:
             events = [event for each in ready for event in each.events]
             facts = {run: known for each in ready for run, known in each.facts.items()}
             for some in _in_parts(events):
-                if check is not None:
-                    await check()
-                await self._announce(some, facts)
+                await self._announce(some, facts, check)
             self.reached = ready[-1].position
             if self._passes_over:
                 await self._catch_up(check)
@@ -121,10 +119,15 @@ class Herald:
         self._room.set()
         return sent
 
-    async def _announce(self, events: Sequence[Recorded], facts: Mapping[str, About]) -> None:
+    async def _announce(
+        self, events: Sequence[Recorded], facts: Mapping[str, About], check: Callable[[], Awaitable[None]] | None
+    ) -> None:
+        """Makes events known, once that can be done; calls `check` before each try."""
         if self._announcer is None or not events:
             return
         while True:
+            if check is not None:
+                await check()
             try:
                 await self._announcer.announce(events, facts)
             except BusUnusable as error:
@@ -143,14 +146,13 @@ class Herald:
         self._room.set()
 
     async def _catch_up(self, check: Callable[[], Awaitable[None]] | None) -> None:
-        """Makes known what was passed over; calls `check` before each part of it."""
+        """Makes known what was passed over."""
         self._drained()
         while self.reached < self._seen:
             async for batch in self._log.tail(self.reached, follow=False):
                 events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
-                if check is not None:
-                    await check()
-                await self._announce(events, {event.run: await self._facts(event) for event in events})
+                facts = {event.run: await self._facts(event) for event in events}
+                await self._announce(events, facts, check)
                 self.reached = batch[-1].position
         self._passes_over = False
         self._tell(Freed(TOPIC))

@@ -9,7 +9,7 @@ DECIDING = [
         "barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        17,
+        21,
     ),
     Fault(
         "gate passed over",
