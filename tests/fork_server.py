@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 from contextlib import redirect_stdout, suppress
@@ -62,6 +63,7 @@ def become(asked: dict[str, Any], files: list[int]) -> None:
     for number, file in enumerate(files):
         os.dup2(file, number)
         os.close(file)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has jobs in the background ignore it
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
