@@ -21,6 +21,7 @@ from redraft.actors.missing import LOOKS, Missing
 from redraft.actors.whereabouts import ROLL, Note, Whereabouts, held_by
 from redraft.actors.worker import Worker
 from redraft.app.agenda import StepsAgenda
+from redraft.app.together import together
 from redraft.events.bus import INBOX, Bus, Letter, Neighbours, Queues, work_queue
 from redraft.events.codec import encode_message
 from redraft.events.commands import Generate, Request
@@ -79,13 +80,8 @@ async def at_work(held: Held, bus: Bus, room: Neighbours, *, says: bool = True) 
     """A worker, which says what it has or does not."""
     ids = count()
     worker = Worker([held.actor()], bus, lambda: f"id{next(ids)}", 1, neighbours=room)
-    tasks = [asyncio.create_task(part) for part in (worker.run(), *([worker.mind()] if says else []))]
-    try:
+    async with together([worker.run(), *([worker.mind()] if says else [])]):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
 
 
 @pytest.mark.parametrize("served", [False, True])

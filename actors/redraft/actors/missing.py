@@ -33,7 +33,7 @@ Asked: TypeAlias = tuple[str, str, int]
 
 
 class Agenda(Protocol):
-    """What is asked and not answered, as a projection knows it."""
+    """Reads the requests that have no answer from the read model of steps."""
 
     async def actors(self) -> Sequence[Seat]: ...
 

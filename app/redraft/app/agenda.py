@@ -15,7 +15,10 @@ from redraft.projections.step_list import StepLine, asked_of, due, next_due, una
 from redraft.projections.views import Views
 
 _Rows: TypeAlias = tuple[int, int, frozenset[str] | None]
-"""What rows were read, and for whom: as long as these are the same, the same is found in them."""
+"""The position of the read models, how often they were written, and the runs that are looked for.
+
+While these stay equal, a query finds the same rows.
+"""
 
 
 class _Calm(msgspec.Struct, frozen=True):

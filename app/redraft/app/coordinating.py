@@ -1,4 +1,4 @@
-"""What `redraft coordinator` runs: deciding, relaying, keeping time and projecting, for every run of a deployment."""
+"""Runs a coordinator (`redraft coordinator`): decides, relays, keeps time and projects for every run."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def coordinate(
 
 @dataclass(frozen=True, slots=True)
 class _Servers:
-    """What a coordinator works with: the log, what is read out of it, and the broker."""
+    """The open connections of a coordinator: event store, read models, bus, and the survey of its queues."""
 
     store: EventStore
     views: Views
@@ -154,7 +154,7 @@ async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
 
 
 def _authority(settings: Settings) -> Authority | None:
-    """Who may say what, where the settings tell."""
+    """Returns the rights of users by the setting `users`; None where it is empty: then everybody may say everything."""
     from redraft.events.rabbit_address import read_address
 
     return Authority(read_address(settings.bus).user, settings.users) if settings.users else None

@@ -36,7 +36,7 @@ class Tally:
 
 @dataclass(slots=True)
 class _Told:
-    """What a report has said until now: all its tests, those that must fail, and how each went.
+    """The state of a report that is being read: all its tests, those that must fail, and the outcome of each.
 
     `uncollected` and `failed` hold a line for each failure.
     """

@@ -1,4 +1,4 @@
-"""What `redraft doctor` says of one thing that it looked at."""
+"""The result of one check of `redraft doctor`, as a line or as JSON."""
 
 from __future__ import annotations
 
