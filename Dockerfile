@@ -1,7 +1,7 @@
 # One image for every role: coordinator, generator, critic, refiner, publisher.
 #   docker build --tag redraft:0.1.0 .
-# With the actors that ask language models:
-#   docker build --build-arg EXTRAS='[llm]' --tag redraft:0.1.0 .
+# With the actors that ask language models, and with what exports traces and metrics:
+#   docker build --build-arg EXTRAS='[llm,telemetry]' --tag redraft:0.1.0 .
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build

@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test test-all simulate faults mutants chaos kills lint types contracts check benchmark clean
+.PHONY: setup demo test test-all simulate faults mutants chaos kills lint types contracts docs check benchmark clean
 
 setup: $(READY)
 
@@ -38,7 +38,7 @@ simulate: $(READY)
 	$(BIN)/python -m redraft.app.testing --seeds $(SEEDS)
 
 faults: $(READY)
-	$(BIN)/python -m tests.simulation.find_faults
+	$(BIN)/python -m tests.app.testing.find_faults
 
 SAMPLE ?= 800
 SEED ?= 1
@@ -64,7 +64,10 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
-check: lint types contracts test-all simulate
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+check: lint types contracts docs test-all simulate
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/loop.py

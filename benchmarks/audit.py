@@ -18,14 +18,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from redraft.app.exporting import Wanted, export_log
-from redraft.app.importing import import_archive
-from redraft.events.codec import GENESIS, encode_event
-from redraft.events.content import Critique, DraftRef
-from redraft.events.copying import Kept
-from redraft.events.domain_events import DomainEvent, DraftCritiqued, IterationStarted
-from redraft.events.envelope import Origin
-from redraft.events.store import EventStore, open_store
+from redraft.app.record.transfer import RunSelection, export_log, import_archive
+from redraft.events.backends import open_store
+from redraft.events.messages.codec import GENESIS, encode_event
+from redraft.events.messages.content import Critique, DraftRef
+from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, IterationStarted
+from redraft.events.messages.envelope import Origin
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.raw_rows import RawRow
 
 RUN: Final = 22
 """Events of one run."""
@@ -33,7 +33,7 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 SAID: Final = DraftCritiqued("Loop[1]/judge", 1, DraftRef(1, "0" * 64), Critique(0.5, suggestions=("say more " * 40,)))
 
 
-def rows(events: int) -> Iterator[Kept]:
+def rows(events: int) -> Iterator[RawRow]:
     """A log of runs that go on side by side, eight at a time."""
     for first in range(0, events // RUN + 1, 8):
         hashes = [GENESIS] * 8
@@ -45,7 +45,7 @@ def rows(events: int) -> Iterator[Kept]:
                 at = START + timedelta(seconds=first + version)
                 stored = encode_event(run, version, hashes[number], at, origin, data)
                 hashes[number] = stored.hash
-                yield Kept(0, run, version, stored.name, stored.state)
+                yield RawRow(0, run, version, stored.name, stored.state)
 
 
 async def fill(store: EventStore, events: int) -> None:
@@ -73,7 +73,7 @@ async def measure(url: str, events: int, folder: Path) -> dict[str, object]:
         found["verify_mb"] = memory()
         began = time.monotonic()
         with archive.open("wb") as file:
-            await export_log(store, Wanted(), file, datetime.now(UTC))
+            await export_log(store, RunSelection(), file, datetime.now(UTC))
         found |= {"export_per_s": round(count / (time.monotonic() - began)), "export_mb": memory()}
     async with open_store(f"sqlite:///{folder}/copy.db") as copy:
         began = time.monotonic()

@@ -1,9 +1,9 @@
 """Whether a change costs anything: `python benchmarks/compare.py OTHER [--turns 7] [what loop.py takes]`.
 
 OTHER is a checkout of another commit with a virtual environment of its own (`git worktree add OTHER COMMIT`, then
-`make setup` there). The loop benchmark of this checkout is run with the code of the one and of the other in turn, and
-the medians of CPU time per loop and of loops a second are compared. A difference in CPU below 5 %, or within the spread
-of either, counts as none.
+`make setup` there). The loop benchmarks of both checkouts, each with its own code, are run in turn, and the medians of
+CPU time per loop and of loops a second are compared. A difference in CPU below 5 %, or within the spread of either,
+counts as none. Each checkout has its own benchmark, because names in the code may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-LOOP = Path(__file__).with_name("loop.py")
+HERE = Path(__file__).parents[1]
 LEAST = 0.05
 """The difference in CPU time, as a share of the other's, that counts."""
 
@@ -24,11 +24,12 @@ Turn = dict[str, dict[str, float]]
 """What one run of the loop benchmark measured: figures by how many loops went at once, by what they are of."""
 
 
-def measured(python: Path, rest: Sequence[str]) -> Turn:
-    """One run of the loop benchmark with the code that this Python has installed."""
-    done = subprocess.run([python, LOOP, "--json", *rest], capture_output=True, text=True, check=False)
+def measured(python: Path, checkout: Path, rest: Sequence[str]) -> Turn:
+    """Runs the loop benchmark of a checkout once, with the Python that has its code installed."""
+    loop = checkout / "benchmarks" / "loop.py"
+    done = subprocess.run([python, loop, "--json", *rest], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{python} {LOOP} failed: {done.stderr[-1000:]}")
+        raise SystemExit(f"{python} {loop} failed: {done.stderr[-1000:]}")
     found = json.loads(done.stdout)
     return {what: found[what] for what in ("cpu_ms_per_loop", "loops_per_s")}
 
@@ -57,7 +58,8 @@ def main() -> None:
     python = given.other / ".venv/bin/python"
     if not python.exists():
         raise SystemExit(f"{given.other} has no .venv/bin/python; run make setup there")
-    turns = [(measured(python, rest), measured(Path(sys.executable), rest)) for _ in range(given.turns)]
+    own = Path(sys.executable)
+    turns = [(measured(python, given.other, rest), measured(own, HERE, rest)) for _ in range(given.turns)]
     print("\n".join(compared([other for other, _ in turns], [own for _, own in turns])))
 
 

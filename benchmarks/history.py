@@ -26,13 +26,14 @@ from typing import Final, TypeAlias
 import msgspec
 from stories import fill
 
-from redraft.app.compose import House, open_log
-from redraft.app.loop import run
-from redraft.app.settings import Settings, read_settings, views_path
-from redraft.events.store import EventStore, open_store
+from redraft.app.process.lifecycle import run
+from redraft.app.settings.settings import Settings, read_settings, views_path
+from redraft.app.wiring.local import LocalRuntime, open_readonly
+from redraft.events.backends import open_store
+from redraft.events.store.event_store import EventStore
 from redraft.projections import SHIPPED, catch_up, find_run, list_runs, open_views, rebuild, tree
-from redraft.projections.compare import Switched
-from redraft.projections.writer import Notice
+from redraft.projections.engine.states import Switched
+from redraft.projections.engine.writer import Notice
 
 Taken: TypeAlias = tuple[float, float]
 """Seconds, and seconds of this process's CPU time, which tell more on a machine that others use as well."""
@@ -74,11 +75,11 @@ async def measure(settings: Settings, events: int) -> Figures:
         built, rebuilt, equal = await project(settings, store)
     rebuilt_mb = peak_mb()
     begun = time.perf_counter()
-    async with open_log(settings) as house:
+    async with open_readonly(settings) as runtime:
         open_log_ms = (time.perf_counter() - begun) * 1000
-        runs = [str(run) for (run,) in await house.views.query("SELECT run FROM runs ORDER BY run")]
-        show = percentiles([await timed(partial(opened, house, Random(at).choice(runs))) for at in range(ASKED)])
-        lists = percentiles([await timed(partial(listed, house, at)) for at in range(ASKED)])
+        runs = [str(run) for (run,) in await runtime.views.query("SELECT run FROM runs ORDER BY run")]
+        show = percentiles([await timed(partial(opened, runtime, Random(at).choice(runs))) for at in range(ASKED)])
+        lists = percentiles([await timed(partial(listed, runtime, at)) for at in range(ASKED)])
     return Figures(
         store=settings.store.partition(":")[0],
         events=head,
@@ -116,8 +117,8 @@ async def read(store: EventStore, head: int) -> tuple[float, float, float]:
 async def project(settings: Settings, store: EventStore) -> tuple[Taken, Taken, bool]:
     """What it took to make all shipped projections, and to rebuild them, and whether all rows were equal."""
     told: list[Notice] = []
-    async with await open_views(views_path(settings.store), SHIPPED, told.append) as views:
-        await views.begin_anew()
+    async with open_views(views_path(settings.store), SHIPPED, told.append) as views:
+        await views.reset()
         cpu = time.process_time()
         built = await timed(lambda: catch_up(views, store)), time.process_time() - cpu
         cpu = time.process_time()
@@ -126,22 +127,22 @@ async def project(settings: Settings, store: EventStore) -> tuple[Taken, Taken, 
     return built, rebuilt, len(switched) == len(SHIPPED) and all(each.same for each in switched)
 
 
-async def opened(house: House, text: str) -> None:
+async def opened(runtime: LocalRuntime, text: str) -> None:
     """What `redraft show` does."""
-    events = await house.client.history((await find_run(house.views, text)).run)
+    events = await runtime.client.history((await find_run(runtime.views, text)).run)
     if tree(events).version != len(events):
         raise SystemExit(f"run {text} has a tree of something else")
 
 
-async def listed(house: House, at: int) -> None:
+async def listed(runtime: LocalRuntime, at: int) -> None:
     """What `redraft list` does with a filter: by workflow and outcome, one that fits nothing, or by tag."""
     match at % 3:
         case 0:
-            await list_runs(house.views, limit=20, workflow="panel", outcome="accepted")
+            await list_runs(runtime.views, limit=20, workflow="panel", outcome="accepted")
         case 1:
-            await list_runs(house.views, limit=20, workflow="article", outcome="failed")
+            await list_runs(runtime.views, limit=20, workflow="article", outcome="failed")
         case _:
-            await list_runs(house.views, limit=20, tag=f"week-{at % 52 + 1}")
+            await list_runs(runtime.views, limit=20, tag=f"week-{at % 52 + 1}")
 
 
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:

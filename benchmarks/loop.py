@@ -33,10 +33,10 @@ from place import QUEUES, open_place
 
 from redraft.actors import Actor, Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
 from redraft.app import Client
-from redraft.app.loop import run
-from redraft.events.content import new_draft
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
-from redraft.events.rabbit_topology import Kind
+from redraft.app.process.lifecycle import run
+from redraft.events.messages.content import new_draft
+from redraft.events.messages.domain_events import DraftCritiqued, DraftGenerated, DraftPublished, DraftRefined
+from redraft.events.rabbit.topology import Kind
 
 STEPS = 9
 LIMIT_LOOPS = {False: 500, True: 6400}

@@ -15,8 +15,8 @@ from loop import improve, judge, save, workflow
 from place import open_deployment
 
 from redraft.actors import generator
-from redraft.app.loop import run
-from redraft.events.content import Brief
+from redraft.app.process.lifecycle import run
+from redraft.events.messages.content import Brief
 
 LINE = "Tides exist because gravity weakens with distance.\n"
 SIZES = {"30 runs of 9 drafts of 1 MB": (30, 8, 1_000_000), "50 runs with drafts of 2 MiB": (50, 1, 2 * 1024 * 1024)}

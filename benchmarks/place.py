@@ -16,11 +16,11 @@ from uuid import uuid4
 import aio_pika
 
 from redraft.actors import Actor
-from redraft.app import Client, Settings, open_house, read_settings
-from redraft.app.deployment import open_client
-from redraft.app.together import together
-from redraft.events.bus import INBOX, work_queue
-from redraft.events.rabbit_topology import Kind, Names
+from redraft.app import Client, Settings, open_local, read_settings
+from redraft.app.process.lifecycle import together
+from redraft.app.wiring.deployment import open_client
+from redraft.events.bus.port import INBOX, work_queue
+from redraft.events.rabbit.topology import Kind, Names
 
 BUNDLE = 16
 """How many requests for one actor may share a message: the steps here are quick, so none waits for its neighbour."""
@@ -38,8 +38,8 @@ async def open_place(
         async with open_deployment(store, bus, module, actors, queues) as (client, _):
             yield client
         return
-    async with open_house(read_settings(store=store), actors) as house:
-        yield house.client
+    async with open_local(read_settings(store=store), actors) as runtime:
+        yield runtime.client
 
 
 @asynccontextmanager
@@ -47,7 +47,9 @@ async def open_deployment(
     store: str, bus: str, module: Path, actors: Sequence[Actor], queues: Kind = QUEUES
 ) -> AsyncIterator[tuple[Client, dict[str, Process]]]:
     """A client of a coordinator and a worker, and their processes by what they are."""
-    settings = read_settings(store=store, bus=bus, prefix=f"bench{uuid4().hex[:8]}", bundle=BUNDLE, queues=queues)
+    settings = read_settings(
+        store=store, bus=bus, broker_prefix=f"bench{uuid4().hex[:8]}", request_batch_size=BUNDLE, queue_type=queues
+    )
     try:
         async with _deployed(settings, module, actors) as processes, open_client(settings) as client:
             yield client, processes
@@ -70,7 +72,7 @@ async def _deployed(settings: Settings, module: Path, actors: Sequence[Actor]) -
 
 @asynccontextmanager
 async def _process(settings: Settings, *command: str) -> AsyncIterator[tuple[Process, IO[bytes]]]:
-    names = ("store", "bus", "prefix", "bundle", "queues")
+    names = ("store", "bus", "broker_prefix", "request_batch_size", "queue_type")
     given = {f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in names}
     with tempfile.TemporaryFile() as said:
         process = await asyncio.create_subprocess_exec(
@@ -91,10 +93,10 @@ async def _watch(process: Process, said: IO[bytes]) -> None:
 
 
 async def _delete(settings: Settings, actors: Sequence[Actor]) -> None:
-    names = Names(settings.prefix)
+    names = Names(settings.broker_prefix)
     queues = [names.there(queue) for queue in (INBOX, *(work_queue(actor.role, actor.name) for actor in actors))]
     async with await aio_pika.connect(settings.bus) as connection, connection.channel() as channel:
-        for queue in (*queues, names.parked, names.events):
+        for queue in (*queues, names.dead_letters, names.events):
             await channel.queue_delete(queue)
         for exchange in (names.commands, names.incoming, names.events, names.cancellations, *queues):
             await channel.exchange_delete(exchange)

@@ -27,13 +27,13 @@ from redraft.actors import (
     score,
     step,
 )
-from redraft.app import open_house, read_settings
-from redraft.events.appends import Append, NewEvent
-from redraft.events.codec import GENESIS
-from redraft.events.domain_events import RunStarted
-from redraft.events.envelope import Origin, Recorded
+from redraft.app import open_local, read_settings
 from redraft.events.errors import Conflict
-from redraft.events.store import EventStore
+from redraft.events.messages.codec import GENESIS
+from redraft.events.messages.domain_events import RunStarted
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.store.append import Append, NewEvent
+from redraft.events.store.event_store import EventStore
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 AT_ONCE: Final = 64
@@ -95,12 +95,12 @@ async def stories(kinds: int, seed: int = 0) -> list[tuple[Recorded, ...]]:
     random = Random(seed)
     told: list[tuple[Recorded, ...]] = []
     for workflow in workflows(random):
-        async with open_house(read_settings(store="memory:"), workflow.actors.values()) as house:
+        async with open_local(read_settings(store="memory:"), workflow.actors.values()) as runtime:
             plan = workflow.plan
-            runs = [await house.client.submit(plan, "Why tides exist") for _ in range(kinds // 2)]
+            runs = [await runtime.client.submit(plan, "Why tides exist") for _ in range(kinds // 2)]
             for run in runs:
-                await house.client.wait(run)
-                told.append(await house.client.history(run))
+                await runtime.client.wait(run)
+                told.append(await runtime.client.history(run))
     return told
 
 

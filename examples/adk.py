@@ -12,9 +12,22 @@ from collections.abc import Callable, Sequence
 from model_server import scripted
 from pydantic_ai import Agent
 
-from redraft.actors import Context, Critique, Draft, Revision, Usage, Workflow, critic, generator, refiner, score, step
+from redraft.actors import (
+    Context,
+    Critique,
+    Draft,
+    Revision,
+    Usage,
+    Workflow,
+    critic,
+    exit_,
+    generator,
+    refiner,
+    score,
+    step,
+)
 from redraft.app import Settings, read_settings, refine
-from redraft.app.builtin.llm_model import model_of
+from redraft.app.models.provider import model_of
 
 CHOSEN: list[Settings] = []
 """The settings of this program, for its own agents."""
@@ -70,7 +83,7 @@ approved = (
 exit_tool = (
     Workflow("exit-tool")
     .start_with(step("llm", role="generator"))
-    .repeat_until(score >= 1, max_iterations=5, body=[step("llm", role="critic", name="judge"), editor])
+    .repeat_until(exit_(), max_iterations=5, body=[step("llm", role="critic", name="judge"), editor])
 )
 
 

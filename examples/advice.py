@@ -10,9 +10,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from redraft.app import open_log, read_settings, refine
+from redraft.app import open_readonly, read_settings, refine
 from redraft.events import Recorded
-from redraft.events.domain_events import DraftCritiqued
+from redraft.events.messages.domain_events import DraftCritiqued
 from redraft.projections import Change, Projection, Set, Table
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -33,8 +33,8 @@ advice = Projection("advice", 1, (table,), count)
 
 async def main() -> None:
     await refine(article, "Why tides exist")
-    async with open_log(read_settings()) as house:
-        views = await house.models.of(advice)
+    async with open_readonly(read_settings()) as runtime:
+        views = await runtime.models.of(advice)
         for text, times in await views.query("SELECT text, times FROM advice ORDER BY times DESC, text"):
             print(f"{times} x {text}")
 

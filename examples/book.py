@@ -19,9 +19,9 @@ from redraft.actors import (
     step,
 )
 from redraft.app import refine
-from redraft.app.builtin.publish_web import html_publisher
-from redraft.app.builtin.publishers import file_publisher
-from redraft.events.content import Brief, Draft, History
+from redraft.app.builtin.publishers.files import file_publisher
+from redraft.app.builtin.publishers.web import html_publisher
+from redraft.events.messages.content import Brief, Draft, History
 
 CHAPTERS = ("The moon", "The sun", "The coast", "The wind", "The tables")
 

@@ -6,7 +6,7 @@ import asyncio
 
 from redraft.actors import Context, Critique, Workflow, critic, generator, outputs, publisher, refiner, repeat, score
 from redraft.app import refine
-from redraft.events.content import Brief, Draft
+from redraft.events.messages.content import Brief, Draft
 
 
 @generator

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from redraft.actors import Critique, Revision, Workflow, critic, generator, publisher, refiner, score, step
-from redraft.app import open_log, read_settings, refine
-from redraft.events.content import Brief, Draft
+from redraft.app import open_readonly, read_settings, refine
+from redraft.events.messages.content import Brief, Draft
 from redraft.projections import CHOICES, arms
 
 SAYS_NOTHING = {"very", "really", "quite"}
@@ -55,7 +55,7 @@ plainly = (
 async def main() -> None:
     for number in range(40):
         await refine(plainly, BRIEFS[number % len(BRIEFS)], key=f"plainly-{number}")
-    async with open_log(read_settings()) as log:
+    async with open_readonly(read_settings()) as log:
         for each in await arms(await log.models.of(CHOICES)):
             print(f"{each.arm}: accepted in {each.successes} of {each.runs} runs")
 

@@ -13,7 +13,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from redraft.app import open_house, read_settings
+from redraft.app import open_local, read_settings
 from redraft.events import Recorded
 
 TABLES = """
@@ -43,9 +43,9 @@ async def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     from article import article
 
-    async with open_house(read_settings(), article.actors.values()) as house:
-        run = await house.client.submit(article, "Why tides exist")
-        end = await house.client.wait(run, until="end")
+    async with open_local(read_settings(), article.actors.values()) as runtime:
+        run = await runtime.client.submit(article, "Why tides exist")
+        end = await runtime.client.wait(run, until="end")
         done = asyncio.Event()
 
         async def note_until_the_end(event: Recorded) -> None:
@@ -53,9 +53,10 @@ async def main() -> None:
             if event.position == end.position:
                 done.set()
 
-        taking = asyncio.create_task(house.client.deliver("notes", note_until_the_end))
-        await done.wait()
-        taking.cancel()
+        async with asyncio.TaskGroup() as tasks:  # which raises what `deliver` raises, as for a store in memory
+            taking = tasks.create_task(runtime.client.deliver("notes", note_until_the_end))
+            await done.wait()
+            taking.cancel()
     count, first, last = database().execute("SELECT count(*), min(position), max(position) FROM notes").fetchone()
     print(f"{count} notes, from event {first} to event {last}")
 

@@ -19,7 +19,7 @@ report = (
     Workflow("report")
     .start_with(step("llm", role="generator", name="generate"))
     .repeat_until(
-        score >= (GOOD - LOW) / (HIGH - LOW),  # scores are recorded as shares, 0 to 1, of a critic's scale
+        score >= GOOD,  # read on the scale that the critic declares
         max_iterations=3,
         body=[
             step("llm", role="critic", name="critique", options={"scale": [LOW, HIGH]}),
@@ -32,8 +32,7 @@ report = (
 async def main(settings: Settings) -> None:
     result = await refine(report, "What is rain?", settings=settings)
     for each in result.critiques:
-        points = LOW + each.critique.score * (HIGH - LOW)
-        print(f"draft {each.draft.version}: {points:g} of {HIGH}: {'; '.join(each.critique.suggestions)}")
+        print(f"draft {each.draft.version}: {each.critique.shown_score}: {'; '.join(each.critique.suggestions)}")
     print(f"\n{result.text}\n\n{result.outcome} after {result.iterations} iterations: {result.reason}")
 
 

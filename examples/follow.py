@@ -6,17 +6,17 @@ import asyncio
 import sys
 from pathlib import Path
 
-from redraft.app import open_house, read_settings
-from redraft.events.domain_events import DraftCritiqued, RunEnded
+from redraft.app import open_local, read_settings
+from redraft.events.messages.domain_events import DraftCritiqued, RunEnded
 
 sys.path.insert(0, str(Path(__file__).parent))
 from article import article
 
 
 async def main() -> None:
-    async with open_house(read_settings(), article.actors.values()) as house:
-        run = await house.client.submit(article, "Why tides exist")
-        async for event in house.client.subscribe(run=run):
+    async with open_local(read_settings(), article.actors.values()) as runtime:
+        run = await runtime.client.submit(article, "Why tides exist")
+        async for event in runtime.client.subscribe(run=run):
             match event.data:
                 case DraftCritiqued(draft=draft, critique=critique):
                     print(f"event {event.position}: draft {draft.version} scored {critique.score:.2f}")

@@ -32,7 +32,7 @@ import model_openai
 from model_answers import Json
 
 if TYPE_CHECKING:
-    from redraft.app.settings import Settings
+    from redraft.app.settings.settings import Settings
 
 
 class Cut(Exception):
@@ -115,7 +115,7 @@ def message_of(body: Json) -> str:
 @contextmanager
 def scripted(name: str) -> Iterator[Settings]:
     """Settings with the model of REDRAFT_MODEL; else with a server that answers from `answers/NAME.jsonl`."""
-    from redraft.app.settings import read_settings
+    from redraft.app.settings.settings import read_settings
 
     if os.environ.get("REDRAFT_MODEL"):
         yield read_settings()

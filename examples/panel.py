@@ -6,7 +6,7 @@ import asyncio
 
 from redraft.actors import Critique, Revision, Workflow, critic, generator, parallel, publisher, refiner, score
 from redraft.app import refine
-from redraft.events.content import Brief, Draft
+from redraft.events.messages.content import Brief, Draft
 
 LIMIT = 12
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from redraft.events.appends import Append, Encoded, NewEvent, encode
-from redraft.events.codec import GENESIS
-from redraft.events.envelope import Recorded
-from redraft.events.store import EventStore
+from redraft.events.messages.codec import GENESIS
+from redraft.events.messages.envelope import Recorded
+from redraft.events.store.append import Append, Encoded, NewEvent, encode
+from redraft.events.store.event_store import EventStore
 
 NOWHERE = "?"
 """The hash of no event."""

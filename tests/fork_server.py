@@ -17,19 +17,24 @@ from importlib import import_module
 from io import StringIO
 from typing import Any, Final
 
+from redraft.app.cli.verb_list import VERBS
+
 IMPORTED: Final = (
     "redraft.app.cli",
-    "redraft.app.cli.crew",
-    "redraft.app.cli.supervisor",
-    "redraft.app.deployment",
+    *sorted({f"redraft.app.cli.{verb.module}" for verb in VERBS.values()}),
+    "redraft.app.cli.running.batch_run",
+    "redraft.app.cli.running.run_locally",
+    "redraft.app.cli.serving.serve",
+    "redraft.app.cli.serving.supervisor",
+    "redraft.app.wiring.deployment",
     "pydantic_ai.models.openai",
-    "redraft.app.builtin.command",
-    "redraft.app.builtin.llm_ask",
-    "redraft.app.builtin.publishers",
-    "redraft.events.postgres_lock",
-    "redraft.events.postgres_recorder",
-    "redraft.events.rabbit_bus",
-    "redraft.projections.postgres_tracks",
+    "redraft.app.builtin.programs.command",
+    "redraft.app.builtin.llm.ask",
+    "redraft.app.builtin.publishers.files",
+    "redraft.events.postgres.lease",
+    "redraft.events.postgres.recorder",
+    "redraft.events.rabbit.bus",
+    "redraft.projections.postgres.storage",
     "uvloop",
 )
 

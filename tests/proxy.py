@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from random import Random
 from typing import Final
+from urllib.parse import urlsplit
 
 from tests.postgres_frames import COMMIT, Commits, Frames
 
@@ -55,6 +56,7 @@ class Proxy:
         self._swallowed: asyncio.Future[None] | None = None
         self._flows = asyncio.Event()
         self._flows.set()
+        self._still_to_hear: int | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Proxy]:
@@ -67,6 +69,11 @@ class Proxy:
             listening.close()
             self._flows.set()
             self.cut()
+
+    def through(self, url: str) -> str:
+        """This URL of a server on this machine, by way of the proxy."""
+        place = urlsplit(url)
+        return place._replace(netloc=f"{place.username}:{place.password}@127.0.0.1:{self.port}").geturl()
 
     def cut(self, chance: Random | None = None) -> int:
         """Resets every connection, or by `chance` some of them, one at least; returns how many."""
@@ -90,6 +97,10 @@ class Proxy:
             yield
         finally:
             self._flows.set()
+
+    def freeze_after(self, heard: int) -> None:
+        """Passes nothing on any more, until the block of `open` ends, once clients have said so many bytes."""
+        self._still_to_hear = heard
 
     def swallow(self, *, keep: bool, appends: bool = False) -> asyncio.Future[None]:
         """Done when the next answer was dropped; the connection stays open if it is to be kept.
@@ -138,6 +149,10 @@ class Proxy:
 
     def _heard(self, link: Link, data: bytes) -> bytes:
         link.is_dumb = False
+        if self._still_to_hear is not None:
+            self._still_to_hear -= len(data)
+            if self._still_to_hear <= 0:
+                self._flows.clear()
         if self._speaks_postgres:
             for kind, frame in link.asked.feed(data):
                 link.commits.asked(kind, frame)

@@ -8,10 +8,10 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from redraft.events.codec import GENESIS, decode_event, encode_event
-from redraft.events.conditions import Compare, errors, plateau, score
-from redraft.events.content import Brief, Critique, Draft, DraftRef, Receipt, new_draft
-from redraft.events.domain_events import (
+from redraft.events.messages.codec import GENESIS, decode_event, encode_event
+from redraft.events.messages.conditions import Compare, errors, plateau, score
+from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Receipt, new_draft
+from redraft.events.messages.domain_events import (
     DomainEvent,
     DraftCritiqued,
     DraftGenerated,
@@ -25,8 +25,8 @@ from redraft.events.domain_events import (
     StepFailed,
     StepRequested,
 )
-from redraft.events.envelope import Origin, Recorded
-from redraft.events.plan import Parallel, Plan, Repeat, Role, Step
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.plan import Parallel, Plan, Repeat, Role, Step
 
 START: Final = datetime(2025, 3, 9, 14, 30, 2, 125000, tzinfo=UTC)
 Told: TypeAlias = tuple[str, DomainEvent]

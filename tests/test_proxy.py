@@ -14,9 +14,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.appending import append_to
 from tests.proxy import Proxy
 
-from redraft.events.domain_events import StepFailed
-from redraft.events.envelope import Origin
-from redraft.events.store import NewEvent, open_store
+from redraft.events.backends import open_store
+from redraft.events.messages.domain_events import StepFailed
+from redraft.events.messages.envelope import Origin
+from redraft.events.store.event_store import NewEvent
 
 
 @pytest.fixture

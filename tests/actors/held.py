@@ -15,11 +15,12 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from redraft.events.appends import Append, Encoded, NewRow
-from redraft.events.envelope import Recorded
+from redraft.events.backends import open_recorder
 from redraft.events.errors import Conflict
-from redraft.events.recorders import DirectWriter, PersistenceError, Then, open_recorder
-from redraft.events.store import EventStore
+from redraft.events.messages.envelope import Recorded
+from redraft.events.store.append import Append, Encoded, NewRow
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.recorder import DirectWriter, PersistenceError, Then
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,7 +95,7 @@ class Held:
         opened = open_recorder(url)
         waiting: deque[Callable[[], None]] = deque()
         self._direct = Directly(opened.direct, waiting) if opened.direct else None
-        with patch("redraft.events.store.ThreadPoolExecutor", executor):
+        with patch("redraft.events.store.event_store.ThreadPoolExecutor", executor):
             self.store = EventStore(replace(opened, direct=self._direct))
         (writer,) = made
         writer.holds, writer.waiting = True, waiting

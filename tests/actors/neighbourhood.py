@@ -15,7 +15,7 @@ class Neighbourhood:
         self._ears: defaultdict[str, list[asyncio.Queue[bytes]]] = defaultdict(list)
         self._changed = asyncio.Event()
 
-    async def notes(self, queue: str) -> AsyncGenerator[bytes, None]:
+    async def read_broadcasts(self, queue: str) -> AsyncGenerator[bytes, None]:
         ear: asyncio.Queue[bytes] = asyncio.Queue()
         self._ears[queue].append(ear)
         self._changed.set()
@@ -25,7 +25,7 @@ class Neighbourhood:
         finally:
             self._ears[queue].remove(ear)
 
-    async def tell(self, queue: str, note: bytes) -> None:
+    async def broadcast(self, queue: str, note: bytes) -> None:
         self.told.append(note)
         for ear in self._ears[queue]:
             ear.put_nowait(note)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from redraft.actors.plan_paths import step_key, steps_in
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import (
+from redraft.actors.plans.paths import step_key, steps_in
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
     ApprovalExpired,
     BudgetReached,
     DomainEvent,
@@ -21,7 +21,7 @@ from redraft.events.domain_events import (
     StepFailed,
     StepRequested,
 )
-from redraft.events.plan import Plan
+from redraft.events.messages.plan import Plan
 
 
 class Watch:
@@ -38,7 +38,7 @@ class Watch:
     def see(self, event: DomainEvent) -> None:
         match event:
             case DraftCritiqued(path=path, draft=draft, critique=said):
-                if _is_gate(path, self.gates):
+                if is_gate(path, self.gates):
                     if not (said.approved or (said.approved is None and said.score >= 1 and not said.errors)):
                         self.failed.add(draft.sha256)
                 elif said.approved is False:
@@ -59,7 +59,7 @@ class Watch:
         return draft.sha256 in self.failed | self.rejected | (self.vetoed - self.overruled)
 
 
-def _is_gate(path: str, gates: set[str]) -> bool:
+def is_gate(path: str, gates: set[str]) -> bool:
     return step_key(path).rpartition("/")[2] in {each.rpartition("/")[2] for each in gates}
 
 

@@ -7,13 +7,22 @@ from typing import Literal, get_args
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from redraft.actors.condition_check import term_fault
-from redraft.actors.condition_text import check_printable
-from redraft.actors.plan_flow import check_flow
-from redraft.actors.plan_paths import is_name
-from redraft.events.conditions import AllOf, AnyOf, Approved, Compare, Condition, Not, Oscillating, Plateau
+from redraft.actors.conditions.text import check_printable, term_fault
+from redraft.actors.plans.check import check_flow
+from redraft.actors.plans.paths import is_name
 from redraft.events.errors import ConditionError
-from redraft.events.plan import (
+from redraft.events.messages.conditions import (
+    AllOf,
+    AnyOf,
+    Approved,
+    Compare,
+    Condition,
+    Exit,
+    Not,
+    Oscillating,
+    Plateau,
+)
+from redraft.events.messages.plan import (
     Approve,
     Arm,
     Budget,
@@ -80,7 +89,7 @@ def _terms(*quantities: str) -> st.SearchStrategy[Condition]:
     compares = st.builds(Compare, st.sampled_from(quantities), st.sampled_from([">=", ">", "<=", "<", "=="]), numbers)
     return st.one_of(
         compares.filter(lambda term: term_fault(term) is None),
-        st.just(Approved()),
+        st.sampled_from([Approved(), Exit()]),
         st.builds(Plateau, st.floats(0, 1, exclude_min=True), st.integers(1, 9)),
         st.builds(Oscillating, st.integers(1, 9)),
     )

@@ -15,11 +15,11 @@ from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 from tests.forked import Forked, fork
 from tests.processes import Said, lines_of, logged, plain, stop
 
-from redraft.events.bus import INBOX, work_queue
-from redraft.events.domain_events import RunEnded
-from redraft.events.envelope import Recorded
-from redraft.events.rabbit_topology import Kind
-from redraft.events.store import open_store
+from redraft.events.backends import open_store
+from redraft.events.bus.port import INBOX, work_queue
+from redraft.events.messages.domain_events import RunEnded
+from redraft.events.messages.envelope import Recorded
+from redraft.events.rabbit.topology import Kind
 
 ACTORS = """
 import time
@@ -87,7 +87,7 @@ class Deployment:
 
     def environment(self, bus: str = "") -> dict[str, str]:
         place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": bus or self.bus, **self.settings}
-        return plain(**place, REDRAFT_PREFIX=self.prefix, REDRAFT_QUEUES=self.queues)
+        return plain(**place, REDRAFT_BROKER_PREFIX=self.prefix, REDRAFT_QUEUE_TYPE=self.queues)
 
     def start(self, name: str, *arguments: str, bus: str = "") -> Forked:
         """A process that serves; its log is `NAME.log`."""

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from contextlib import aclosing
 
-from redraft.app.deployment import open_client
-from redraft.app.settings import read_settings
+from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.deployment import open_client
 
 
 async def follow() -> None:

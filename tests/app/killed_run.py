@@ -27,9 +27,9 @@ from redraft.actors import (
     score,
     step,
 )
-from redraft.app import open_house, read_settings
-from redraft.events.recorders import open_recorder
-from redraft.events.store import EventStore
+from redraft.app import open_local, read_settings
+from redraft.events.backends import open_recorder
+from redraft.events.store.event_store import EventStore
 
 KEY = "the same run"
 
@@ -87,9 +87,9 @@ async def main(folder: Path, when: str, number: int) -> None:
     opened = open_recorder(url)
     log = EventStore(msgspec.structs.replace(opened, recorder=Killer(opened.recorder, when, number)))
     plan = workflow(folder)
-    async with open_house(read_settings(store=url), plan.actors.values(), log=log) as house:
-        run = await house.client.submit(plan, "three words here", key=KEY)
-        await house.client.wait(run)
+    async with open_local(read_settings(store=url), plan.actors.values(), log=log) as runtime:
+        run = await runtime.client.submit(plan, "three words here", key=KEY)
+        await runtime.client.wait(run)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.app.deployments import Deployment
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
-from redraft.events.bus import INBOX, work_queue
+from redraft.events.bus.port import INBOX, work_queue
 
 MODEL = "openai:gpt-4o"
-SEATS = (
+ACTOR_KEYS = (
     ("generator", "llm"),
     ("generator", "source"),
     ("critic", "pytest"),
@@ -21,6 +21,7 @@ SEATS = (
     ("critic", "llm"),
     ("critic", "verify"),
     ("critic", "agreement"),
+    ("critic", "public-names"),
     ("refiner", "llm"),
     ("publisher", "stdout"),
 )
@@ -44,4 +45,4 @@ def deployed(folder: Path, store: str) -> Iterator[ModelDeployment]:
         yield made
     finally:
         made.stop()
-        asyncio.run(clear(URL, made.prefix, (INBOX, *(work_queue(*seat) for seat in SEATS))))
+        asyncio.run(clear(URL, made.prefix, (INBOX, *(work_queue(*key) for key in ACTOR_KEYS))))

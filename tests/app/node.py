@@ -11,6 +11,7 @@ from tests.services import missing
 
 ROOT: Final = Path(__file__).parents[2]
 CHECKERS: Final = "tests/node"
+LIBRARIES: Final = "tests/node_libraries"
 
 
 def installed(source: str, folder: Path) -> Path:

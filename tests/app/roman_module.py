@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 MODULE = '''"""Numbers as the Romans wrote them."""
-import os
+import os as _os
 SIGNS = [(1000, "M"), (500, "D"), (100, "C"), (50, "L"), (10, "X"), (5, "V"), (1, "I")]
 
 

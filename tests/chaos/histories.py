@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from tests.chaos.loop import DRAFTS
 from tests.chaos.scene import Scene
 
-from redraft.events.domain_events import (
+from redraft.events.backends import open_store
+from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,
     DraftPublished,
@@ -18,8 +19,7 @@ from redraft.events.domain_events import (
     RunStarted,
     StepRequested,
 )
-from redraft.events.envelope import Recorded
-from redraft.events.store import open_store
+from redraft.events.messages.envelope import Recorded
 
 ANSWERS = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
 STEPS = [

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.app.cli_calls import environment
-from tests.app.subscribing import beginning, new_events, passes
+from tests.app.subscribers import beginning, new_events, passes
 from tests.appending import append_to
 from tests.processes import started
 
-from redraft.events.store import EventStore, open_store
-from redraft.events.subscriptions import open_subscriptions
+from redraft.events.backends import open_store, open_subscriptions
+from redraft.events.store.event_store import EventStore
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "exactly_once.py"
 WRITERS: Final = 8

@@ -20,12 +20,12 @@ from tests.events.rabbit_node import RabbitNode
 from tests.events.rabbit_server import new_prefix
 from tests.processes import Said, called, lines_of, logged, plain, started, stop
 
-from redraft.app.deployment import open_client
-from redraft.app.settings import read_settings
-from redraft.events.domain_events import RunEnded
+from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.deployment import open_client
+from redraft.events.backends import open_store
 from redraft.events.errors import StoreError
-from redraft.events.rabbit_topology import Kind
-from redraft.events.store import open_store
+from redraft.events.messages.domain_events import RunEnded
+from redraft.events.rabbit.topology import Kind
 
 DEADLINE: Final = 60.0
 """Seconds in which a command ends and a process serves, on a busy machine."""
@@ -80,7 +80,7 @@ class Scene:
 
     async def submit(self, number: int) -> list[str]:
         """So many runs; they are safe on the broker when this returns."""
-        settings = read_settings(store=self.store, bus=self.node.url, prefix=self.prefix, queues=self.queues)
+        settings = read_settings(store=self.store, bus=self.node.url, broker_prefix=self.prefix, queue_type=self.queues)
         async with asyncio.timeout(DEADLINE), open_client(settings, reads=False) as client:
             texts = [f"text {each}" for each in range(number)]
             return list(await asyncio.gather(*[client.submit(loop.loop, text) for text in texts]))
@@ -133,7 +133,7 @@ class Scene:
 
     def _environment(self) -> dict[str, str]:
         place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": self.node.url}
-        return plain(**place, REDRAFT_PREFIX=self.prefix, REDRAFT_QUEUES=self.queues)
+        return plain(**place, REDRAFT_BROKER_PREFIX=self.prefix, REDRAFT_QUEUE_TYPE=self.queues)
 
 
 @contextmanager

@@ -9,13 +9,13 @@ import aio_pika
 import msgspec
 from aio_pika.abc import HeadersType
 from tests.chaos.scene import Scene
-from tests.events.test_codec import DEEP
+from tests.events.messages.test_codec import DEEP
 
-from redraft.events.bus import INBOX, work_queue
-from redraft.events.codec import encode_message
-from redraft.events.commands import CancelRun, CritiqueDraft, Generate, Message, Publish, Refine, Request, Work
-from redraft.events.content import Brief, new_draft
-from redraft.events.rabbit_topology import Names
+from redraft.events.bus.port import INBOX, work_queue
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import CancelRun, CritiqueDraft, Generate, Message, Publish, Refine, Request, Work
+from redraft.events.messages.content import Brief, new_draft
+from redraft.events.rabbit.topology import Names
 
 LARGE: Final = 50 * 1024 * 1024
 NOBODY: Final = "no-such-run"

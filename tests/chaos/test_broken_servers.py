@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.histories import STEPS, doubles, require_whole
 from tests.chaos.scene import Scene
 
-from redraft.events.rabbit_topology import Kind
+from redraft.events.rabbit.topology import Kind
 
 RUNS = 200
 OUTAGE = 20.0
@@ -35,7 +35,7 @@ async def broker_emptied(there: Scene) -> None:
     await asyncio.to_thread(there.node.kill)
     await asyncio.to_thread(there.node.wipe)
     await there.node.restart()
-    said = await there.call("doctor", "--rebuild-broker")
+    said = await there.call("doctor", "--republish")
     assert said.code == 0, said
     assert said.out.endswith("sent again\n")
 

@@ -17,11 +17,12 @@ from tests.chaos.campaign.people import Said
 from tests.chaos.campaign.scene import delivered, rows_of, worked
 from tests.chaos.campaign.verdict import Evidence, Kind, judge
 
-from redraft.app.refine import refine
-from redraft.app.settings import read_settings
-from redraft.app.user_file import workflow_in
-from redraft.events.codec import GENESIS, encode_event
-from redraft.events.domain_events import (
+from redraft.app.runs.refine import refine
+from redraft.app.settings.settings import read_settings
+from redraft.app.workflows.user_file import workflow_in
+from redraft.events.backends import open_store
+from redraft.events.messages.codec import GENESIS, encode_event
+from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftGenerated,
     DraftPublished,
@@ -30,10 +31,9 @@ from redraft.events.domain_events import (
     RunEnded,
     StepRequested,
 )
-from redraft.events.envelope import Origin, Recorded
-from redraft.events.store import open_store
+from redraft.events.messages.envelope import Origin, Recorded
 from redraft.projections.record_check import Row
-from redraft.projections.record_check.chain import read
+from redraft.projections.record_check.chain import decode_rows
 
 T = TypeVar("T")
 Plant = Callable[[Evidence], Evidence]
@@ -61,7 +61,7 @@ async def _made(folder: Path) -> Evidence:
 def events_of(evidence: Evidence, number: int = 0) -> Events:
     """The events of the run of this number."""
     run = list(evidence.log)[number]
-    return read(run, evidence.log[run])[0]
+    return decode_rows(run, evidence.log[run])[0]
 
 
 def recorded(evidence: Evidence, *told: Sequence[Recorded]) -> Evidence:
@@ -196,7 +196,11 @@ PLANTED: Final[dict[str, tuple[Plant, Kind, str]]] = {
     ),
     "another draft was judged than was asked": (another_draft_judged, "untrue", "draft: "),
     "another draft was published than left the loop": (first_draft_published, "untrue", "draft: "),
-    "a pass was left out": (lambda each: changed(each, IterationStarted, 1, iteration=3), "untrue", "pass: "),
+    "an iteration was left out": (
+        lambda each: changed(each, IterationStarted, 1, iteration=3),
+        "untrue",
+        "iteration: ",
+    ),
     "an attempt follows none that failed": (lambda each: changed(each, StepRequested, attempt=2), "untrue", "attempt"),
     "a loop ended otherwise than its scores say": (
         lambda each: changed(each, LoopEnded, outcome="plateaued"),

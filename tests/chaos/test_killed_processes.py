@@ -10,8 +10,8 @@ import pytest
 from tests.chaos.histories import STEPS, doubles, require_whole
 from tests.chaos.scene import Scene
 
-from redraft.actors.worker import CONCURRENCY
-from redraft.events.rabbit_topology import Kind
+from redraft.actors.runtime.worker import CONCURRENCY
+from redraft.events.rabbit.topology import Kind
 
 COORDINATOR = "coordinator"
 STANDBY = "standby"

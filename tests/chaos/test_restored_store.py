@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 from tests.chaos.scene import Scene
 
-from redraft.app.deployment import open_client
-from redraft.app.settings import Settings, read_settings
-from redraft.events.domain_events import RunEnded, StepRequested
-from redraft.events.envelope import Recorded
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.app.wiring.deployment import open_client
+from redraft.events.backends import open_store
 from redraft.events.errors import BusError
-from redraft.events.store import open_store
+from redraft.events.messages.domain_events import RunEnded, StepRequested
+from redraft.events.messages.envelope import Recorded
 
 RUNS: Final = 12
 LOST: Final = 2
@@ -26,7 +26,7 @@ LATER: Final = 1_000
 
 
 def settings_of(there: Scene) -> Settings:
-    return read_settings(store=there.store, bus=there.node.url, prefix=there.prefix, queues=there.queues)
+    return read_settings(store=there.store, bus=there.node.url, broker_prefix=there.prefix, queue_type=there.queues)
 
 
 def hold(there: Scene, path: str) -> None:
@@ -97,10 +97,10 @@ async def test_a_store_restored_from_a_backup_goes_on_and_what_was_lost_counts_n
     [told] = await stream_told(there)
     assert told.startswith("fail event ")
     assert told.endswith(
-        "is not in the log: was the store restored? end the coordinators, then redraft doctor --rebuild-broker, then "
+        "is not in the log: was the store restored? end the coordinators, then redraft doctor --republish, then "
         "start them"
     )
-    filled = await there.json("doctor", "--rebuild-broker")
+    filled = await there.json("doctor", "--republish")
     assert filled == {"sent_again": RUNS, "announced_again": len(restored)}
     assert await stream_told(there) == [f"ok announced up to position {len(restored)}"]
 
@@ -120,5 +120,5 @@ async def test_a_store_restored_from_a_backup_goes_on_and_what_was_lost_counts_n
     ended = {event.run: event.data.outcome for event in after if isinstance(event.data, RunEnded)}
     assert ended == dict.fromkeys(submitted, "accepted")
     assert not {event.run for event in after} & set(lost)
-    reasons = [each["reason"] for each in await there.json("parked", "list")]
+    reasons = [each["reason"] for each in await there.json("dead-letters", "list")]
     assert sum("the log was set back" in each for each in reasons) == RUNS, reasons

@@ -29,11 +29,11 @@ from tests.events.rabbit_server import URL, clear, new_prefix
 from tests.processes import plain, started, stop
 from tests.services import postgres_database
 
-from redraft.app.deployment import open_client
-from redraft.app.settings import Settings, read_settings
-from redraft.events.bus import INBOX, work_queue
-from redraft.events.domain_events import RunEnded
-from redraft.events.store import open_store
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.app.wiring.deployment import open_client
+from redraft.events.backends import open_store
+from redraft.events.bus.port import INBOX, work_queue
+from redraft.events.messages.domain_events import RunEnded
 
 STILL: Final = 30.0
 """Seconds without a new event, after which what has not ended is stuck."""
@@ -52,7 +52,7 @@ async def trial(folder: Path, kind: str, runs: int, rate: float, coordinators: i
     queues = (INBOX, *(work_queue(actor.role, actor.name) for actor in plan.actors.values()))
     name = f"{coordinators} coordinators, {workflow}, {f'{rate:g} a second' if rate else 'at once'}"
     with _store(kind, folder) as store:
-        settings = read_settings(store=store, bus=URL, prefix=prefix, queues="classic")
+        settings = read_settings(store=store, bus=URL, broker_prefix=prefix, queue_type="classic")
         try:
             with _deployed(settings, folder, coordinators) as processes:
                 begun = time.monotonic()
@@ -88,7 +88,7 @@ async def _until_still(store: str, runs: int) -> None:
 @contextmanager
 def _deployed(settings: Settings, folder: Path, coordinators: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Coordinators and workers, each a process, for as long as the block lasts."""
-    names = ("store", "bus", "prefix", "queues")
+    names = ("store", "bus", "broker_prefix", "queue_type")
     environment = plain(**{f"REDRAFT_{name.upper()}": str(getattr(settings, name)) for name in names})
     parts = [("coordinator",)] * coordinators + [("worker", str(PANEL))] * WORKERS
     processes = [

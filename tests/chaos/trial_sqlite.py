@@ -19,12 +19,12 @@ from pathlib import Path
 from tests.chaos.trials import PANEL, Found, examined, options, report
 from tests.processes import plain, started, stop
 
-from redraft.app.settings import Settings, read_settings
-from redraft.app.steering import steer
-from redraft.events.commands import GuideRun, SteeringMessage
-from redraft.events.envelope import Recorded
+from redraft.app.runs.steering import steer
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.events.backends import open_store
 from redraft.events.errors import InputError, NoSuchRun, StoreError
-from redraft.events.store import open_store
+from redraft.events.messages.commands import GuideRun, SteeringMessage
+from redraft.events.messages.envelope import Recorded
 
 SPEAKERS = 4
 """How many speak in turn: a word takes longer than the time between two."""

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from redraft.app.record_faults import check_log
-from redraft.events.domain_events import RunEnded
-from redraft.events.store import open_store
+from redraft.app.record.record_faults import check_log
+from redraft.events.backends import open_store
+from redraft.events.messages.domain_events import RunEnded
 
 PANEL: Final = Path(__file__).with_name("panel.py")
 """The workflow of the trials."""
@@ -42,7 +42,7 @@ async def examined(trial: str, store: str, runs: int, begun: float, ended_early:
         faults = {each.run: each.findings async for each in check_log(opened) if each.findings}
         batches = [batch async for batch in opened.tail(0, follow=False)]
     ended = {event.run for batch in batches for event in batch if isinstance(event.data, RunEnded)}
-    examples = {run: tuple(each.told for each in faults[run][:SHOWN]) for run in list(faults)[:SHOWN]}
+    examples = {run: tuple(each.message for each in faults[run][:SHOWN]) for run in list(faults)[:SHOWN]}
     return Found(trial, runs, len(faults), runs - len(ended), round(seconds, 1), ended_early, examples)
 
 

@@ -16,22 +16,24 @@ from msgspec.structs import replace
 from redraft.app.testing.faults import CALM, Faults
 from redraft.app.testing.loop import Process, SimLoop
 from redraft.app.testing.storage import SimDatabase
-from redraft.events.domain_events import StepFailed
-from redraft.events.envelope import Origin
-from redraft.events.recorders import MemoryRecorder, Opened, open_recorder
-from redraft.events.run_keys import MemoryKeys
-from redraft.events.store import EventStore, NewEvent
+from redraft.events.backends import open_recorder
+from redraft.events.encryption.keyring import MemoryKeys
+from redraft.events.messages.domain_events import StepFailed
+from redraft.events.messages.envelope import Origin
+from redraft.events.store.event_store import EventStore, NewEvent, Threads
+from redraft.events.store.group_commit import Inline
+from redraft.events.store.recorder import MemoryRecorder, Opened
 
 
 class Log:
     """One log. `opened` gives a way to it of its own, as another process has; `store` a store on it."""
 
-    def __init__(self, opened: Callable[[], Opened], *, inline: bool = False) -> None:
+    def __init__(self, opened: Callable[[], Opened], threads: Threads | None = None) -> None:
         self.opened = opened
-        self._inline = inline
+        self._threads = threads
 
     def store(self, opened: Opened | None = None, poll: float = 0.02) -> EventStore:
-        return EventStore(opened or self.opened(), poll=poll, inline=self._inline)
+        return EventStore(opened or self.opened(), poll=poll, threads=self._threads)
 
 
 def memory_log(folder: Path) -> Log:
@@ -42,10 +44,6 @@ def memory_log(folder: Path) -> Log:
 
 def sqlite_log(folder: Path) -> Log:
     return Log(lambda: open_recorder(f"sqlite:///{folder}/log.db"))
-
-
-def sqlite_inline_log(folder: Path) -> Log:
-    return Log(lambda: open_recorder(f"sqlite:///{folder}/log.db"), inline=True)
 
 
 def postgres_log(url: str) -> Log:
@@ -70,10 +68,10 @@ class Clock:
 def simulated_log(folder: Path) -> Log:
     """The database of simulated histories, where nothing goes wrong."""
     database = SimDatabase(cast("SimLoop", Clock()), Faults(Random(1), CALM))
-    return Log(lambda: database.opened(Process("a process")), inline=True)
+    return Log(lambda: database.opened(Process("a process")), lambda name: Inline())
 
 
-LOGS = {"memory": memory_log, "sqlite": sqlite_log, "sqlite-inline": sqlite_inline_log, "simulated": simulated_log}
+LOGS = {"memory": memory_log, "sqlite": sqlite_log, "simulated": simulated_log}
 SERVED = {"postgres": postgres_log, "postgres-thread": postgres_thread_log}
 
 

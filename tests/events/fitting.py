@@ -9,7 +9,7 @@ from itertools import count
 from eventsourcing.persistence import StoredEvent
 from hypothesis import strategies as st
 
-from redraft.events.codec import GENESIS
+from redraft.events.messages.codec import GENESIS
 
 Drawn = tuple[str, int, str, bytes]
 """Run, version, topic, and something that the bytes are to hold."""

@@ -1,4 +1,4 @@
-"""Looks at what is parked, and ends as by kill -9 when it has seen so many letters: PREFIX NUMBER.
+"""Looks at what is dead-lettered, and ends as by kill -9 when it has seen so many messages: URL PREFIX NUMBER.
 
 With the word `retry`, puts all back to work, until it is killed by somebody else.
 """
@@ -11,21 +11,19 @@ import signal
 import sys
 from itertools import count
 
-from tests.events.rabbit_server import URL
-
-from redraft.events.bus import Parked
-from redraft.events.rabbit_bus import open_rabbit_bus
+from redraft.events.bus.port import DeadLetter
+from redraft.events.rabbit.bus import RabbitBus
 
 
-async def main(prefix: str, what: str) -> None:
+async def main(url: str, prefix: str, what: str) -> None:
     seen = count(1)
 
-    def keep(_: Parked) -> None:
+    def keep(_: DeadLetter) -> None:
         if next(seen) == int(what):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async with open_rabbit_bus(URL, prefix=prefix) as bus:
-        await (bus.retry_all() if what == "retry" else bus.parked(keep))
+    async with RabbitBus(url, prefix=prefix) as bus:
+        await (bus.retry_all() if what == "retry" else bus.dead_letters(keep))
 
 
 if __name__ == "__main__":

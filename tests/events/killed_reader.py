@@ -10,20 +10,20 @@ from typing import cast
 
 from tests.events.rabbit_server import URL
 
-from redraft.events.rabbit_bus import open_rabbit_bus
-from redraft.events.rabbit_topology import Kind
+from redraft.events.rabbit.bus import RabbitBus
+from redraft.events.rabbit.topology import Kind
 
 
 async def main(prefix: str, kind: Kind, queue: str, poison: str, limit: int) -> None:
     async with (
-        open_rabbit_bus(URL, prefix=prefix, queues=kind, delivery_limit=limit) as bus,
+        RabbitBus(URL, prefix=prefix, queues=kind, delivery_limit=limit) as bus,
         bus.consume(queue, 1) as consumer,
     ):
         while True:
             for delivery in await consumer.take(1):
-                sys.stdout.write(f"{delivery.letter.run} {delivery.count}\n")
+                sys.stdout.write(f"{delivery.bus_message.run} {delivery.count}\n")
                 sys.stdout.flush()
-                if delivery.letter.run == poison:
+                if delivery.bus_message.run == poison:
                     os.kill(os.getpid(), signal.SIGKILL)
                 await consumer.ack([delivery])
 

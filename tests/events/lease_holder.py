@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from redraft.events.backends import open_lease
 from redraft.events.errors import LeaseLost
-from redraft.events.relay_lease import open_lease
 
 
 async def main(url: str, position: int) -> None:

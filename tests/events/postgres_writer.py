@@ -14,12 +14,13 @@ from uuid import uuid4
 
 import psycopg
 
-from redraft.events.appends import Append, encode
-from redraft.events.codec import GENESIS
-from redraft.events.domain_events import StepFailed
-from redraft.events.envelope import Origin
+from redraft.events.backends import open_store
 from redraft.events.errors import Conflict
-from redraft.events.store import EventStore, NewEvent, open_store
+from redraft.events.messages.codec import GENESIS
+from redraft.events.messages.domain_events import StepFailed
+from redraft.events.messages.envelope import Origin
+from redraft.events.store.append import Append, encode
+from redraft.events.store.event_store import EventStore, NewEvent
 
 APPEND = "SELECT redraft_append(%s, %s, %s, %s)"
 

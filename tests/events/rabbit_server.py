@@ -14,9 +14,9 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
-from redraft.events.bus import DELIVERY_LIMIT, INBOX, work_queue
-from redraft.events.rabbit_bus import RabbitBus, open_rabbit_bus
-from redraft.events.rabbit_topology import Kind, Names
+from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, work_queue
+from redraft.events.rabbit.bus import RabbitBus
+from redraft.events.rabbit.topology import Kind, Names
 
 URL: Final = os.environ.get("REDRAFT_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
 QUEUES: Final = (work_queue("critic", "judge"), work_queue("critic", "prüfer-京都"), INBOX)
@@ -44,15 +44,15 @@ async def rabbit(
     delivery_limit: int = DELIVERY_LIMIT,
     queues: Sequence[str] = QUEUES,
     prefix: str = "",
-    bundle: int = 1,
+    batch: int = 1,
     kind: Kind = "quorum",
 ) -> AsyncIterator[RabbitBus]:
     """A bus with names of its own on the shared server; all of them are gone afterwards."""
     require_rabbitmq()
     names = prefix or new_prefix()
     try:
-        async with open_rabbit_bus(
-            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, bundle=bundle, queues=kind
+        async with RabbitBus(
+            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, batch=batch, queues=kind
         ) as bus:
             yield bus
     finally:
@@ -67,7 +67,7 @@ async def clear(url: str, prefix: str, queues: Sequence[str] = QUEUES) -> None:
     """Deletes everything that a bus with this prefix made; what is not there is passed over."""
     names = Names(prefix)
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
-        for queue in [*map(names.there, queues), names.parked, names.events]:
+        for queue in [*map(names.there, queues), names.dead_letters, names.events]:
             await channel.queue_delete(queue)
         own = {names.own(queue) for queue in queues}
         for exchange in (names.commands, names.incoming, names.events, names.cancellations, *own):

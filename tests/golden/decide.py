@@ -1,6 +1,6 @@
-"""Records runs as some rules decide them, for `tests/actors/test_rules_golden.py` to compare with.
+"""Records runs as some rules decide them, for `tests/actors/deciding/test_rules_golden.py` to compare with.
 
-    python tests/golden/decide.py --rules 3        records runs of new rules in tests/golden/rules3.jsonl
+    python tests/golden/decide.py --rules 4        records runs of new rules in tests/golden/rules4.jsonl
 
 What was decided once by some rules is folded and decided so for ever: a recorded file is never written over.
 """
@@ -18,15 +18,15 @@ from typing import Any, Final
 
 import msgspec
 
-from redraft.actors.decider import brought, handle
-from redraft.actors.run_state import OpenStep, RunState
-from redraft.events import commands
-from redraft.events.codec import encode_message
-from redraft.events.conditions import approved, errors, oscillating, outputs, plateau, score
-from redraft.events.content import Brief, Critique, DraftRef, Receipt
-from redraft.events.domain_events import EVENT_NAMES, DomainEvent, RunStarted
-from redraft.events.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
-from redraft.events.usage import Usage
+from redraft.actors.deciding.decider import continue_from, handle
+from redraft.actors.deciding.state import OpenStep, RunState
+from redraft.events.messages import commands
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.conditions import approved, errors, exit_, oscillating, outputs, plateau, score
+from redraft.events.messages.content import Brief, Critique, DraftRef, Receipt
+from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent, RunStarted
+from redraft.events.messages.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.messages.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
 RUN: Final = "golden-run"
@@ -44,7 +44,7 @@ class Driven:
         self.state = RunState()
         self._now = START
         self._random = Random(seed)
-        self._keep(brought(self.state, RunStarted(plan, Brief("brief"), START, rules=rules), START))
+        self._keep(continue_from(self.state, RunStarted(plan, Brief("brief"), START, rules=rules), START))
         for _ in range(400):
             if self.state.status != "running":
                 break
@@ -149,6 +149,10 @@ def plans() -> Iterator[tuple[str, Plan]]:
     last = Repeat("L", score >= 0.97, 3, (judge, improve), keep="last")
     yield "last", _plan(write, last, save)
     yield "exit", _plan(write, Repeat("L", (score >= 0.97) | oscillating(3), 4, (improve, judge)), save)
+    yield "exit-alone", _plan(write, Repeat("L", exit_(), 4, (judge, improve)), save)
+    either = Repeat("L", (score >= 0.97) | exit_(), 4, (gate, judge, improve))
+    yield "exit-or-score", _plan(write, Repeat("Outer", approved, 2, (either, improve)), save)
+    yield "exit-people", _plan(write, Repeat("L", approved & (errors == 0), 4, (judge, ask, improve)), save)
     stop = Repeat("L", (score >= 0.97) & (errors == 0), 4, (judge, improve), on_oscillation="stop")
     yield "oscillating", _plan(write, stop, save)
     chapter = Repeat("Chapter", score >= 0.8, 2, (judge, improve))

@@ -1,8 +1,8 @@
-"""Records the shapes of events, and a stream with every event, for `tests/events/test_golden.py` to compare with.
+"""Records the shapes of events, and a stream with every event, which `tests/events/messages/test_golden.py` compares.
 
     python tests/golden/write.py                    records the shapes of new events; refuses a shape that changed
     python tests/golden/write.py --stream v2        records a stream of today's events in the new folder v2
-    python tests/golden/write.py --before-release   records everything anew: only while no release has written events
+    python tests/golden/write.py --before-release   records all shapes anew: only while no release has written events
 
 A changed event needs a new version: a new name in EVENT_NAMES (`draft.critiqued.v2`), an upcaster from the old name in
 codec.UPCASTS, then the first two commands. Old shapes and streams stay: what was recorded once can be read for ever.
@@ -20,10 +20,24 @@ from typing import Any, Final
 
 import msgspec
 
-from redraft.events.codec import GENESIS, encode_event
-from redraft.events.conditions import approved, elapsed, errors, oscillating, outputs, plateau, score
-from redraft.events.content import Brief, Critique, Receipt, new_draft
-from redraft.events.domain_events import (
+from redraft.events.encryption.cipher import Cipher
+from redraft.events.messages.codec import GENESIS, encode_event
+from redraft.events.messages.conditions import (
+    approved,
+    confidence,
+    criterion,
+    elapsed,
+    errors,
+    exit_,
+    lowest,
+    oscillating,
+    outputs,
+    plateau,
+    points,
+    score,
+)
+from redraft.events.messages.content import Brief, Critique, Detail, Files, Mark, Receipt, new_draft
+from redraft.events.messages.domain_events import (
     EVENT_NAMES,
     ApprovalExpired,
     ApprovalRequested,
@@ -58,10 +72,9 @@ from redraft.events.domain_events import (
     Tally,
     VerdictLate,
 )
-from redraft.events.envelope import Origin
-from redraft.events.plan import Approve, Arm, Budget, Option, Parallel, Plan, Repeat, Retry, Step
-from redraft.events.sealing import Cipher
-from redraft.events.usage import Usage
+from redraft.events.messages.envelope import Origin
+from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.messages.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
 SHAPES: Final = GOLDEN / "shapes.json"
@@ -88,7 +101,7 @@ def events() -> Iterator[DomainEvent]:
     model, prompt = "openai:gpt-5", "5f2b0c6d7e8f"
     used = Usage(120, 0.25, 2, 1, 100, 20, 1.5, model, prompt, "USD")
     brief = Brief("Why tides exist", "text/markdown", "tides.md")
-    yield RunStarted(_plan(), brief, START, "key-1", ("spring", "for:ann"), Parent("first", 12), 2)
+    yield RunStarted(_plan(), brief, START, "key-1", ("spring", "for:ann"), Parent("first", 12), 3, _FILES)
     yield IterationStarted("Refinement", 1)
     yield StepRequested("write", "generator", "write", 1, START + timedelta(minutes=5))
     yield DraftGenerated("write", 1, first, used)
@@ -103,6 +116,7 @@ def events() -> Iterator[DomainEvent]:
     yield msgspec.structs.replace(asked, path="Refinement[1]/refine", actor="improve", attempt=1, choice=chosen)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique(), used)
     yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(1.0))
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(0.0, approved=True, scored=False))
     yield DraftRefined(
         "Refinement[1]/improve", 2, first.ref, second, ("shorter", "clearer"), True, used, ("a joke: it stays",)
     )
@@ -132,6 +146,13 @@ def events() -> Iterator[DomainEvent]:
     yield RunEnded("failed", "judge failed", 0)
     yield RunEnded("accepted", "score >= 0.9", 2, second.ref, 0.95)
     yield RunErased("ada")
+    yield RunStarted(_plan_with_criteria(), brief, START, rules=3)
+    yield msgspec.structs.replace(asked, scale=(1.0, 10.0))
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, _critique_by_criteria(), used)
+    yield VerdictLate("Refinement[1]/critics/other", 1, first.ref, _critique_by_criteria(), used)
+    yield LoopEnded("Refinement", "accepted", "score 9 of 10 >= 8", 2, second.ref, 8 / 9, (1.0, 10.0))
+    yield LimitsChanged("Refinement", "ann", (criterion.judge.accuracy >= 8) & (score >= points(1, of=10)))
+    yield RunEnded("accepted", "score 9 of 10 >= 8", 2, second.ref, 8 / 9, (1.0, 10.0))
     yield RunErased("ada", "she asked for it")
     yield RunQuarantined("ann", "its events contradict each other", "key-10")
 
@@ -154,7 +175,9 @@ def main(arguments: Sequence[str]) -> str:
     """Does what the command line says; gives a line to end with when it will not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stream", metavar="vN", help="record a stream of today's events in this new folder")
-    parser.add_argument("--before-release", action="store_true", help="record everything anew")
+    parser.add_argument(
+        "--before-release", action="store_true", help="record all shapes anew; with --stream, also a stream"
+    )
     asked = parser.parse_args(arguments)
     recorded = {} if asked.before_release or not SHAPES.exists() else json.loads(SHAPES.read_text())
     if names := changed(recorded):
@@ -162,15 +185,14 @@ def main(arguments: Sequence[str]) -> str:
     if asked.stream and (GOLDEN / asked.stream).exists():
         return f"{asked.stream} is there already; recorded streams stay as they are: name a new folder"
     _write(SHAPES, json.dumps(recorded | shapes(), indent=1, sort_keys=True) + "\n")
-    folder = asked.stream or ("v1" if asked.before_release else None)
-    if folder:
+    if asked.stream:
         for name, key in STREAMS.items():
-            _write(GOLDEN / folder / name, "".join(f"{json.dumps(line)}\n" for line in stream(key)))
+            _write(GOLDEN / asked.stream / name, "".join(f"{json.dumps(line)}\n" for line in stream(key)))
     return ""
 
 
 def _plan() -> Plan:
-    until = ((score >= 0.9) & (errors == 0)) | ~approved | plateau(0.02, 3) | oscillating(5) | (outputs > 2)
+    until = ((score >= 0.9) & (errors == 0)) | ~approved | plateau(0.02, 3) | oscillating(5) | (outputs > 2) | exit_()
     options: dict[str, Option] = {"strict": True, "words": ["a", "b"]}
     judge = Step("critic", "judge", "judge", 30.0, Retry(5, 0.5, 3.0, 10.0), options, "3f2a9b01c4de", gate=True)
     other = Step("critic", "other", "other", options={"level": 2, "weight": 0.5, "names": {"a": "b"}, "say": "x"})
@@ -189,8 +211,32 @@ def _plan() -> Plan:
     )
 
 
+def _plan_with_criteria() -> Plan:
+    criteria = (Criterion("accuracy", "every claim is right", weight=2.0), Criterion("tone", scale=(0.0, 100.0)))
+    judge = Step(
+        "critic", "judge", "judge", gate=True, scale=(1.0, 10.0), criteria=criteria, passes=criterion.tone >= 6
+    )
+    arms = (Arm("improve", "quick"), Arm("improve", "thorough", {"weights": {"accuracy": 2, "tone": 0.5}}))
+    refine = Step("refiner", "", "refine", choose=arms, success=confidence >= 0.7)
+    until = (lowest >= 0.6) | plateau(2, 1, "accuracy", 10.0) | oscillating(3, "tone")
+    loop = Repeat("Refinement", until, 5, (judge, refine), rollback_margin=1.0, rollback_of="tone", rollback_top=10.0)
+    return Plan("article", (Step("generator", "write", "write"), loop))
+
+
+def _critique_by_criteria() -> Critique:
+    accuracy = Mark("accuracy", 8 / 9, 0.9, "the year is wrong", "in 1492")
+    marks = (accuracy, Mark("tone", 0.5, scale=(0.0, 100.0)))
+    return Critique(0.75, criteria=marks, confidence=0.9, scale=(1.0, 10.0), critic="judge")
+
+
+_FILES: Final = Files("/home/ann/loop.py:loop", "/home/ann/actors.py", "5f2b0c6d7e8f")
+_DETAILS: Final[dict[str, Detail]] = {"tone": "dry", "words": 12, "share": 0.5, "late": False, "model": None}
+
+
 def _critique() -> Critique:
-    return Critique(0.5, ("clear",), ("long",), ("cut the end",), ("typo in line 1",), False, "judge", (0.5, 0.25))
+    return Critique(
+        0.5, ("clear",), ("long",), ("cut the end",), ("typo in line 1",), False, "judge", (0.5, 0.25), details=_DETAILS
+    )
 
 
 def _shape(kind: type[DomainEvent]) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from tests.mutants.record import Record, table
 from tests.mutants.selection import TESTS, Selection
 from tests.mutants.trial import ENDLESS, Fate, failing_seed, failing_test, forked, put_in_place
 
-WHOLE: Final = ("actors.judgement", "events.writer")
+WHOLE: Final = ("actors.deciding.judgement", "events.store.commit")
 """Modules of which every mutant is tried."""
 
 DRAWN: Final = (
-    *("actors.approval", "actors.arms", "actors.barred", "actors.candidates", "actors.credit", "actors.decider"),
-    *("actors.evolve", "actors.fans", "actors.interpreter", "actors.leaving", "actors.oscillation", "actors.relay"),
-    *("actors.results", "actors.run_state", "actors.spending", "actors.steering", "events.committer"),
+    *(f"actors.deciding.{name}" for name in ("budget", "candidates", "credit", "decider", "evolve", "interpreter")),
+    *(f"actors.deciding.{name}" for name in ("policy", "state", "steering")),
+    *("actors.plans.arms", "actors.plans.paths", "actors.runtime.relay", "events.store.group_commit"),
 )
 """Modules of whose mutants some are drawn: deciding, folding, the store's commit, and the relay."""
 

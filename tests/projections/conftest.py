@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from redraft.projections.place import Where
+from redraft.projections.engine.storage import StorageLocation
 
 
 @pytest.fixture(params=["file", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> StorageLocation:
     """A place that several processes can share, empty."""
     if request.param == "postgres":
         return str(request.getfixturevalue("postgres_url"))
@@ -18,6 +18,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Where:
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def anywhere(request: pytest.FixtureRequest) -> Where:
+def anywhere(request: pytest.FixtureRequest) -> StorageLocation:
     """A place of one test's own, empty."""
     return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None

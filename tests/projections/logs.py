@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from random import Random
 
@@ -10,9 +11,9 @@ from msgspec.structs import replace
 from tests.appending import hash_at
 from tests.streams import START, Told, article_told, book_told, recorded
 
-from redraft.events.appends import Append, NewEvent, encode
-from redraft.events.content import Brief, Critique, new_draft
-from redraft.events.domain_events import (
+from redraft.events.errors import Conflict
+from redraft.events.messages.content import Brief, Critique, Mark, new_draft
+from redraft.events.messages.domain_events import (
     Choice,
     ChoicesCredited,
     Credit,
@@ -24,15 +25,15 @@ from redraft.events.domain_events import (
     StepRequested,
     Tally,
 )
-from redraft.events.envelope import Origin, Recorded
-from redraft.events.errors import Conflict
-from redraft.events.plan import Arm, Parallel, Plan, Step
-from redraft.events.store import EventStore
-from redraft.projections.place import Where
-from redraft.projections.projection import Projection
-from redraft.projections.projector import catch_up
-from redraft.projections.shipped import SHIPPED
-from redraft.projections.views import Cells, Views, open_views
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.plan import Arm, Parallel, Plan, Step
+from redraft.events.store.append import Append, NewEvent, encode
+from redraft.events.store.event_store import EventStore
+from redraft.projections.backends import SHIPPED, open_views
+from redraft.projections.engine.projection import Projection
+from redraft.projections.engine.projector import catch_up
+from redraft.projections.engine.storage import StorageLocation
+from redraft.projections.engine.views import Cells, Views
 
 PROJECTIONS = SHIPPED
 WRITERS = tuple(Step("generator", name, name) for name in ("quick", "slow", "broken"))
@@ -47,7 +48,9 @@ class ListLog:
     async def head(self) -> int:
         return len(self._events)
 
-    async def tail(self, after: int, *, follow: bool = True, limit: int = 500) -> AsyncIterator[Sequence[Recorded]]:
+    async def tail(
+        self, after: int, *, follow: bool = True, limit: int = 500
+    ) -> AsyncGenerator[Sequence[Recorded], None]:
         while batch := self._events[after : after + limit]:
             yield batch
             after += len(batch)
@@ -84,7 +87,7 @@ def chosen_told(number: int = 0) -> list[Told]:
         ("coordinator", StepRequested("write", "generator", arm, 1, due, choice=choice)),
         (arm, DraftGenerated("write", 1, draft)),
         ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref)),
-        ("judge", DraftCritiqued("judge", 1, draft.ref, Critique(0.5))),
+        ("judge", DraftCritiqued("judge", 1, draft.ref, Critique(0.5, criteria=(Mark("accuracy", 0.5),)))),
         ("coordinator", ChoicesCredited("chosen", (Credit("write", arm, success),))),
         ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
     ]
@@ -136,14 +139,15 @@ async def contents(views: Views, projections: Sequence[Projection] = PROJECTIONS
 
 async def made_afresh(log: Sequence[Recorded]) -> dict[str, list[Cells]]:
     """The rows that this log gives when each event is a batch of its own, in memory."""
-    async with await open_views(None, PROJECTIONS) as views:
+    async with open_views(None, PROJECTIONS) as views:
         for event in log:
             await views.write([event], event.position - 1)
         return await contents(views)
 
 
-async def view_of(log: Sequence[Recorded], where: Where = None) -> Views:
+@asynccontextmanager
+async def view_of(log: Sequence[Recorded], where: StorageLocation = None) -> AsyncIterator[Views]:
     """Read models that have caught up with this log."""
-    views = await open_views(where, PROJECTIONS)
-    await catch_up(views, ListLog(log))
-    return views
+    async with open_views(where, PROJECTIONS) as views:
+        await catch_up(views, ListLog(log))
+        yield views

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from redraft.events.envelope import Recorded
-from redraft.events.store import open_store
-from redraft.projections.projection import Change, Projection
-from redraft.projections.shipped import SHIPPED
-from redraft.projections.steps import STEPS
-from redraft.projections.views import open_views
+from redraft.events.backends import open_store
+from redraft.events.messages.envelope import Recorded
+from redraft.projections.backends import SHIPPED, open_views
+from redraft.projections.engine.projection import Change, Projection
+from redraft.projections.read_models.steps import STEPS
 
 OTHERS = tuple(each for each in SHIPPED if each is not STEPS)
 
@@ -33,10 +32,10 @@ def mortal(projection: Projection, last: int) -> Projection:
 async def main(store: str, path: str, last: int = 0) -> None:
     async with (
         open_store(f"sqlite:///{store}") as log,
-        await open_views(path if "://" in path else Path(path), (*OTHERS, mortal(STEPS, last))) as views,
+        open_views(path if "://" in path else Path(path), (*OTHERS, mortal(STEPS, last))) as views,
     ):
         head = await log.head()
-        while (after := await views.look()) < head:
+        while (after := await views.refresh()) < head:
             async for batch in log.tail(after, follow=False, limit=20):
                 sys.stdout.write(f"{await views.write(batch, after)}\n")
                 sys.stdout.flush()

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from redraft.actors.decider import handle
-from redraft.actors.forking import forked
-from redraft.actors.limits import with_limits
-from redraft.actors.plan_check import check_plan
-from redraft.actors.run_state import RunState
-from redraft.events.codec import GENESIS
-from redraft.events.commands import (
+from redraft.actors.deciding.decider import handle
+from redraft.actors.deciding.forking import begin_fork
+from redraft.actors.deciding.policy import with_limits
+from redraft.actors.deciding.state import RunState
+from redraft.actors.plans.check import check_plan
+from redraft.events.errors import PlanError
+from redraft.events.messages.codec import GENESIS
+from redraft.events.messages.commands import (
     ApproveDraft,
     CancelRun,
     ChangeLimits,
@@ -32,7 +33,7 @@ from redraft.events.commands import (
     RetryStep,
     StartRun,
 )
-from redraft.events.conditions import (
+from redraft.events.messages.conditions import (
     Condition,
     approved,
     cost,
@@ -44,12 +45,11 @@ from redraft.events.conditions import (
     score,
     tokens,
 )
-from redraft.events.content import Brief, Critique, DraftRef, Receipt
-from redraft.events.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
-from redraft.events.envelope import Recorded
-from redraft.events.errors import PlanError
-from redraft.events.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step, loops_of
-from redraft.events.usage import Usage
+from redraft.events.messages.content import Brief, Critique, DraftRef, Receipt
+from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step, loops_of
+from redraft.events.messages.usage import Usage
 
 RUN: Final = "r"
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -174,7 +174,7 @@ class RandomRun:
         """Begins as a fork of these events."""
         self.now = past[-1].time + timedelta(days=9)
         start = StartRun(RUN, plan, Brief("brief"), parent=Parent(past[0].run, len(past)))
-        decision = forked(start, past, self.now)
+        decision = begin_fork(start, past, self.now)
         self.inherited = len(past)
         self.state, self.events = decision.state, list(decision.events)
         self.times = [self.now for _ in self.events]

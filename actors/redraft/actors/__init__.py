@@ -1,40 +1,61 @@
-"""Who decides and who works: roles, workflows, the decider, and what runs them."""
+"""Holds what people write actors and workflows with, the decider and the runtime; knows neither projections nor app."""
 
-from redraft.actors.condition_text import parse_condition, print_condition
-from redraft.actors.mermaid import print_mermaid
-from redraft.actors.plan_check import check_plan
-from redraft.actors.plan_python import print_python
-from redraft.actors.plan_yaml import print_plan, read_plan
-from redraft.actors.policy import Policy
-from redraft.actors.roles import Actor, Context, critic, generator, publisher, refiner
-from redraft.actors.whatif import WhatIf, what_if
-from redraft.actors.workflow import Workflow, approve, parallel, repeat, step
-from redraft.events.conditions import (
+from redraft.actors.conditions.text import parse_condition, print_condition
+from redraft.actors.deciding.policy import Policy
+from redraft.actors.formats.mermaid import print_mermaid
+from redraft.actors.formats.yaml_reader import print_plan, read_plan
+from redraft.actors.plans.check import check_plan
+from redraft.actors.replay.whatif import WhatIf, what_if
+from redraft.actors.workflow.roles import (
+    Actor,
+    Context,
+    Critic,
+    Generator,
+    Publisher,
+    Refiner,
+    critic,
+    generator,
+    publisher,
+    refiner,
+)
+from redraft.actors.workflow.workflow import Workflow, approve, parallel, repeat, step
+from redraft.events.errors import PermanentError, StepError
+from redraft.events.messages.conditions import (
     approved,
+    confidence,
     cost,
+    criterion,
     elapsed,
     errors,
+    exit_,
+    lowest,
     oscillating,
     outputs,
     plateau,
+    points,
     score,
     tokens,
 )
-from redraft.events.content import Brief, Critique, Draft, History, Receipt, Revision
-from redraft.events.errors import PermanentError, StepError
-from redraft.events.plan import Retry
-from redraft.events.usage import Usage
+from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Receipt, Revision
+from redraft.events.messages.plan import Criterion, Retry
+from redraft.events.messages.usage import Usage
 
 __all__ = [
     "Actor",
     "Brief",
     "Context",
+    "Criterion",
+    "Critic",
     "Critique",
     "Draft",
+    "Generator",
     "History",
+    "Mark",
     "PermanentError",
     "Policy",
+    "Publisher",
     "Receipt",
+    "Refiner",
     "Retry",
     "Revision",
     "StepError",
@@ -44,20 +65,24 @@ __all__ = [
     "approve",
     "approved",
     "check_plan",
+    "confidence",
     "cost",
+    "criterion",
     "critic",
     "elapsed",
     "errors",
+    "exit_",
     "generator",
+    "lowest",
     "oscillating",
     "outputs",
     "parallel",
     "parse_condition",
     "plateau",
+    "points",
     "print_condition",
     "print_mermaid",
     "print_plan",
-    "print_python",
     "publisher",
     "read_plan",
     "refiner",

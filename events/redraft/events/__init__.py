@@ -1,19 +1,21 @@
-"""What can be asked, what can have happened, how it is kept, how it travels.
+"""The published language: what can be requested, what can have happened, how it is kept, how it travels.
 
-The modules: `content`, `conditions` and `plan` hold what messages are made of; `commands` and `domain_events` the
-messages themselves; `envelope` and `codec` how they are addressed and written; `store` keeps events; `bus` and
-`local_bus` carry messages; `errors` draws the one error tree.
+The packages: `messages` holds commands, events, their content and their encoding; `bus` and `rabbit` carry messages;
+`store`, `sqlite` and `postgres` keep events; `encryption` protects their texts; `subscriptions` keeps the positions of
+durable subscribers; `backends` opens the database that a URL names; `errors` is the error tree; `underway` times
+operations. None of them knows another layer.
 """
 
-from redraft.events.bus import Bus
-from redraft.events.content import Brief, Critique, Draft, DraftRef, History, Receipt, Revision
-from redraft.events.domain_events import DomainEvent
-from redraft.events.envelope import Origin, Recorded
+from redraft.events.backends import open_store
+from redraft.events.bus.local import LocalBus
+from redraft.events.bus.port import Bus
 from redraft.events.errors import RedraftError
-from redraft.events.local_bus import LocalBus
-from redraft.events.plan import Plan
-from redraft.events.store import Append, EventStore, NewEvent, open_store
-from redraft.events.usage import Usage
+from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, History, Receipt, Revision
+from redraft.events.messages.domain_events import DomainEvent
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.plan import Plan
+from redraft.events.messages.usage import Usage
+from redraft.events.store.event_store import Append, EventStore, NewEvent
 
 __all__ = [
     "Append",

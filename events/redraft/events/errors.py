@@ -1,48 +1,20 @@
-"""Every error that Redraft raises on purpose.
+"""Every error that Redraft raises on purpose; which exit code each of them means is the command line's business.
 
-    RedraftError
-    ├── InputError              what a person gave is wrong: it says what, where, and how to mend it
-    │   ├── PlanError           a workflow cannot be built or read; carries the path of the fault
-    │   ├── ConditionError      a condition's text cannot be understood
-    │   ├── ContentError        a brief or draft is empty, too large, or not text
-    │   └── ActorError          a function cannot serve as an actor, or an actor is not known
-    ├── NoSuchRun               no run has this id
-    ├── SetAside                a person set the run aside, or it cannot be read here: nothing more is done for it
-    ├── NeverHappened           a run ended before what was waited for
-    ├── CodecError              bytes cannot be read as a message or an event
-    │   ├── UnknownName         the name of the message or event is not known
-    │   └── UnknownRules        a run follows rules of a later release
-    ├── StoreError              the store cannot be reached, read or written
-    │   ├── StoreUnusable       the database is not ours, or of a later version
-    │   │   └── Sealed          its texts are encrypted, and the key is not given
-    │   ├── LeaseLost           this process is no longer the one that may do it
-    │   ├── Damaged             read models are not as they were made; they can be made anew from the log
-    │   ├── Conflict            somebody else appended to the stream first
-    │   └── Tampered            a recorded event is not what was recorded
-    ├── BusError                the bus cannot be reached, or is closed
-    │   ├── BusUnusable         what is on the server has other settings than ours
-    │   ├── NotAllowed          the user has no right to it
-    │   └── TooLarge            a letter is larger than the bus takes
-    ├── DeliveryError           raised by a subscriber's handler: whether and when it is to be tried again
-    └── StepError               raised by a worker: the step failed, and may be tried again
-        └── PermanentError      raised by a worker: trying again would not help
-
-Each carries the exit code that the command line ends with (`exit_code`).
+`InputError` and what is below it are a person's to mend: the message says what is wrong, where, and how to fix it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class RedraftError(Exception):
-    """Whatever Redraft raises on purpose. `exit_code` is what the command line ends with."""
-
-    exit_code = 1
+    """The base of all errors that Redraft raises on purpose."""
 
 
 class InputError(RedraftError):
-    """What a person gave is wrong. The message says what, where, and how to mend it."""
-
-    exit_code = 2
+    """Invalid input from a person. The message says what is wrong, where, and how to fix it."""
 
 
 class PlanError(InputError):
@@ -69,21 +41,17 @@ class ActorError(InputError):
 class NoSuchRun(RedraftError):
     """No run has this id."""
 
-    exit_code = 4
-
     def __init__(self, run: str) -> None:
         super().__init__(f"no run {run!r}; `redraft list` shows the runs that there are")
         self.run = run
 
 
-class NeverHappened(RedraftError):
-    """A run ended before what was waited for had happened in it."""
-
-    exit_code = 3
+class RunEndedFirst(RedraftError):
+    """A run ended before the expected event happened in it."""
 
 
 class SetAside(RedraftError):
-    """A run that a person set aside, or with an event that cannot be read here."""
+    """A run that a person quarantined, or that has an event that cannot be read here."""
 
 
 class CodecError(RedraftError):
@@ -95,7 +63,7 @@ class UnknownName(CodecError):
 
 
 class UnknownRules(CodecError):
-    """A run follows rules that this release does not know: it began under a later one, and is not guessed at."""
+    """A run follows rules of a later release, under which it began; this release does not guess at them."""
 
     def __init__(self, rules: int) -> None:
         super().__init__(f"the run follows rules {rules} of a later release of Redraft; upgrade this one")
@@ -105,16 +73,12 @@ class UnknownRules(CodecError):
 class StoreError(RedraftError):
     """The store cannot be reached, read or written."""
 
-    exit_code = 5
+
+class IncompatibleStore(StoreError):
+    """The database was not made by Redraft, or of a later version."""
 
 
-class StoreUnusable(StoreError):
-    """The database is not ours, or of a later version."""
-
-    exit_code = 2
-
-
-class Sealed(StoreUnusable):
+class EncryptionKeyMissing(IncompatibleStore):
     """Texts are encrypted, and the key that they were recorded with is not given."""
 
 
@@ -128,48 +92,38 @@ class Conflict(StoreError):
 
 
 class LeaseLost(StoreError):
-    pass
+    """Another process holds the lease now."""
 
 
-class Damaged(StoreError):
-    """Read models are not as they were made. They can be made anew from the log."""
+class ReadModelCorrupt(StoreError):
+    """Read models were changed or damaged. They can be rebuilt from the log."""
 
 
 class Tampered(StoreError):
     """A recorded event is not what was recorded."""
 
-    exit_code = 1
-
 
 class BusError(RedraftError):
     """The bus cannot be reached, or is closed."""
 
-    exit_code = 5
-
 
 class BusUnusable(BusError):
-    """What is on the server has other settings than ours; to try again would not help."""
-
-    exit_code = 2
+    """A queue or exchange on the server has other settings than ours; a retry would not help."""
 
 
 class NotAllowed(BusError):
     """The user of this process has no right to do it on the broker."""
 
-    exit_code = 2
 
-
-class TooLarge(BusError):
-    """A letter is larger than the bus takes; to send it again would not help."""
-
-    exit_code = 2
+class MessageTooLarge(BusError):
+    """A message is larger than the bus accepts; a retry would not help."""
 
 
 class DeliveryError(RedraftError):
     """Raised by a subscriber's handler that could not take an event.
 
-    `retry_after` is how many seconds to wait at least before it is tried again; None leaves that to the subscription.
-    A `permanent` failure is not tried again: the event is parked.
+    `retry_after` is the shortest backoff in seconds; None leaves it to the subscription. A `permanent` failure is not
+    retried: the event is parked.
     """
 
     def __init__(self, message: str, *, retry_after: float | None = None, permanent: bool = False) -> None:
@@ -183,4 +137,15 @@ class StepError(RedraftError):
 
 
 class PermanentError(StepError):
-    """Raised by a worker: the step failed, and trying again would not help."""
+    """Raised by a worker: the step failed, and a retry would not help."""
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str = "", *, quoted: bool = False, cutoff: float = 0.6) -> str:
+    """Returns the remedy for an unknown word: the closest known one; without any, `otherwise`, or the list of all.
+
+    `cutoff` (0..1) is how similar the closest must at least be.
+    """
+    names = list(known)
+    if close := get_close_matches(word, names, n=1, cutoff=cutoff):
+        return f"did you mean {close[0]!r}?" if quoted else f"did you mean {close[0]}?"
+    return otherwise or f"there are {', '.join(names)}"

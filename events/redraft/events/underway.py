@@ -1,40 +1,57 @@
-"""How long things have been under way: what takes too long shows that a process does not get on."""
+"""Measures how long operations have been running: one that takes too long shows that a process is stuck."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import count
+from types import TracebackType
+from typing import Final
 
 
 class Underway:
-    """Keeps since when each thing is under way, by the clock of the event loop."""
+    """Keeps the start time of each running operation, by the clock of the event loop."""
 
     def __init__(self) -> None:
-        self._numbers = count()
+        self._last = 0
         self._since: dict[int, float] = {}
 
     def begin(self) -> int:
-        """Takes note of one more thing, and returns its number."""
-        number = next(self._numbers)
-        self._since[number] = asyncio.get_running_loop().time()
-        return number
+        """Notes the start of an operation, and returns its number."""
+        self._last += 1
+        self._since[self._last] = asyncio.get_running_loop().time()
+        return self._last
 
     def end(self, number: int) -> None:
-        """Takes note that this is done with."""
+        """Notes the end of this operation."""
         self._since.pop(number, None)
 
+    def age(self, number: int) -> float:
+        """Returns for how many seconds this operation has been running; 0 when it is not."""
+        since = self._since.get(number)
+        return 0.0 if since is None else asyncio.get_running_loop().time() - since
+
     def longest(self) -> float:
-        """Seconds for which the oldest of all has been under way; 0 when there is nothing."""
+        """Returns for how many seconds the oldest operation has been running; 0 when none is."""
         oldest = next(iter(self._since.values()), None)
         return 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest
 
-    @contextmanager
-    def during(self) -> Iterator[None]:
-        """Something is under way while the block lasts."""
-        number = self.begin()
-        try:
-            yield
-        finally:
-            self.end(number)
+    def during(self) -> Operation:
+        """Returns a context manager that counts its block as a running operation."""
+        return Operation(self)
+
+
+class Operation:
+    """Counts a block as a running operation. Every step of a run passes several; a generator takes twice as long."""
+
+    __slots__ = ("_number", "_underway")
+
+    def __init__(self, underway: Underway) -> None:
+        self._underway: Final = underway
+        self._number = -1
+
+    def __enter__(self) -> None:
+        self._number = self._underway.begin()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._underway.end(self._number)

@@ -27,7 +27,7 @@ from tests.chaos.campaign.record import add, row
 from tests.chaos.campaign.servers import Servers, servers
 from tests.chaos.campaign.verdict import Verdict
 
-from redraft.app.logs import libraries
+from redraft.app.process.logs import libraries
 
 SQLITE: Final = {"sqlite-kills": sqlite.play_kills, "sqlite-pairs": sqlite.play_pairs, "sqlite-disk": sqlite.play_disk}
 RECOVERY: Final = "recovery"

@@ -94,7 +94,7 @@ class Deployment:
     def __init__(self, folder: Path, settings: Mapping[str, str], odd: dict[str, str]) -> None:
         self.folder = folder
         shutil.copy(workflow.__file__, folder / "workflow.py")
-        self.environment = plain(**settings, REDRAFT_LOG="json")
+        self.environment = plain(**settings, REDRAFT_LOG_FORMAT="json")
         orders = {name: ("coordinator", "--name", name) for name in COORDINATORS}
         orders |= {name: ("worker", "workflow.py", "--name", name) for name in WORKERS}
         self.programs = {

@@ -16,10 +16,10 @@ from tests.chaos.campaign.servers import full
 from tests.events.rabbit_node import RabbitNode
 from tests.proxy import Proxy
 
-from redraft.events.bus import INBOX, Letter
-from redraft.events.envelope import Origin
+from redraft.events.bus.port import INBOX, BusMessage
 from redraft.events.errors import BusError
-from redraft.events.rabbit_bus import open_rabbit_bus
+from redraft.events.messages.envelope import Origin
+from redraft.events.rabbit.bus import RabbitBus
 
 Fault = Callable[[Scene], Awaitable[None]]
 
@@ -75,7 +75,7 @@ async def wipe_broker(scene: Scene) -> None:
     await asyncio.to_thread(scene.servers.node.wipe)
     await scene.servers.node.restart()
     scene.people.emptied()
-    await asyncio.to_thread(scene.deployment.call, "doctor", "--rebuild-broker")
+    await asyncio.to_thread(scene.deployment.call, "doctor", "--republish")
 
 
 async def swallow_commit_and_cut(scene: Scene) -> None:
@@ -192,8 +192,8 @@ async def _outlives(node: RabbitNode) -> bool:
 async def _keeps(node: RabbitNode) -> bool:
     """Whether a broker keeps what is put into a queue: its quorum queues may have ended, and the rest of it not."""
     try:
-        async with open_rabbit_bus(node.url, prefix="campaign", patience=KEPT) as bus:
-            await bus.publish(INBOX, [Letter("campaign", b"{}", Origin("campaign", "campaign"))])
+        async with RabbitBus(node.url, prefix="campaign", patience=KEPT) as bus:
+            await bus.publish(INBOX, [BusMessage("campaign", b"{}", Origin("campaign", "campaign"))])
     except BusError:
         return False
     return True

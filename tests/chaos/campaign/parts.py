@@ -16,7 +16,7 @@ from tests.chaos.campaign.scene import Scene
 from tests.chaos.campaign.servers import Servers
 from tests.chaos.campaign.verdict import Verdict, judge
 
-from redraft.events.postgres_connection import SILENCE
+from redraft.events.postgres.connection import SILENCE
 
 FROZEN: Final = (20.0, 30.0)
 """Seconds of a freeze, on a small scale and at scale 1."""

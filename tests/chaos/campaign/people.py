@@ -13,10 +13,11 @@ from typing import Any, Final
 from tests.chaos.campaign.watch import Seen, Watch
 from tests.chaos.campaign.workflow import WORKFLOWS
 
-from redraft.app.client import Client
-from redraft.app.deployment import open_client
-from redraft.app.settings import Settings
-from redraft.events.commands import (
+from redraft.app.client.client import Client
+from redraft.app.settings.settings import Settings
+from redraft.app.wiring.deployment import open_client
+from redraft.events.errors import BusError
+from redraft.events.messages.commands import (
     ApproveDraft,
     CancelRun,
     ChangeLimits,
@@ -26,7 +27,6 @@ from redraft.events.commands import (
     ResumeRun,
     SteeringMessage,
 )
-from redraft.events.errors import BusError
 
 AGAIN: Final = timedelta(seconds=10)
 """After how long a person says once more what nothing came of."""

@@ -20,14 +20,14 @@ from tests.chaos.campaign.verdict import Delivered, Evidence
 from tests.chaos.campaign.watch import BEYOND, Watch
 from tests.processes import lines_of
 
-from redraft.app.settings import Settings, read_settings
-from redraft.events.committer import Inline
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.events.backends import open_store
 from redraft.events.errors import StoreError
-from redraft.events.store import EventStore, open_store
-from redraft.projections.projector import catch_up
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.group_commit import Inline
+from redraft.projections.backends import FOLLOWED, open_views
+from redraft.projections.engine.projector import catch_up
 from redraft.projections.record_check import Row
-from redraft.projections.shipped import FOLLOWED
-from redraft.projections.views import open_views
 
 READY: Final = 180.0
 """Seconds in which a deployment serves, on a machine that is busy with something else."""
@@ -68,7 +68,9 @@ class Scene:
 
     def _settings(self) -> Settings:
         given = self.deployment.environment
-        return read_settings(store=given["REDRAFT_STORE"], bus=given["REDRAFT_BUS"], prefix=given["REDRAFT_PREFIX"])
+        return read_settings(
+            store=given["REDRAFT_STORE"], bus=given["REDRAFT_BUS"], broker_prefix=given["REDRAFT_BROKER_PREFIX"]
+        )
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
@@ -180,15 +182,15 @@ async def rows_of(store: EventStore) -> dict[str, list[Row]]:
 
 async def of_log(store: EventStore) -> list[str]:
     """What is wrong with the log as such."""
-    return [f"log: {fault.told}" for fault in (await store.verify_all()).faults]
+    return [f"log: {fault.message}" for fault in (await store.verify_all()).faults]
 
 
 async def _of_views(store: EventStore, place: str) -> list[str]:
     """What the read models that coordinators kept have, and a rebuild has not, or the other way round."""
     wrong = []
     async with (
-        await open_views(None, FOLLOWED, threads=lambda name: Inline()) as rebuilt,
-        await open_views(place, FOLLOWED) as kept,
+        open_views(None, FOLLOWED, threads=lambda name: Inline()) as rebuilt,
+        open_views(place, FOLLOWED) as kept,
     ):
         await catch_up(rebuilt, store)
         with suppress(StoreError):

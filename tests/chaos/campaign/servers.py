@@ -36,7 +36,7 @@ class Servers(msgspec.Struct, frozen=True):
         return {
             "REDRAFT_STORE": f"postgresql://postgres@127.0.0.1:{self.store.port}/{name}?{_PLAIN}",
             "REDRAFT_BUS": f"amqp://guest:guest@127.0.0.1:{self.broker.port}/",
-            "REDRAFT_PREFIX": name,
+            "REDRAFT_BROKER_PREFIX": name,
         }
 
 

@@ -26,8 +26,8 @@ from tests.chaos.campaign.servers import full, mount, unmount
 from tests.chaos.campaign.verdict import Evidence, Verdict, judge
 from tests.processes import plain, started
 
+from redraft.events.backends import open_store
 from redraft.events.errors import NoSuchRun, StoreError
-from redraft.events.store import open_store
 
 WORKFLOWS: Final = ("all_of", "two_of")
 ENDS: Final = 120.0

@@ -15,12 +15,12 @@ import msgspec
 from tests.chaos.campaign.people import Said
 from tests.chaos.campaign.watch import BEYOND, Seen
 
-from redraft.events.codec import verify_content
-from redraft.events.domain_events import DraftPublished, RunEnded
-from redraft.events.envelope import Recorded
 from redraft.events.errors import Tampered
+from redraft.events.messages.codec import verify_content
+from redraft.events.messages.domain_events import DraftPublished, RunEnded
+from redraft.events.messages.envelope import Recorded
 from redraft.projections.record_check import Finding, Ids, Row, check_rows
-from redraft.projections.record_check.chain import read
+from redraft.projections.record_check.chain import decode_rows
 
 Kind = Literal["lost", "doubled", "stuck", "untrue"]
 Log = Mapping[str, Sequence[Row]]
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 def judge(evidence: Evidence) -> Verdict:
     """Everything that is wrong."""
-    read_runs = {run: read(run, rows)[0] for run, rows in evidence.log.items()}
+    read_runs = {run: decode_rows(run, rows)[0] for run, rows in evidence.log.items()}
     faults: defaultdict[Kind, list[str]] = defaultdict(list)
     for kind, told in (
         *_by_checker(evidence.log),
@@ -99,7 +99,7 @@ def _by_checker(log: Log) -> Iterable[tuple[Kind, str]]:
         for run, rows in log.items():
             checked = check_rows(run, rows)
             found: list[Finding] = [*checked.findings, *ids.add(checked)]
-            yield from ((_OF_CODE.get(each.code, "untrue"), f"{each.code}: {each.told}") for each in found)
+            yield from ((_OF_CODE.get(each.code, "untrue"), f"{each.code}: {each.message}") for each in found)
 
 
 def _hashes(log: Log) -> Iterable[tuple[Kind, str]]:

@@ -11,8 +11,10 @@ from typing import Final
 
 from tests.chaos.campaign.workflow import TIMEOUT
 
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import (
+from redraft.events.backends import open_store
+from redraft.events.errors import StoreError
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     DraftApproved,
@@ -28,9 +30,7 @@ from redraft.events.domain_events import (
     StepRequested,
     VerdictLate,
 )
-from redraft.events.envelope import Entry, Recorded
-from redraft.events.errors import StoreError
-from redraft.events.store import open_store
+from redraft.events.messages.envelope import Entry, Recorded
 
 LOOK: Final = 0.1
 """Seconds between two looks."""

@@ -27,7 +27,7 @@ from redraft.actors import (
     score,
     step,
 )
-from redraft.events.plan import Retry
+from redraft.events.messages.plan import Retry
 
 FOLDER = Path(__file__).parent
 WORKED = FOLDER / "worked.txt"

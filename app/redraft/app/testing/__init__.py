@@ -1,16 +1,17 @@
-"""Histories with virtual time: what coordinators, relay, workers and projections make of faults, the same for a seed.
+"""Simulates deployments in virtual time: coordinators, relay, workers and projections under faults, repeatable by seed.
 
-Nothing here waits for real time: an `asyncio.sleep` of 30 seconds moves the simulated clock, and takes none.
+It knows nothing of the command line. Nothing here waits for real time: an `asyncio.sleep` of 30 seconds moves the
+simulated clock at once.
 
-`simulate(workflow, actors, seeds=200)` tries your own workflow and actors in many; docs/testing.md shows it at work.
-`history(seed)` makes one of random plans and says what is wrong with it; `python -m redraft.app.testing --seeds 0-2000`
-makes many.
+`simulate(workflow, actors, seeds=200)` tests your own workflow and actors in many histories; docs/testing.md shows it.
+`history(seed)` makes one history with random plans and reports what is wrong with it; `python -m redraft.app.testing
+--seeds 0-2000` makes many.
 """
 
 from redraft.app.testing.faults import CALM, Odds
 from redraft.app.testing.history import History, Setting, history, shortest
-from redraft.app.testing.outside import Outside
-from redraft.app.testing.real_work import RealWork
+from redraft.app.testing.nodes import Outside
+from redraft.app.testing.own_actors import RealWork
 from redraft.app.testing.simulate import Simulated, SimulationFailed, simulate
 
 __all__ = [

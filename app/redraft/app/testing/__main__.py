@@ -1,4 +1,4 @@
-"""`python -m redraft.app.testing --seeds 0-2000`: makes histories, and tells of each that goes wrong."""
+"""`python -m redraft.app.testing --seeds 0-2000`: makes histories, and prints each that goes wrong."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
-from redraft.app.testing.batch import outcomes
-from redraft.app.testing.history import Setting, shortest
+from redraft.app.testing.history import History, Setting, history, shortest
+
+CHUNK = 10
+"""How many seeds a process is given at a time."""
+
+
+def histories(seeds: range, jobs: int) -> Iterator[History]:
+    """Makes the histories of these seeds in `jobs` processes; yields them in order."""
+    if jobs == 1 or len(seeds) <= CHUNK:
+        yield from map(history, seeds)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(history, seeds, chunksize=CHUNK)
+
 
 LAST = 12
-"""How many events and faults of a history that goes wrong are shown, the last."""
+"""How many events and faults of a failing history are shown, the last."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Returns 0 when nothing went wrong, 1 when something did, 2 for seeds that are none."""
+    """Returns 0 when nothing went wrong, 1 when something did, 2 for invalid seeds."""
     options = argparse.ArgumentParser(prog="python -m redraft.app.testing", description="Makes histories from seeds.")
     options.add_argument(
         "--seeds", default="0-200", metavar="FIRST-LAST", help="which (default 0-200), or a single one"
@@ -28,25 +43,25 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     began, wrong, events = time.monotonic(), 0, 0
     seeds = range(int(first), int(last or first) + 1)
-    for made in outcomes(seeds, given.jobs or os.cpu_count() or 1):
-        events += made.events
-        if made.is_wrong:
+    for made in histories(seeds, given.jobs or os.cpu_count() or 1):
+        events += len(made.events)
+        if made.wrong:
             wrong += 1
-            _tell(made.seed)
+            _print_failure(made.seed)
     taken = time.monotonic() - began
     print(f"{len(seeds)} histories, {events} events, {wrong} wrong; {len(seeds) / max(taken, 1e-9):.1f} a second")
     return 1 if wrong else 0
 
 
-def _tell(seed: int) -> None:
-    """Prints what is wrong, by the fewest faults that bring it about."""
-    most, told = shortest(seed, Setting())
+def _print_failure(seed: int) -> None:
+    """Prints what is wrong, with the fewest faults that cause it."""
+    faults, fewest = shortest(seed, Setting())
     print(f"seed {seed}: replay it with python -m redraft.app.testing --seeds {seed}")
-    print("\n".join(f"  wrong: {each}" for each in told.wrong))
-    print(f"  it takes the first {most} faults, the last of them:")
-    print("\n".join(f"    {each}" for each in told.planted[-LAST:]))
+    print("\n".join(f"  wrong: {each}" for each in fewest.wrong))
+    print(f"  it takes the first {faults} faults, the last of them:")
+    print("\n".join(f"    {each}" for each in fewest.planted[-LAST:]))
     print("  and ends with:")
-    print("\n".join(f"    {line}" for line in told.lines()[-LAST:]))
+    print("\n".join(f"    {line}" for line in fewest.lines()[-LAST:]))
 
 
 if __name__ == "__main__":

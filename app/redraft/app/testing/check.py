@@ -1,4 +1,4 @@
-"""What is wrong with a history. Neither `decide` nor `evolve` has a say: records are held against their plans."""
+"""Finds what is wrong with a history, without `decide` and `evolve`: records are compared with their plans."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from redraft.actors.plan_paths import steps_in
+from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.workload import Cast
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import (
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     DraftApproved,
@@ -28,7 +28,7 @@ from redraft.events.domain_events import (
     StepFailed,
     StepRequested,
 )
-from redraft.events.envelope import Recorded
+from redraft.events.messages.envelope import Recorded
 from redraft.projections.record_check import check_events
 
 if TYPE_CHECKING:
@@ -36,28 +36,28 @@ if TYPE_CHECKING:
 
 
 PUNCTUAL: Final = timedelta(minutes=30)
-"""How late a timer may be, with all that may stand still, and get lost, meanwhile."""
+"""How late a timer may be, considering all that may stall or get lost meanwhile."""
 
 GRACE: Final = timedelta(hours=1)
-"""How long beyond its time a request is waited for, at most, as the docs say."""
+"""How long beyond its time a request may stay open, as the docs say."""
 
 
 def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Faults) -> list[str]:
-    """All that is wrong, in sentences; nothing where all is well."""
+    """Returns all faults of a history, in sentences; empty if it is fine."""
     return [
-        *_records(events),
-        *_ends(events, world),
-        *_subscriber(events, world, faults),
-        *_repeated(events, script, faults),
-        *_waited_out(events, faults),
-        *_sought(world, faults),
-        *_overslept(events),
-        *_overdue(events),
-        *_published(events, script),
+        *_check_records(events),
+        *_check_ends(events, world),
+        *_check_subscriber(events, world, faults),
+        *_check_repeated(events, script, faults),
+        *_check_waited_out(events, world),
+        *_check_resent(world, faults),
+        *_check_retries(events),
+        *_check_deadlines(events),
+        *_check_published(events, script),
     ]
 
 
-def _records(events: Sequence[Recorded]) -> Iterator[str]:
+def _check_records(events: Sequence[Recorded]) -> Iterator[str]:
     runs: defaultdict[str, list[Recorded]] = defaultdict(list)
     ids: dict[str, int] = {}
     for event in events:
@@ -65,11 +65,11 @@ def _records(events: Sequence[Recorded]) -> Iterator[str]:
         if event.id in ids:
             yield f"id: event {event.position} has the id of event {ids[event.id]}"
         ids[event.id] = event.position
-    for told in runs.values():
-        yield from (f"{each.code}: {each.told}" for each in check_events(told))
+    for history in runs.values():
+        yield from (f"{each.code}: {each.message}" for each in check_events(history))
 
 
-def _ends(events: Sequence[Recorded], world: World) -> Iterator[str]:
+def _check_ends(events: Sequence[Recorded], world: World) -> Iterator[str]:
     for run in sorted({event.run for event in events} - world.ended.keys()):
         yield f"stuck: run {run} has not ended"
     for run, outcome in world.ended.items():
@@ -77,50 +77,60 @@ def _ends(events: Sequence[Recorded], world: World) -> Iterator[str]:
             yield f"set aside: run {run} was set aside by a coordinator"
 
 
-def _subscriber(events: Sequence[Recorded], world: World, faults: Faults) -> Iterator[str]:
+def _check_subscriber(events: Sequence[Recorded], world: World, faults: Faults) -> Iterator[str]:
     seen = [each.position for each in world.seen]
     if seen != [each.position for each in events]:
         yield f"subscriber: it saw {len(seen)} of {len(events)} events, or in another order"
     if world.servers:
-        yield from _served([each.position for each in world.served], len(events), faults)
+        yield from _check_served([each.position for each in world.served], len(events), faults)
 
 
-def _served(taken: Sequence[int], end: int, faults: Faults) -> Iterator[str]:
-    """A handler takes every event, in order, and one once more only where it was not noted that it had."""
+def _check_served(taken: Sequence[int], end: int, faults: Faults) -> Iterator[str]:
+    """Yields faults of a handler: it takes every event in order, and one again only if its progress was not saved."""
     if list(dict.fromkeys(taken)) != list(range(1, end + 1)):
         yield f"served: a handler took {len(set(taken))} of {end} events, or in another order"
-    if len(set(taken)) < len(taken) and not any("server" in told for told in faults.told):
+    if len(set(taken)) < len(taken) and not any("server" in each for each in faults.planted):
         yield "served: a handler took an event twice, and nothing had happened to it"
 
 
-def _waited_out(events: Sequence[Recorded], faults: Faults) -> Iterator[str]:
-    """Nobody waits for a deadline: whoever is killed, or cut off, leaves what he had to another, and what a broker has
-    lost is sent again.
+def _check_waited_out(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    """Yields requests that ran into their deadline: after a crash or a loss they are taken over or sent again.
 
-    Where clocks differ it may be over before it has begun.
+    While an older release relays, the steps of newer runs may wait, as the docs say, and no longer.
     """
-    if any("clock" in told for told in faults.told):
-        return
+    rules: defaultdict[str, int] = defaultdict(int)
+    asked: defaultdict[tuple[str, str], float] = defaultdict(float)
     for event in events:
-        over = isinstance(event.data, StepFailed) and event.data.message.startswith("no answer by")
-        if over and not event.repeats:
-            yield f"waited out: event {event.version} of run {event.run}: nobody answered, and nobody was asked again"
+        at = world.database.recorded[event.position]
+        match event.data:
+            case RunStarted(rules=latest):
+                rules[event.run] = latest
+            case StepRequested(path=path):
+                asked[event.run, path] = at
+            case StepFailed(path=path, message=message) if message.startswith("no answer by") and not event.repeats:
+                if world.database.relayed(rules[event.run], asked[event.run, path], at) > PUNCTUAL.total_seconds():
+                    where = f"event {event.version} of run {event.run}"
+                    yield f"waited out: {where}: nobody answered, and nobody was asked again"
+            case _:
+                pass
 
 
-def _sought(world: World, faults: Faults) -> Iterator[str]:
-    """Only what was lost is sent again as missing: what lies in a queue, or with somebody, is not.
+def _check_resent(world: World, faults: Faults) -> Iterator[str]:
+    """Yields messages that were sent again as missing although nothing of them was lost.
 
-    An older release gives back what is said to newer runs, and parks it in the end: here nobody puts it back.
+    An older release returns messages of newer runs to the queue until they become dead letters, and drops a worker's
+    question whether to begin; no one restores them here, so runs that a coordinator declined are left out.
     """
-    if any("loses its queues" in told or "older release" in told for told in faults.told):
+    if any("loses its queues" in each for each in faults.planted):
         return
     for run, path in world.missing:
-        if not any(run in told and ("is lost" in told or "comes late" in told) for told in faults.told):
+        is_lost = any(run in each and ("is lost" in each or "comes late" in each) for each in faults.planted)
+        if not is_lost and run not in world.declined:
             yield f"sought: {path} of run {run} was sent again, and nothing of it was lost"
 
 
-def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
-    """What is to be tried again is asked for when its time has come, or soon after, unless its run was held up."""
+def _check_retries(events: Sequence[Recorded]) -> Iterator[str]:
+    """Yields retries that came long after their time, unless their run was held up."""
     waiting: dict[tuple[str, str], datetime] = {}
     for event in events:
         if event.repeats:
@@ -141,8 +151,8 @@ def _overslept(events: Sequence[Recorded]) -> Iterator[str]:
                 pass
 
 
-def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
-    """Yields a finding for each request or approval that is still open half an hour after its deadline.
+def _check_deadlines(events: Sequence[Recorded]) -> Iterator[str]:
+    """Yields a fault for each request or approval that is still open half an hour after its deadline.
 
     The deadline of a request is its `due`, or the longest timeout of the plan and an hour after it was made, whichever
     is later.
@@ -159,7 +169,7 @@ def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
                 longest[event.run] = timedelta(seconds=max(step.timeout for _, step in steps_in(plan.steps)))
             case StepRequested(path=path, due=due, beside=candidates) if not event.repeats:
                 late = max(due, event.time + GRACE) + longest[event.run] + PUNCTUAL
-                waiting[event.run] = {each: at for each, at in asked.items() if _goes_on(each, path, candidates)}
+                waiting[event.run] = {each: at for each, at in asked.items() if _stays_open(each, path, candidates)}
                 waiting[event.run][path] = late
             case ApprovalRequested(path=path, due=due) if not event.repeats:
                 waiting[event.run] = {path: due + PUNCTUAL}
@@ -171,28 +181,25 @@ def _overdue(events: Sequence[Recorded]) -> Iterator[str]:
                 asked.pop(getattr(data, "path", ""), None)
 
 
-def _goes_on(other: str, path: str, candidates: Sequence[DraftRef]) -> bool:
-    """Whether a request is still waited for once the one at a path is made: both are of one parallel node.
+def _stays_open(other: str, path: str, candidates: Sequence[DraftRef]) -> bool:
+    """Returns whether a request stays open once the one at `path` is made: only if both belong to the same parallel.
 
-    Once a judge is asked about its candidates, nobody waits for the others who were to make one.
+    Once a judge is asked about its candidates, the other candidates are no longer awaited.
     """
     is_beside = other.rpartition("/")[0] == path.rpartition("/")[0]
     return is_beside and (not candidates or other.endswith("]"))
 
 
-def _published(events: Sequence[Recorded], script: Cast) -> Iterator[str]:
-    """What is recorded as published was published."""
+def _check_published(events: Sequence[Recorded], script: Cast) -> Iterator[str]:
     for event in events:
         data = event.data
-        if (
-            isinstance(data, DraftPublished)
-            and not event.repeats
-            and not script.published[event.run, data.path, data.attempt]
-        ):
+        if not isinstance(data, DraftPublished) or event.repeats:
+            continue
+        if not script.published[event.run, data.path, data.attempt]:
             yield f"unpublished: event {event.version} of run {event.run} says what never was"
 
 
-def _repeated(events: Sequence[Recorded], script: Cast, faults: Faults) -> Iterator[str]:
+def _check_repeated(events: Sequence[Recorded], script: Cast, faults: Faults) -> Iterator[str]:
     asked = {
         (each.run, each.data.path, each.data.attempt)
         for each in events
@@ -201,5 +208,5 @@ def _repeated(events: Sequence[Recorded], script: Cast, faults: Faults) -> Itera
     for place, times in script.calls.items():
         if place not in asked:
             yield f"unasked: {place} was worked on, and nobody asked for it"
-        if times > 1 and not faults.told:
+        if times > 1 and not faults.planted:
             yield f"again: {place} was worked on {times} times, and nothing had gone wrong"

@@ -1,4 +1,4 @@
-"""What goes wrong in a history: drawn from the seed, counted, and written down."""
+"""Draws the faults of a history from its seed, counts them, and records them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY: Final = 1_000_000_000
 
 
 class Odds(msgspec.Struct, frozen=True):
-    """How likely each thing is to go wrong, each time that it could: 0 never, 1 always."""
+    """The probability of each fault each time that it could happen: 0 never, 1 always."""
 
     letter_doubled: float = 0.02
     letter_late: float = 0.05
@@ -28,24 +28,24 @@ class Odds(msgspec.Struct, frozen=True):
     actor_wrong: float = 0.01
     actor_late: float = 0.01
     book_fails: float = 0.002
-    """A named subscription cannot be read or moved, or nobody hears that it was."""
+    """A named subscription cannot be read or moved, or the answer is lost."""
     handler_fails: float = 0.03
     crashes: float = 3.0
     """How many processes are killed, on average."""
     pauses: float = 1.0
-    """How many stand still for minutes, on average."""
+    """How many stall for minutes, on average."""
     broker_wiped: float = 0.08
-    """Once in a history the broker loses its queues and all that is in them; people send again what is open."""
+    """Once in a history the broker loses its queues and all messages; people send open requests again."""
     broker_forgets: float = 0.08
-    """The same, and nobody sends anything again."""
+    """The same, but nobody sends anything again."""
     older: float = 0.03
-    """A coordinator starts as an older release, which knows no rules of today's."""
+    """A coordinator starts as an older release, without the newest rules."""
     clock_differs: float = 0.1
-    """The clock of a process shows minutes more or less than the others'."""
+    """The clock of a process is minutes ahead or behind."""
     clock_jumps: float = 0.05
     """The clock of a process is set while it works."""
     killed_at_work: float = 0.05
-    """A worker is killed while an actor of a user's own works, or when it has done its work and has told nobody yet."""
+    """A worker is killed while a user's own actor works, or after that, before it has sent the result."""
 
 
 CALM: Final = Odds(*[0.0] * len(Odds.__struct_fields__))
@@ -53,7 +53,7 @@ CALM: Final = Odds(*[0.0] * len(Odds.__struct_fields__))
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What happened at this time, in seconds since the history began; `run` is empty where it is about several."""
+    """Something that happened, in seconds since the history began; `run` is empty if it concerns several."""
 
     at: float
     what: str
@@ -61,29 +61,28 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """Draws what goes wrong, and tells each in the words of the domain. After `most` of them nothing does any more.
+    """Draws faults, and records each in a sentence. After `max_faults` of them no more happen.
 
-    Those `without` (their numbers, from 0) are left out. It draws the same whatever these are, so that a shorter
-    history begins as the longer one does. `notes` are what went wrong and what was noted beside it, each with its time
-    by the `clock`. With `apart`, each fault is drawn by what it is and how often it could have been before, so that one
-    that is left out changes no other.
+    Those `without` (their numbers, from 0) are left out. The draws do not depend on that, so a shorter history begins
+    like the longer one. `notes` are the faults and other notes, each with its time by the `clock`. With `apart`, each
+    draw depends only on the fault and on how often it could have happened, so leaving one out changes no other.
     """
 
     def __init__(
         self,
         random: Random,
         odds: Odds,
-        most: int = EVERY,
+        max_faults: int = EVERY,
         without: frozenset[int] = frozenset(),
         clock: Callable[[], float] = lambda: 0.0,
         *,
         apart: bool = False,
     ) -> None:
         self.odds = odds
-        self.told: list[str] = []
+        self.planted: list[str] = []
         self.notes: list[Note] = []
         self._random = random
-        self._most = most
+        self._max_faults = max_faults
         self._without = without
         self._drawn = 0
         self._clock = clock
@@ -91,20 +90,20 @@ class Faults:
         self._times: Counter[str] = Counter()
 
     def happens(self, chance: float, what: str) -> bool:
-        """Whether it goes wrong this time."""
+        """Returns whether the fault happens this time."""
         return self._chance(what) < chance and self.strikes(what)
 
     def strikes(self, what: str) -> bool:
-        """Writes down that something goes wrong, unless enough has."""
+        """Records a fault and returns True, unless it is left out."""
         number, self._drawn = self._drawn, self._drawn + 1
-        if number >= self._most or number in self._without:
+        if number >= self._max_faults or number in self._without:
             return False
-        self.told.append(what)
+        self.planted.append(what)
         self.note(what)
         return True
 
     def _chance(self, what: str) -> float:
-        """A number from 0 to 1, 1 left out."""
+        """Returns a number from 0 to 1, excluding 1."""
         if not self._key:
             return self._random.random()
         self._times[what] += 1
@@ -112,17 +111,17 @@ class Faults:
         return int.from_bytes(blake2b(said, digest_size=6, key=self._key).digest()) / 2**48
 
     def note(self, what: str, run: str = "") -> None:
-        """Keeps what happened for those who want to understand a history; `run` is whom it concerns, if it is one."""
+        """Records what happened, for people who read a history; `run` is the run that it concerns, if it is one."""
         self.notes.append(Note(self._clock(), what, run))
 
     def number(self, average: float) -> int:
-        """A whole number around this average."""
+        """Returns a random integer around this average."""
         return self._random.randint(0, round(2 * average)) if average else 0
 
     def skew(self) -> float:
-        """Seconds that a clock is set to more or less, up to five minutes."""
+        """Returns how many seconds a clock is off, up to five minutes either way."""
         return self._random.uniform(-300, 300)
 
-    def between(self, least: float, most: float) -> float:
-        """Seconds, more often few than many."""
-        return least + (most - least) * self._random.random() ** 2
+    def between(self, low: float, high: float) -> float:
+        """Returns a random number of seconds, more often few than many."""
+        return low + (high - low) * self._random.random() ** 2

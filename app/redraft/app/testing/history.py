@@ -1,4 +1,4 @@
-"""One history: processes that work, and fail, until every run has ended; and what was wrong with it.
+"""Makes one history: processes that work and fail until every run has ended, and a check of the result.
 
 Every sleep here moves the simulated clock, and takes no time.
 """
@@ -22,35 +22,33 @@ from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
-from redraft.app.testing.memory import BOOKS, READ_MODELS, Lend
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
-from redraft.events.committer import Inline
-from redraft.events.content import Brief
-from redraft.events.envelope import Recorded
-from redraft.events.plan import Plan
-from redraft.events.rules import RULES
-from redraft.projections.projector import catch_up
-from redraft.projections.views import Views
+from redraft.events.messages.content import Brief
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import RULES, Plan
+from redraft.events.store.group_commit import Inline
+from redraft.projections.engine.projector import catch_up
+from redraft.projections.engine.views import Views
 
 LONGEST: Final = 5 * 86_400.0
-"""Seconds after which a run that goes on is stuck: no plan, with all that may go wrong, takes so long."""
+"""Seconds after which a run that has not ended is stuck: no plan takes that long, whatever goes wrong."""
 
 WIPED: Final = "the broker loses its queues, and all that is in them"
 FORGOTTEN: Final = f"{WIPED}, and nobody sends it again"
 
 SOON: Final = 120.0
-"""Seconds from the start of a process, or of a history, within which what was drawn for it happens."""
+"""The faults drawn for a process happen within this many seconds of its start, or of the history's."""
 
 RESTART: Final = (0.5, 30.0)
-"""Seconds until what was killed is started again."""
+"""Seconds until a killed process is started again, at least and at most."""
 
 
 class History(msgspec.Struct, frozen=True):
-    """What came of a seed: the events, what went wrong on purpose, and what is wrong with the result.
+    """The result of a seed: the events, the planted faults, and what is wrong.
 
-    `notes` are what else happened; `recorded` are the true times, in seconds, at which the events were recorded.
+    `notes` are other things that happened; `recorded` are the true times, in seconds, at which events were recorded.
     """
 
     seed: int
@@ -62,7 +60,7 @@ class History(msgspec.Struct, frozen=True):
     recorded: tuple[float, ...] = ()
 
     def lines(self) -> list[str]:
-        """The events in the domain's words, one a line: the same for the same seed, in every process."""
+        """Returns the events, one per line: the same for the same seed, in every process."""
         return [f"{each.position} {each.run} {each.version} {each.name} {each.hash}" for each in self.events]
 
 
@@ -70,65 +68,54 @@ Kill: TypeAlias = Callable[[Process], None]
 """Kills a process, which starts again a while later."""
 
 
-def _scripted(random: Random, faults: Faults, kill: Kill) -> Cast:
+def _make_script(random: Random, faults: Faults, kill: Kill) -> Cast:
     return Script(random, faults)
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """How a history is made. `most` ends what goes wrong after so many faults; those `without` are left out.
+    """How a history is made: without faults after the first `max_faults`, and without those numbered in `without`.
 
-    `plans` and their `briefs` are drawn where there are none; `cast` makes those who work, and `unasked` is whether
-    people steer runs without being asked. With `apart`, a fault that is left out changes no other.
+    `plans` and their `briefs` are random if not given; `cast` makes the actors, and `unasked` is whether people steer
+    runs without being asked. With `apart`, leaving a fault out changes no other.
     """
 
     odds: Odds = Odds()
-    most: int = EVERY
+    max_faults: int = EVERY
     plans: tuple[Plan, ...] = ()
     without: frozenset[int] = frozenset()
     briefs: tuple[Brief | str, ...] = ()
-    cast: Callable[[Random, Faults, Kill], Cast] = _scripted
+    cast: Callable[[Random, Faults, Kill], Cast] = _make_script
     unasked: bool = True
     apart: bool = False
 
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
-    """The history of a seed."""
-    with READ_MODELS.lent() as memory, BOOKS.lent() as books, apart(), _seeded(seed):
-        return _history(seed, setting, memory, books)
+    """Makes the history of a seed."""
+    loop = SimLoop(Random(f"{seed} order"))
+    with apart(), _seed_random(seed):
+        try:
+            return _Deployment(loop, seed, setting).run()
+        finally:
+            loop.dispose()
 
 
-def _history(seed: int, setting: Setting, memory: Lend, books: Lend) -> History:
-    house = _House(SimLoop(Random(f"{seed} order")), seed, setting, memory, books)
-    try:
-        house.run()
-        return house.told()
-    finally:
-        house.let_go()
+def _criteria_of(seed: int) -> Random | None:
+    """Returns what draws the criteria of a history's plans; None for most, whose plans have none."""
+    random = Random(f"{seed} criteria 23560")
+    return random if random.random() < 0.3 else None
 
 
-class _House:
+class _Deployment:
     """The processes of one history."""
 
-    def __init__(self, loop: SimLoop, seed: int, setting: Setting, memory: Lend, books: Lend) -> None:
+    def __init__(self, loop: SimLoop, seed: int, setting: Setting) -> None:
         self._seed = seed
         self._loop = loop
         self._random = Random(f"{seed} work")
-        here = proxy(self)  # what a cast keeps is looked at when all else is gone, and must not hold it
-        self._faults = Faults(
-            Random(f"{seed} faults"),
-            setting.odds,
-            setting.most,
-            setting.without,
-            lambda: here.seconds(),
-            apart=setting.apart,
-        )
-        self._world = World(
-            loop,
-            SimDatabase(loop, self._faults, books),
-            SimBroker(loop, self._faults),
-            Random(f"{seed} people"),
-            memory,
-        )
+        here, clock = proxy(self), proxy(loop)  # a cast is looked at when all else is gone, and must not hold it
+        limits = setting.odds, setting.max_faults, setting.without
+        self._faults = faults = Faults(Random(f"{seed} faults"), *limits, lambda: clock.time(), apart=setting.apart)
+        self._world = World(loop, SimDatabase(loop, faults), SimBroker(loop, faults), Random(f"{seed} people"))
         self._unasked = setting.unasked
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
@@ -136,35 +123,25 @@ class _House:
         self._wrong: list[str] = []
         self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
-        self._plans = setting.plans or tuple(random_plan(self._random) for _ in range(count))
+        self._plans = setting.plans or tuple(random_plan(self._random, _criteria_of(seed)) for _ in range(count))
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 
-    def run(self) -> None:
-        """Until every run has ended, and for a while after."""
+    def run(self) -> History:
+        """Runs until every run has ended, and for a while after."""
         try:
-            self._loop.run_until_complete(self._lived())
+            self._loop.run_until_complete(self._live())
         except Stuck as stuck:
             self._wrong.append(f"stuck: {stuck}")
-
-    def told(self) -> History:
         events = [read(row) for row in self._world.database.rows.select_notifications(1, 10**9)]
-        self._world.look()
+        self._world.note_ends()
         self._wrong += faults_of(events, self._world, self._cast, self._faults)
-        told, notes, wrong = tuple(self._faults.told), tuple(self._faults.notes), tuple(self._wrong)
+        planted, notes, wrong = tuple(self._faults.planted), tuple(self._faults.notes), tuple(self._wrong)
         recorded = tuple(self._world.database.recorded[event.position] for event in events)
-        return History(self._seed, tuple(events), told, wrong, self._loop.time(), notes, recorded)
+        return History(self._seed, tuple(events), planted, wrong, self._loop.time(), notes, recorded)
 
-    def seconds(self) -> float:
-        """The true time, in seconds since the history began."""
-        return self._loop.time()
-
-    def let_go(self) -> None:
-        """Cuts off what goes on."""
-        self._loop.dispose()
-
-    async def _lived(self) -> None:
+    async def _live(self) -> None:
         for number in range(self._coordinators):
             self._start(f"coordinator {number + 1}", lambda p: coordinate(self._world, p), mortal=True)
         for number in range(self._random.choice((1, 2, 2))):
@@ -173,33 +150,36 @@ class _House:
         for number in range(self._world.servers):
             self._start(f"server {number + 1}", lambda p: serve(self._world, p), mortal=True)
         for number, (plan, brief) in enumerate(zip(self._plans, self._briefs, strict=True)):
-            wanted = plan, f"k{number}", self._random.uniform(0, 20), brief
-            self._start(f"client {number + 1}", lambda p, a=wanted: submit(self._world, p, *a))
+            given = plan, f"k{number}", self._random.uniform(0, 20), brief
+            self._start(f"client {number + 1}", lambda p, a=given: submit(self._world, p, *a))
         self._start("people", lambda p: decide(self._world, p, unasked=self._unasked))
         if self._faults.happens(self._faults.odds.broker_wiped, WIPED):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
         if self._faults.happens(self._faults.odds.broker_forgets, FORGOTTEN):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, FORGOTTEN)
-        await self._until(self._is_over, LONGEST)
-        await asyncio.sleep(30)
-        await self._until(self._is_read, 3_600)
+        while self._loop.time() < LONGEST:
+            await self._until(self._is_over, LONGEST)
+            await asyncio.sleep(30)
+            await self._until(self._is_read, 3_600)
+            if self._is_over():  # a fork that was asked for before may have begun meanwhile
+                break
         self._is_looked_at = True
-        self._wrong += await self._misread()
+        self._wrong += await self._compare_read_models()
 
     async def _until(self, holds: Callable[[], bool], longest: float) -> None:
-        """Waits until it holds, or for so many seconds, and looks at the rows meanwhile."""
+        """Waits until the condition holds, or for `longest` seconds, and looks at the rows meanwhile."""
         deadline = self._loop.time() + longest
-        self._world.look()
+        self._world.note_ends()
         while not holds() and self._loop.time() < deadline:
             await asyncio.sleep(5)
-            self._world.look()
+            self._world.note_ends()
 
-    async def _misread(self) -> list[str]:
-        """What the read models of coordinators have that a rebuild has not, or the other way round."""
+    async def _compare_read_models(self) -> list[str]:
+        """Returns where the read models of coordinators differ from a rebuild."""
         wrong = []
         live = {process: views for process, views in self._world.views.items() if not process.is_dead}
         end = self._world.database.rows.max_notification_id() or 0
-        rebuilt = {rules: await self._rebuilt(rules) for rules in sorted({process.rules for process in live})}
+        rebuilt = {rules: await self._rebuild(rules) for rules in sorted({process.rules for process in live})}
         for process, views in live.items():
             if views.position < end:
                 wrong.append(f"projection: {process} has come to event {views.position} of {end}")
@@ -209,8 +189,8 @@ class _House:
                     wrong.append(f"projection: the {table} of {process} are not those of a rebuild")
         return wrong
 
-    async def _rebuilt(self, rules: int) -> Views:
-        """The read models as a release that knows these rules builds them."""
+    async def _rebuild(self, rules: int) -> Views:
+        """Returns the read models as a release with these rules builds them."""
 
         async def built() -> Views:
             views = await self._world.opened(lambda name: Inline())
@@ -228,7 +208,7 @@ class _House:
         return started <= self._world.ended.keys()
 
     def _is_read(self) -> bool:
-        """Whether subscribers and projections have come to the end of the log."""
+        """Returns whether subscribers and projections have reached the end of the log."""
         end = self._world.database.rows.max_notification_id() or 0
         seen = self._world.seen[-1].position if self._world.seen else 0
         views = [each for process, each in self._world.views.items() if not process.is_dead]
@@ -242,18 +222,18 @@ class _House:
             process.rules = RULES - older
         self._parts[process] = part
         task = self._loop.spawn(process, part(process))
-        task.add_done_callback(lambda done: self._ended(name, done))
+        task.add_done_callback(lambda done: self._note_end(name, done))
         if mortal:
             self._doom(process, part)
 
-    def _ended(self, name: str, done: asyncio.Task[None]) -> None:
+    def _note_end(self, name: str, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
             self._wrong.append(f"{name} ended by itself: {type(error).__name__}: {error}")
         elif name.startswith(("coordinator", "worker", "server")):
             self._wrong.append(f"{name} ended by itself")
 
     def _doom(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        """Draws when a process is killed, and when it stands still."""
+        """Draws when a process is killed, when it stalls, and how its clock is off."""
         faults, odds, loop = self._faults, self._faults.odds, self._loop
         if faults.happens(odds.crashes / 5, f"{process} is going to be killed"):
             loop.call_later(faults.between(0.5, SOON), self._kill, process, part)
@@ -300,18 +280,17 @@ class _House:
             self._loop.call_later(SILENT, self._unheard, process)
 
     def strike(self, process: Process) -> None:
-        """Kills a process by what happens within it."""
+        """Kills a process from within one of its own calls."""
         self._outside.copy().run(self._kill, process, self._parts[process])
 
     def _unheard(self, process: Process) -> None:
-        """Servers let go of what they do not hear from."""
         self._world.broker.disconnect(process)
         self._world.database.unheard(process)
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """What draws from the random numbers that all share, as the pauses between tries do, draws by the seed."""
+def _seed_random(seed: int) -> Iterator[None]:
+    """Seeds the global random source, which pauses between retries use."""
     from stamina import instrumentation  # it takes a while, and only those who serve need it
 
     state, hooks = global_random.getstate(), instrumentation.get_on_retry_hooks()
@@ -325,14 +304,14 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def shortest(seed: int, setting: Setting) -> tuple[int, History]:
-    """The least number of faults after which a history still goes wrong, and that history; by halving."""
+    """Returns the smallest number of faults after which a history still goes wrong, and that history, by bisection."""
     found = history(seed, setting)
-    least, most = 0, len(found.planted)
-    while least < most:
-        middle = (least + most) // 2
-        shorter = history(seed, msgspec.structs.replace(setting, most=middle))
+    low, high = 0, len(found.planted)
+    while low < high:
+        middle = (low + high) // 2
+        shorter = history(seed, msgspec.structs.replace(setting, max_faults=middle))
         if shorter.wrong:
-            most, found = middle, shorter
+            high, found = middle, shorter
         else:
-            least = middle + 1
-    return most, found
+            low = middle + 1
+    return high, found

@@ -1,8 +1,8 @@
-"""An event loop in which time is a number and what happens next is drawn: the same seed, the same history.
+"""An event loop with virtual time, which draws what runs next: the same seed gives the same history.
 
-Every callback belongs to a process, by the context that it runs in. Within a process they run in the order in which
-they were made, as on any event loop; between processes the order is drawn, as between computers. When nobody has
-anything to do, the clock moves on to what comes next.
+Every callback belongs to a process, by its context. Within a process callbacks run in the order of their creation, as
+on any event loop; between processes the order is random, as between computers. When no callback is ready, the clock
+moves on to the next timer.
 """
 
 from __future__ import annotations
@@ -16,45 +16,46 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, TypeVarTuple, Unpack
 from warnings import catch_warnings, simplefilter
 
-import redraft.actors.decider
-import redraft.actors.forking
-import redraft.events.rules
-from redraft.events.rules import RULES
+import redraft.actors.deciding.decider
+import redraft.actors.deciding.forking
+import redraft.events.messages.plan
+from redraft.events.messages.plan import RULES
 
 P = ParamSpec("P")
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
-"""What clocks show when a history begins."""
+"""The time of clocks when a history begins."""
 
-OF_RELEASE: Final = (redraft.events.rules, redraft.actors.decider, redraft.actors.forking)
+OF_RELEASE: Final = (redraft.events.messages.plan, redraft.actors.deciding.decider, redraft.actors.deciding.forking)
 """The modules whose `RULES` is replaced while a process of an older release runs."""
 
 BURST: Final = 12
-"""How many callbacks of a process run, at most, before another process may have its turn."""
+"""The maximum number of callbacks of a process before another process may run."""
 
-PASSES: Final = 10
-"""How often it is looked for garbage after a history, at most."""
+MAX_COLLECTIONS: Final = 10
+"""The maximum number of garbage collections after a history."""
 
-MOST: Final = 3_000_000
-"""Callbacks after which a history is taken to go round in circles."""
+MAX_CALLBACKS: Final = 3_000_000
+"""The number of callbacks after which a history counts as an endless loop."""
 
 
 class Stuck(Exception):
-    """Nothing can happen any more, or what happens has no end."""
+    """Nothing can happen any more, or what happens never ends."""
 
 
 class Process:
-    """A simulated operating system process: killing or pausing it concerns all its tasks.
+    """A simulated operating system process: killing or pausing it affects all its tasks.
 
-    `skew` is what its clock shows beyond the true time; `rules` are the latest that its release knows.
+    `skew` is the offset of its clock from true time; `rules` are the newest that its release knows.
     """
 
     def __init__(self, name: str) -> None:
@@ -77,12 +78,12 @@ _OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
 
 
 def owner() -> Process | None:
-    """The process that the code that calls this belongs to; None for what is outside of all."""
+    """Returns the process that the calling code belongs to; None outside of all processes."""
     return _OWNER.get()
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A callback of a process, which may have to wait until `when`. As asyncio makes them, but for its debugging."""
+    """A callback of a process, which may have to wait until `when`; like asyncio's handles, without debugging."""
 
     __slots__ = ("process",)
 
@@ -101,7 +102,7 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimFuture(asyncio.Future[Any]):
-    """A future whose place in a set does not depend on where in memory it lies, but on its `number`."""
+    """A future whose hash is its `number`, not its address in memory: so sets have the same order in each run."""
 
     number: int
 
@@ -110,7 +111,7 @@ class SimFuture(asyncio.Future[Any]):
 
 
 class SimTask(asyncio.Task[Any]):
-    """A task whose place in a set does not depend on where in memory it lies."""
+    """A task whose hash does not depend on its address in memory."""
 
     def __init__(self, work: Coroutine[Any, Any, Any], loop: SimLoop, **options: Any) -> None:  # noqa: ANN401 - as a task has them
         self._number = next(loop.hashes)
@@ -121,7 +122,7 @@ class SimTask(asyncio.Task[Any]):
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """Runs what is given to it without waiting, without threads, and without the system's clock."""
+    """Runs callbacks without waiting, without threads, and without the system's clock."""
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -134,10 +135,10 @@ class SimLoop(asyncio.BaseEventLoop):
         self._able: list[Process] = []
         self._rules = RULES
         self._due: list[tuple[float, int, SimHandle]] = []
-        self.set_task_factory(_kept)  # type: ignore[arg-type]  # its type says less than it takes
+        self.set_task_factory(_kept_task)  # type: ignore[arg-type]  # its type says less than it takes
 
     def time(self) -> float:
-        """Seconds since the history began."""
+        """Returns the seconds since the history began."""
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -146,27 +147,27 @@ class SimLoop(asyncio.BaseEventLoop):
         return future
 
     def process(self, name: str) -> Process:
-        """A new process."""
+        """Returns a new process."""
         process = Process(name)
         self._all.append(process)
         return process
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begins a task of a process."""
+        """Starts a task of a process."""
         return process.context.copy().run(self.create_task, work)
 
     def kill(self, process: Process) -> None:
-        """Nothing of the process runs any more, not even what it does to clean up."""
+        """Stops a process for good, without any cleanup of its own."""
         process.is_dead = True
         process.ready.clear()
 
     def pause(self, process: Process, seconds: float) -> None:
-        """Nothing of the process runs for so many seconds, and it does not know."""
+        """Stops a process for `seconds`, without its noticing."""
         process.wakes = self._now + seconds
-        self.call_at(process.wakes, _nothing, context=self.outside.context)
+        self.call_at(process.wakes, lambda: None, context=self.outside.context)  # time is to move on
 
     def clock(self, process: Process) -> datetime:
-        """The time as the process has it."""
+        """Returns the time on the clock of a process."""
         return NOON + timedelta(seconds=self._now) + process.skew
 
     def call_soon(
@@ -182,11 +183,6 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Handle:
         return self.call_soon(callback, *args, context=context)
 
-    def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self._now + delay, callback, *args, context=context)
-
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
@@ -197,32 +193,29 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """Without an executor it is done at once: there are no threads here."""
+        """Runs a function in the simulated executor; without an executor at once, as there are no threads here."""
         if isinstance(executor, SimExecutor):
             return executor.run(func, *args)
         if executor is not None:
             return asyncio.wrap_future(executor.submit(func, *args), loop=self)
         done = self.create_future()
-        try:
-            done.set_result(func(*args))
-        except Exception as error:  # noqa: BLE001 - what an executor does: the caller gets it from the future
-            done.set_exception(error)
+        _outcome_of(func, args)(done)
         return done
 
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: object) -> NoReturn:  # noqa: ANN401
-        """Raises NotImplementedError, as asyncio's base loop does for what it cannot do, after an audit event."""
+        """Raises NotImplementedError, as asyncio's base loop does for unsupported calls, after an audit event."""
         sys.audit("redraft.wait_for_file", fd)
         raise NotImplementedError("a simulated loop waits for no socket or pipe")
 
     add_writer = add_reader
 
     async def _make_subprocess_transport(self, *args: object, **options: object) -> NoReturn:
-        """Raises NotImplementedError, as asyncio's base loop does for what a loop cannot do."""
+        """Raises NotImplementedError, as asyncio's base loop does for unsupported calls, after an audit event."""
         sys.audit("subprocess.Popen", *args)
         raise NotImplementedError("a simulated loop waits for no program")
 
     def dispose(self) -> None:
-        """Lets go of all that has not ended, without a word of complaint; nothing of it can do anything any more."""
+        """Drops all unfinished tasks and timers silently; none of them runs again."""
         self._turn_to(RULES)
         for process in self._all:
             process.is_dead = True
@@ -235,15 +228,9 @@ class SimLoop(asyncio.BaseEventLoop):
         if not self.is_closed():
             self.close()
 
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
-
-    def _write_to_self(self) -> None:
-        """Nobody sleeps."""
-
     def _run_once(self) -> None:
-        if next(self._numbers) > MOST:
-            raise Stuck(f"more than {MOST:,} things have happened, and there is no end of it")
+        if next(self._numbers) > MAX_CALLBACKS:
+            raise Stuck(f"more than {MAX_CALLBACKS:,} things have happened, and there is no end of it")
         while not (able := [each for each in self._able if each.wakes <= self._now and each.ready]):
             self._move_on()
         draw = self._random.random
@@ -271,7 +258,6 @@ class SimLoop(asyncio.BaseEventLoop):
             module.RULES = rules  # type: ignore[attr-defined]
 
     def _line_up(self, handle: SimHandle) -> None:
-        """Its process is to run this, after what it has before."""
         process = handle.process
         if not process.is_able:
             process.is_able = True
@@ -279,7 +265,6 @@ class SimLoop(asyncio.BaseEventLoop):
         process.ready.append(handle)
 
     def _move_on(self) -> None:
-        """Goes to the next moment at which anything is due."""
         while self._due:
             when, _, handle = heappop(self._due)
             if handle._cancelled or handle.process.is_dead:
@@ -294,10 +279,10 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 class SimExecutor(Executor):
-    """A thread of a process that does one call after the other, each taking as long as `takes` draws, in seconds.
+    """A thread of a process that runs one call after another, each taking as many seconds as `takes` draws.
 
-    What was begun when the process is killed is done, or not, like a call to a server; nobody hears of it. With `near`
-    the caller hears at once of what is done, as of a file of its own.
+    A call that has begun when the process is killed still completes, or not, like a call to a server; its result is
+    dropped. With `near` the caller gets the result at once, as from a local file.
     """
 
     def __init__(self, loop: SimLoop, process: Process, takes: Callable[[], float], *, near: bool = False) -> None:
@@ -308,28 +293,23 @@ class SimExecutor(Executor):
         self._free = 0.0
 
     def run(self, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
-        """Does a call for who awaits it. Does nothing if it is cancelled before its turn comes."""
+        """Runs a call for the caller that awaits it. Does nothing if it is cancelled before it begins."""
         done = self._loop.create_future()
         begins, ends = self._turn()
 
         def call() -> None:
             if done.cancelled():
                 return
-            result, failed = None, None
-            try:
-                result = func(*args)
-            except Exception as error:  # noqa: BLE001 - the caller gets it from the future
-                failed = error
+            give = _outcome_of(func, args)
             if ends <= begins:
-                _give(done, result, failed)
+                give(done)
             else:
-                self._loop.call_at(ends, _give, done, result, failed, context=self._process.context)
+                self._loop.call_at(ends, give, done, context=self._process.context)
 
         self._loop.call_at(begins, call, context=self._process.context)
         return done
 
     def _turn(self) -> tuple[float, float]:
-        """When the next call begins and ends."""
         begins = max(self._loop.time(), self._free) + self._takes()
         self._free = begins if self._near else begins + self._takes()
         return begins, self._free
@@ -339,34 +319,31 @@ class SimExecutor(Executor):
         begins, ends = self._turn()
 
         def call() -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            try:
-                result = fn(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001 - the caller gets it from the future
-                self._loop.call_at(ends, done.set_exception, error, context=self._process.context)
-            else:
-                self._loop.call_at(ends, done.set_result, result, context=self._process.context)
+            if done.set_running_or_notify_cancel():
+                give = _outcome_of(partial(fn, **kwargs), args)
+                self._loop.call_at(ends, give, done, context=self._process.context)
 
         self._loop.call_at(begins, call, context=self._process.context)
         return done
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """There is nothing to let go of."""
+
+def _outcome_of(func: Callable[..., object], args: tuple[Any, ...]) -> Callable[[Any], None]:
+    """Calls a function; returns what gives the result, or the error, to a future whose waiter has not given up."""
+    result, failed = None, None
+    try:
+        result = func(*args)
+    except Exception as error:  # noqa: BLE001 - what an executor does: the caller gets it from the future
+        failed = error
+
+    def give(done: asyncio.Future[object] | Future[object]) -> None:
+        if not done.done():
+            done.set_result(result) if failed is None else done.set_exception(failed)
+
+    return give
 
 
-def _give(done: asyncio.Future[Any], result: object, error: Exception | None) -> None:
-    """Ends a future, unless whoever awaited it has given up."""
-    if done.done():
-        return
-    if error is None:
-        done.set_result(result)
-    else:
-        done.set_exception(error)
-
-
-def _kept(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401
-    """A task that stays until its process is let go of: what is killed must not clean up after itself."""
+def _kept_task(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> asyncio.Task[T]:  # noqa: ANN401
+    """Creates a task that is kept until the loop is disposed of: what is killed must not run cleanup code."""
     task = SimTask(work, loop, **options)
     process = owner()
     if process is not None:
@@ -374,18 +351,14 @@ def _kept(loop: SimLoop, work: Coroutine[Any, Any, T], **options: Any) -> asynci
     return task
 
 
-def _nothing() -> None:
-    """What is called only so that time moves on."""
-
-
 @contextmanager
 def apart() -> Iterator[None]:
-    """What is made within it, and let go of by then, is collected at its end, in silence.
+    """Collects, silently, the garbage made within the context when it ends.
 
-    What was killed never cleans up: the loop is closed, and what it awaits never comes. Python tells of each such
-    function that it ignores being closed.
+    What was killed never cleans up: the loop is closed, and what it awaits never comes. Python reports each coroutine
+    that ignores being closed; those reports are suppressed.
     """
-    heard, sys.unraisablehook = sys.unraisablehook, _unheard
+    heard, sys.unraisablehook = sys.unraisablehook, lambda fault: None
     collects = gc.isenabled()
     gc.disable()
     gc.freeze()
@@ -394,14 +367,10 @@ def apart() -> Iterator[None]:
     finally:
         with catch_warnings():
             simplefilter("ignore", RuntimeWarning)  # of functions that were killed before they had begun
-            for _ in range(PASSES):  # what was killed wakes once more to be closed, and is garbage only then
+            for _ in range(MAX_COLLECTIONS):  # what was killed wakes once more to be closed, and is garbage only then
                 if not gc.collect():
                     break
         gc.unfreeze()
         if collects:
             gc.enable()
         sys.unraisablehook = heard
-
-
-def _unheard(fault: object) -> None:
-    """Nothing is said of it."""

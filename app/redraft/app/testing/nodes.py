@@ -6,33 +6,36 @@ Their sleeps move the simulated clock, and take no time.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from functools import partial
 from random import Random
-from typing import Any, Final, cast
+from typing import Any, Final
+
+import structlog
 
 from redraft.actors import Actor
-from redraft.actors.coordinator import Coordinator
-from redraft.actors.crews import Crews
-from redraft.actors.missing import Missing
-from redraft.actors.relay import Relay
-from redraft.actors.timekeeper import Timekeeper
-from redraft.actors.worker import Worker
-from redraft.app.agenda import StepsAgenda
-from redraft.app.client import Client
-from redraft.app.delivery import Retry
-from redraft.app.feed import StoreFeed
-from redraft.app.open_runs import send_again
-from redraft.app.subscriber import Subscriber
+from redraft.actors.runtime.command_handler import CommandHandler
+from redraft.actors.runtime.coordinator import Coordinator
+from redraft.actors.runtime.in_flight import MissingRequests
+from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
+from redraft.actors.runtime.worker import Worker
+from redraft.app.client.client import Client
+from redraft.app.process.lifecycle import Part, all_kept_up, retry_forever, together
+from redraft.app.subscribing.feed import StoreFeed
+from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
-from redraft.app.testing.memory import Lend
-from redraft.app.testing.storage import SimDatabase, SimLease
-from redraft.app.together import together
-from redraft.app.upkeep import Part, all_kept_up, kept_up
-from redraft.events.content import MAX_DRAFT_BYTES, Brief
-from redraft.events.domain_events import (
+from redraft.app.testing.storage import SimDatabase, SimLease, new_views
+from redraft.app.wiring.coordinator_views import StepsAgenda
+from redraft.app.wiring.deployment import send_again
+from redraft.app.wiring.parts import build_relay, resend_by, stop_cancelled
+from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
+from redraft.events.messages.codec import decode_event
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
+from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
     DraftApproved,
@@ -44,133 +47,159 @@ from redraft.events.domain_events import (
     RunResumed,
     RunStarted,
 )
-from redraft.events.envelope import Recorded
-from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
-from redraft.events.plan import Plan, Repeat
-from redraft.events.store import Threads
-from redraft.projections.projector import follow
-from redraft.projections.run_list import spent_on
-from redraft.projections.shipped import FOLLOWED
-from redraft.projections.sqlite_place import SqlitePlace
-from redraft.projections.views import Views
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Plan, Repeat, Retry
+from redraft.events.store.event_store import EventStore, Threads
+from redraft.projections.backends import FOLLOWED
+from redraft.projections.engine.projector import follow
+from redraft.projections.engine.views import Views
+from redraft.projections.read_models.runs_query import spent_on
+from redraft.projections.sqlite.storage import SqliteStorage
+
+RUN: Final[ContextVar[str]] = ContextVar("run", default="")
+"""The run for which the current actor works; empty outside of actors."""
+
+
+class Outside:
+    """The outside world that your actors act on in a simulation.
+
+    `kept` is for whatever outlives a crash, as files and databases do: keep your stand-ins for them there. `did`
+    records an effect that must not happen twice, and `effects` are those recorded so far, in order.
+    """
+
+    def __init__(self, note: Callable[[str, str], None]) -> None:
+        self.kept: dict[str, Any] = {}
+        self.effects: list[str] = []
+        self._runs: dict[str, list[str]] = {}
+        self._note = note
+
+    def did(self, effect: str) -> None:
+        """Records an effect, such as "mailed to ann: Tides", that is a fault when it happens twice in a history."""
+        self.effects.append(effect)
+        self._runs.setdefault(effect, []).append(RUN.get())
+        self._note(f"outside: {effect}", RUN.get())
+
+    def list_doubled(self) -> list[str]:
+        """Returns a sentence for each effect that happened more than once."""
+        return [
+            f"doubled: {effect!r} happened {len(runs)} times, in {_name_runs(runs)}"
+            for effect, runs in self._runs.items()
+            if len(runs) > 1
+        ]
+
+
+def _name_runs(runs: list[str]) -> str:
+    named = [f"run {run}" for run in dict.fromkeys(runs) if run]
+    return " and ".join(named) or "no run"
+
 
 SERVED: Final = "all-events"
-"""The name under which every event is delivered."""
+"""The subscription under which every event is delivered."""
 
-PATIENT: Final = Retry(attempts=1000, most=10.0)
-"""Nothing is parked: a handler is tried until it takes the event."""
+PATIENT: Final = Retry(attempts=1000, maximum=10.0)
+"""A retry policy without dead letters: the handler is retried until it takes the event."""
 
 
 class World:
-    """What all processes share."""
+    """The state that all processes share."""
 
-    def __init__(self, loop: SimLoop, database: SimDatabase, broker: SimBroker, random: Random, memory: Lend) -> None:
+    def __init__(self, loop: SimLoop, database: SimDatabase, broker: SimBroker, random: Random) -> None:
         self.loop = loop
         self.database = database
         self.broker = broker
         self.random = random
-        self.memory = memory
         self.views: dict[Process, Views] = {}
         self.seen: list[Recorded] = []
         self.servers = 0
         self.served: list[Recorded] = []
         self.missing: list[tuple[str, str]] = []
+        self.declined: set[str] = set()
         self.ended: dict[str, str] = {}
-        self._looked = 0
+        self._noted = 0
 
     def new_id(self) -> str:
-        """An id that no other is like."""
+        """Returns a unique id."""
         return f"{self.random.getrandbits(64):016x}"
 
-    def look(self) -> None:
-        """Notes which runs have ended, and how, as the rows say, past all connections."""
-        for row in self.database.rows.select_notifications(self._looked, 10_000, inclusive_of_start=False):
-            self._looked, event = row.id, read(row)
+    def note_ends(self) -> None:
+        """Notes which runs have ended, and how, directly from the rows."""
+        for row in self.database.rows.select_notifications(self._noted, 10_000, inclusive_of_start=False):
+            self._noted, event = row.id, read(row)
             if isinstance(event.data, RunEnded):
                 self.ended[event.run] = event.data.outcome
             elif isinstance(event.data, RunQuarantined):
                 self.ended.setdefault(event.run, "quarantined")
 
     async def opened(self, threads: Threads) -> Views:
-        """Read models in memory."""
-        views = Views(SqlitePlace(None, self.memory), FOLLOWED, _unsaid, threads)
+        """Returns read models in memory."""
+        views = Views(SqliteStorage(None, new_views), FOLLOWED, lambda notice: None, threads)
         await views.open()
         return views
 
     def client(self, process: Process) -> Client:
-        """A client of the deployment."""
+        """Returns a client of the deployment."""
         store, bus = self.database.store(process), self.broker.connection(process)
         reads = Subscriber(StoreFeed(store))
-        return Client(store, bus, _adopted, _let_go, self.new_id, self.new_id, MAX_DRAFT_BYTES, reads)
+        return Client(store, bus, reads, MAX_DRAFT_BYTES, new_run_id=self.new_id, new_message_id=self.new_id)
 
 
-class Log:
-    """Takes what the parts of a process log, and says it nowhere."""
-
-    def bind(self, **_: object) -> Log:
-        return self
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return _unsaid
+_CRITICAL: Final = structlog.make_filtering_bound_logger(logging.CRITICAL)
+_SILENT: Final[Any] = structlog.wrap_logger(structlog.ReturnLogger(), wrapper_class=_CRITICAL)
+"""A log that keeps silent: nothing is logged as critical."""
 
 
 async def coordinate(world: World, process: Process) -> None:
-    """What `redraft coordinator` runs."""
+    """Runs what `redraft coordinator` runs."""
     store, bus = world.database.store(process), world.broker.connection(process)
     views = await world.opened(lambda name: SimExecutor(world.loop, process, world.database.takes, near=True))
     world.views[process] = views
     clock = partial(world.loop.clock, process)
 
-    async def again(run: str, path: str, sent: int) -> None:
-        await relay.resend(run, path, sent=sent, confirmed=True)
+    def report(run: str, why: str) -> None:
+        world.declined.add(run)
 
-    async def relayed() -> None:
-        lease = SimLease(world.database, process)
-        async with lease:
-            after = await lease.acquire()
-            mine = Relay(store, bus, _everyones, bus)
-
-            async def found(run: str, path: str) -> None:
-                if await mine.resend(run, path):
-                    world.missing.append((run, path))
-
-            missing = Missing(agenda, bus, bus, mine.put_until, found, world.new_id())
-            async with together([kept_up("missing", missing.run, cast("Any", Log()))]):
-                await mine.run(after, lease.save, lease.check, doubtful=await store.head())
-
-    relay = Relay(store, bus, _everyones)
-    coordinator = Coordinator(store, bus, clock, again, spent=partial(spent_on, views))
+    relay = build_relay(store, bus)
+    handler = CommandHandler(store, clock, resend_by(relay), spent=partial(spent_on, views), report=report)
+    coordinator = Coordinator(handler, bus)
     agenda = StepsAgenda(views, None)
-    timekeeper = Timekeeper(agenda, bus, clock, world.new_id, crews=Crews(bus))
+    timekeeper = Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus))
     parts: dict[str, Part] = {
         "coordinator": coordinator.run,
-        "relay": relayed,
+        "relay": partial(_relay, world, process, store, bus, agenda),
         "timekeeper": timekeeper.run,
         "projector": partial(follow, views, store),
     }
-    await all_kept_up(parts, cast("Any", Log()))
+    await all_kept_up(parts, _SILENT)
+
+
+async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, agenda: StepsAgenda) -> None:
+    async with SimLease(world.database, process) as lease:
+        after = await lease.acquire()
+        relay = build_relay(store, bus, announcer=bus)
+
+        async def resend(run: str, path: str) -> None:
+            if await relay.resend(run, path):
+                world.missing.append((run, path))
+
+        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id())
+        async with together([retry_forever("missing", missing.run, _SILENT)]):
+            await relay.run(after, lease.save, lease.check, doubtful=await store.head())
 
 
 async def work(world: World, process: Process, actors: Sequence[Actor]) -> None:
-    """What `redraft worker` runs."""
+    """Runs what `redraft worker` runs."""
     bus = world.broker.connection(process)
-    worker = Worker(actors, bus, world.new_id, neighbours=bus, clock=partial(world.loop.clock, process))
+    worker = Worker(actors, bus, world.new_id, peers=bus, clock=partial(world.loop.clock, process))
     parts: dict[str, Part] = {
         "worker": worker.run,
-        "neighbours": worker.mind,
-        "cancellations": partial(_heeded, worker, bus),
+        "peers": worker.answer_peers,
+        "cancellations": partial(stop_cancelled, worker, bus, lambda: None),
     }
-    await all_kept_up(parts, cast("Any", Log()))
-
-
-async def _heeded(worker: Worker, bus: SimBus) -> None:
-    async with aclosing(bus.cancellations(lambda: None)) as cancelled:
-        async for run in cancelled:
-            worker.call_off(run)
+    await all_kept_up(parts, _SILENT)
 
 
 async def subscribe(world: World, process: Process) -> None:
-    """One who reads every event, and keeps with its own effect how far it has come."""
+    """Reads every event, and stores its progress together with its effect."""
     reads = Subscriber(StoreFeed(world.database.store(process)))
     while True:
         with suppress(StoreError):
@@ -194,12 +223,12 @@ async def serve(world: World, process: Process) -> None:
 
     while True:
         with suppress(StoreError):
-            await reads.deliver(SERVED, take, retry=PATIENT, log=cast("Any", Log()))
+            await reads.deliver(SERVED, take, retry=PATIENT, log=_SILENT)
         await asyncio.sleep(1)
 
 
 async def rebuild(world: World, process: Process) -> None:
-    """One who fills a broker again that has lost its queues, as `redraft doctor --rebuild-broker` does."""
+    """One who fills a broker again that has lost its queues, as `redraft doctor --republish` does."""
     while True:
         with suppress(BusError, StoreError):
             await send_again(world.database.store(process), world.broker.connection(process))
@@ -208,7 +237,7 @@ async def rebuild(world: World, process: Process) -> None:
 
 
 async def submit(world: World, process: Process, plan: Plan, key: str, after: float, brief: Brief | str) -> None:
-    """One who wants a run, and asks again until it is there."""
+    """Submits a run, and tries again until it exists."""
     await asyncio.sleep(after)
     client = world.client(process)
     while True:
@@ -221,21 +250,21 @@ async def submit(world: World, process: Process, plan: Plan, key: str, after: fl
 
 
 async def decide(world: World, process: Process, *, unasked: bool) -> None:
-    """People who are asked and say yes or no, sometimes change a draft, and sometimes say something `unasked`."""
+    """Acts as people who approve or reject when asked, sometimes edit a draft, and sometimes steer runs `unasked`."""
     client, random = world.client(process), world.random
     while True:
         await asyncio.sleep(random.uniform(5, 120))
         with suppress(BusError, StoreError, NoSuchRun, InputError):
             runs = sorted({event.run for event in world.seen} - world.ended.keys())
             for run in runs:
-                await _spoken(client, run, await client.history(run), random, unasked=unasked)
+                await _speak(client, run, await client.history(run), random, unasked=unasked)
 
 
-async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: Random, *, unasked: bool) -> None:
+async def _speak(client: Client, run: str, events: Sequence[Recorded], random: Random, *, unasked: bool) -> None:
     if _is_paused(events):
         await client.resume(run)
         return
-    asked = _asked(events)
+    asked = _find_question(events)
     if asked is not None and random.random() < 0.7:
         by = random.choice(asked.approvers or ("ann", "bob", "cy"))
         match random.random():
@@ -246,10 +275,10 @@ async def _spoken(client: Client, run: str, events: Sequence[Recorded], random: 
             case _:
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
     elif unasked and random.random() < 0.1:
-        await _steered(client, run, events, random)
+        await _steer(client, run, events, random)
 
 
-async def _steered(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+async def _steer(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
     match random.choice(("guide", "guide", "limits", "pause", "cancel", "fork", "quarantine")):
         case "guide":
             await client.guide(run, "shorter")
@@ -265,8 +294,8 @@ async def _steered(client: Client, run: str, events: Sequence[Recorded], random:
             await client.quarantine(run, "it looks odd", by="ann")
 
 
-def _asked(events: Sequence[Recorded]) -> ApprovalRequested | None:
-    """What people are asked and have not decided, as far as one can see from the last events."""
+def _find_question(events: Sequence[Recorded]) -> ApprovalRequested | None:
+    """Returns the open approval request of a run, judging by its last events."""
     for event in reversed(events):
         match event.data:
             case ApprovalRequested() as asked:
@@ -290,23 +319,5 @@ def _loop_of(events: Sequence[Recorded]) -> str:
 
 
 def read(row: Any) -> Recorded:  # noqa: ANN401 - a row of the library
-    """A row as an event."""
-    from redraft.events.codec import decode_event
-
+    """Returns a row as an event."""
     return decode_event(str(row.originator_id), row.originator_version, row.topic, row.state, row.id)
-
-
-async def _adopted(run: str, known: bool) -> None:
-    """Coordinators adopt every run."""
-
-
-def _let_go(run: str, outcome: str) -> None:
-    """There is nothing to let go of."""
-
-
-def _everyones(run: str) -> bool:
-    return True
-
-
-def _unsaid(*args: object, **kwargs: object) -> None:
-    """Nobody reads it."""

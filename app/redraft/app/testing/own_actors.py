@@ -1,29 +1,96 @@
-"""A user's own actors in a history: called as a worker calls them, watched, and killed at work."""
+"""Runs a user's own actors in a history: calls them as a worker does, watches them, and kills workers during calls."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import cache, wraps
 from random import Random
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
+from unittest.mock import patch
 
 from redraft.actors import Actor, Context, Receipt
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.history import Kill
 from redraft.app.testing.loop import owner
-from redraft.app.testing.outside import RUN, Outside
-from redraft.app.testing.real_work import no_real_work
+from redraft.app.testing.nodes import RUN, Outside
+
+_REAL: Final = {
+    "socket.__new__": "opens a socket",
+    "socket.getaddrinfo": "looks up an address",
+    "socket.gethostbyname": "looks up an address",
+    "redraft.wait_for_file": "waits for a socket or a pipe",
+    "subprocess.Popen": "starts a program",
+    "os.system": "starts a program",
+    "os.posix_spawn": "starts a program",
+    "os.fork": "starts a process",
+    "time.sleep": "waits by the real clock (write await asyncio.sleep(...) instead, which takes no time here)",
+    "_thread.start_new_thread": "starts a thread",
+    "_thread.start_joinable_thread": "starts a thread",
+}
+
+_ON_REAL_WORK: ContextVar[Callable[[str], None] | None] = ContextVar("tell", default=None)
+
+
+class RealWork(Exception):
+    """An actor did, or tried to do, real work, for which a simulation cannot wait."""
+
+
+@contextmanager
+def forbid_real_work() -> Iterator[None]:
+    """Lets actors do no real work within the context. The audit hook stays until Python ends, idle outside of it.
+
+    Python before 3.13 has no audit event for sleeping, and not for every thread; two patches cover these.
+    """
+    _listen()
+    with patch.object(time, "sleep", _sleep), patch.object(threading.Thread, "start", _start_thread):
+        yield
+
+
+@cache
+def _listen() -> None:
+    sys.addaudithook(_on_audit_event)
+
+
+def _on_audit_event(event: str, arguments: tuple[object, ...]) -> None:
+    if event in _REAL:
+        _refuse(event)
+
+
+def _refuse(event: str) -> None:
+    if (tell := _ON_REAL_WORK.get()) is not None:
+        tell(_REAL[event])
+        raise RealWork(f"in a simulation no actor {_REAL[event]}")
+
+
+def _sleep(seconds: float) -> None:
+    _refuse("time.sleep")
+    _SLEEP(seconds)
+
+
+def _start_thread(thread: threading.Thread) -> None:
+    _refuse("_thread.start_new_thread")
+    _START(thread)
+
+
+_SLEEP: Final = time.sleep
+_START: Final = threading.Thread.start
 
 Make: TypeAlias = Callable[[Outside], tuple[Actor, ...]]
 Place: TypeAlias = tuple[str, str, int]
 
 
 class OwnActors:
-    """Who works in a history of a user's own workflow. `make` is called for each worker that starts.
+    """The actors of a history of a user's own workflow. `make` is called for each worker that starts.
 
-    `real` is what they did that no simulation can wait for.
+    `real` holds what they did that no simulation can wait for.
     """
 
     def __init__(self, make: Make, random: Random, faults: Faults, kill: Kill) -> None:
@@ -38,13 +105,13 @@ class OwnActors:
         self._kill = kill
 
     def actors(self) -> list[Actor]:
-        """Those of a worker that starts: what the last one's remembered is gone."""
-        return [self._watched(actor) for actor in self._make(self.outside)]
+        """Returns new actors for a worker that starts; what earlier ones remembered is lost."""
+        return [self._watch(actor) for actor in self._make(self.outside)]
 
     def wrong(self) -> list[str]:
-        """What happened outside that ought not to, in sentences."""
+        """Returns a sentence for each thing that happened outside and must not."""
         return [
-            *self.outside.doubled(),
+            *self.outside.list_doubled(),
             *(
                 f"two receipts: {path} of run {run}, attempt {attempt}, was published as {' and as '.join(receipts)}"
                 for (run, path, attempt), receipts in self._receipts.items()
@@ -52,47 +119,49 @@ class OwnActors:
             ),
         ]
 
-    def _watched(self, actor: Actor) -> Actor:
+    def _watch(self, actor: Actor) -> Actor:
+        @wraps(actor.function, assigned=())
         async def act(**values: Any) -> object:  # noqa: ANN401 - what its role takes
             context: Context = values["context"]
-            self._begun(actor, context)
+            self._begin(actor, context)
             with self._at_work(actor, context.run):
                 done = actor.function(**{name: values[name] for name in actor.takes})
                 returned = await done if actor.is_async else done
-            await self._done(actor, context, returned)
+            await self._finish(actor, context, returned)
             return returned
 
         takes = tuple(dict.fromkeys((*actor.takes, "context")))
-        return Actor(actor.name, actor.role, act, takes, True, actor.scale, actor.version)
+        return replace(actor, function=act, takes=takes, is_async=True, isolation="none", file="")
 
     @contextmanager
     def _at_work(self, actor: Actor, run: str) -> Iterator[None]:
-        """The actor has the run it works for at hand, and can do nothing real."""
+        """Sets the current run, and forbids real work: it raises RealWork, and is noted, as code may swallow that."""
         token = RUN.set(run)
+        refusing = _ON_REAL_WORK.set(lambda what: self.real.setdefault(f"{actor.role} {actor.name} {what}"))
         try:
-            with no_real_work(lambda what: self.real.setdefault(f"{actor.role} {actor.name} {what}")):
-                yield
+            yield
         finally:
+            _ON_REAL_WORK.reset(refusing)
             RUN.reset(token)
 
-    def _begun(self, actor: Actor, context: Context) -> None:
-        """A worker may be killed while its actor works."""
+    def _begin(self, actor: Actor, context: Context) -> None:
+        """Counts a call; the worker may be killed while its actor works."""
         self.calls[_place(context)] += 1
         worker, what = owner(), f"{actor.name} works at {context.path} of run {context.run}"
         self._faults.note(f"{worker}: {what}, attempt {context.attempt}", context.run)
-        random = self._drawn("begun", context)
+        random = self._random_for("begun", context)
         if worker is not None and self._is_killed(random, f"{worker} is killed while {what}"):
             asyncio.get_running_loop().call_later(2 * random.random() ** 2, self._kill, worker)
 
-    async def _done(self, actor: Actor, context: Context, returned: object) -> None:
-        """A worker may be killed when its actor is done, before anybody hears of it."""
+    async def _finish(self, actor: Actor, context: Context, returned: object) -> None:
+        """Counts a publication; the worker may be killed when its actor is done, before the result is sent."""
         if actor.role == "publisher":
             self.published[_place(context)] += 1
             location = returned.location if isinstance(returned, Receipt) else str(returned)
             self._receipts.setdefault(_place(context), {}).setdefault(repr(location))
         worker, what = owner(), f"{actor.name} was done with {context.path} of run {context.run}"
         if worker is not None and self._is_killed(
-            self._drawn("done", context), f"{worker} is killed when {what}, and nobody knows"
+            self._random_for("done", context), f"{worker} is killed when {what}, and nobody knows"
         ):
             self._kill(worker)
             await asyncio.get_running_loop().create_future()
@@ -100,8 +169,8 @@ class OwnActors:
     def _is_killed(self, random: Random, what: str) -> bool:
         return random.random() < self._faults.odds.killed_at_work and self._faults.strikes(what)
 
-    def _drawn(self, when: str, context: Context) -> Random:
-        """Chance of its own for each call, so that it is the same when other faults are left out."""
+    def _random_for(self, when: str, context: Context) -> Random:
+        """Returns a random source for one call, so that leaving out other faults does not change it."""
         return Random(f"{self._seed} {when} {context.idempotency_key}#{context.attempt} {self.calls[_place(context)]}")
 
 

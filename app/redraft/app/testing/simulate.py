@@ -1,43 +1,45 @@
-"""`simulate(workflow, actors, seeds=200)`: a user's own workflow and actors in histories in which all goes wrong.
+"""Tests a user's own workflow and actors in simulated histories with faults.
 
-Coordinators, relay, workers and timekeeper are the shipped ones, on a loop on which time is a number; the actors are
-the user's own, and run on it too. Each seed is one history, the same each time.
+Coordinators, relay, workers and timekeeper are the shipped ones, on an event loop with virtual time; the user's actors
+run on it too. Each seed is one history, the same each time.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from redraft.actors import Workflow
 from redraft.app.testing.faults import CALM, Odds
-from redraft.app.testing.outside import Outside
-from redraft.app.testing.stage import Check, Course, Given, Played, Stage
-from redraft.app.testing.story import story
-from redraft.events.content import Brief
-from redraft.events.plan import Plan
+from redraft.app.testing.history import History, Setting
+from redraft.app.testing.nodes import Outside
+from redraft.app.testing.stage import ActorsGiven, Check, Played, Stage
+from redraft.events.messages.content import Brief
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Plan
+from redraft.projections.run_views.sentences import sentences as tell
 
 BRIEFS: Final = ("Why tides exist", "Why the sky is blue", "Why ice floats")
 
 
 class SimulationFailed(AssertionError):
-    """A history in which something is wrong: `seed` makes it again, `wrong` says what, `faults` what it takes."""
+    """A history in which something is wrong: `seed` reproduces it, `wrong` says what, `faults` are those it takes."""
 
-    def __init__(self, told: str, seed: int, wrong: Sequence[str], faults: Sequence[str]) -> None:
-        super().__init__(told)
+    def __init__(self, text: str, seed: int, wrong: Sequence[str], faults: Sequence[str]) -> None:
+        super().__init__(text)
         self.seed = seed
         self.wrong = tuple(wrong)
         self.faults = tuple(faults)
 
 
 class Simulated(msgspec.Struct, frozen=True):
-    """What was tried and nothing was wrong with: so many histories with so many runs, and how often each way to end.
+    """The extent of a simulation that found nothing wrong: histories, runs, and the number of each outcome.
 
-    `faults` is how many things went wrong on purpose, `calls` how often actors were called.
+    `faults` is the number of planted faults, `calls` the number of calls of actors.
     """
 
     seeds: int
@@ -49,30 +51,29 @@ class Simulated(msgspec.Struct, frozen=True):
 
 def simulate(
     workflow: Workflow | Plan,
-    actors: Given | Callable[[Outside], Given] = (),
+    actors: ActorsGiven | Callable[[Outside], ActorsGiven] = (),
     *,
     seeds: int | Iterable[int] = 200,
     check: Check | None = None,
     briefs: Sequence[Brief | str] = BRIEFS,
     odds: Odds = Odds(),  # noqa: B008 - frozen
 ) -> Simulated:
-    """Runs a workflow with these actors under faults, a history for each seed, and says what was tried.
+    """Runs a workflow with these actors under faults, one history for each seed, and returns what was tested.
 
-    Letters get lost, come twice, late and in another order; the database fails before and after it has recorded;
-    workers and coordinators are killed, also in the middle of an actor's work, and start again, or stand still for
-    minutes.
+    Messages are lost, duplicated, delayed and reordered; the database fails before and after commits; workers and
+    coordinators are killed, also during an actor's call, and start again, or stall for minutes.
 
-    `actors` take the place of those of the same role and name that the workflow was built with. A function makes them
-    from an `Outside` for each worker that starts, so that a crash takes what they remember. `seeds` is how many, from
-    0, or which. `check` is called at the end of each history with its `Outside` and all recorded events, and raises
-    AssertionError, or returns False, where something is not as it should be. Each history has one to three runs, each
-    with another of the `briefs`.
+    `actors` replace those of the same role and name in the workflow. A function makes them from an `Outside` for each
+    worker that starts, so that a crash loses what they remember. `seeds` is a number of seeds, from 0, or the seeds.
+    `check` is called at the end of each history with its `Outside` and all recorded events, and raises AssertionError,
+    or returns False, when something is wrong. Each history has one to three runs, each with a different one of the
+    `briefs`.
 
-    Raises SimulationFailed, an AssertionError that tells the seed, the story and the faults that it takes, when an
-    effect that was told to `Outside.did` happened twice, a publication gave two receipts, the check failed, a run is
-    stuck, the record is not what its plan allows, or every run fails where nothing goes wrong. Raises RealWork when an
-    actor reaches for the network, a program, a thread or the real clock, ActorError for an actor that is missing,
-    PlanError for a faulty plan, ValueError without a seed or a brief, RuntimeError where an event loop runs already.
+    Raises SimulationFailed, an AssertionError with the seed, the story and the faults that it takes, when an effect
+    reported to `Outside.did` happened twice, a publication returned two receipts, the check failed, a run is stuck, the
+    record violates its plan, or every run fails without faults. Raises RealWork when an actor uses the network, a
+    program, a thread or the real clock, ActorError for a missing actor, PlanError for a faulty plan, ValueError without
+    a seed or a brief, RuntimeError when an event loop is already running.
     """
     __tracebackhide__ = True
     _refuse_loop()
@@ -80,33 +81,79 @@ def simulate(
     if not numbers or not briefs:
         raise ValueError("give at least one seed and one brief")
     stage = Stage(workflow, actors, check, tuple(briefs))
-    calm = stage.play(Course(numbers[0], CALM))
+    calm = stage.play(numbers[0], Setting(CALM))
     if calm.wrong:
-        raise _failed(stage.shortened(calm), stage.name, check) from calm.cause
+        raise _failure(stage.shorten(calm), stage.name, check) from calm.cause
     outcomes: Counter[str] = Counter()
     faults = calls = 0
     for seed in numbers:
-        played = stage.play(Course(seed, odds))
+        played = stage.play(seed, Setting(odds))
         if played.wrong:
-            fewest = stage.shortened(played)
-            raise _failed(fewest, stage.name, check) from fewest.cause
+            fewest = stage.shorten(played)
+            raise _failure(fewest, stage.name, check) from fewest.cause
         outcomes.update(played.outcomes())
         faults += len(played.history.planted)
         calls += played.calls
     return Simulated(len(numbers), outcomes.total(), dict(outcomes.most_common()), faults, calls)
 
 
-def _failed(played: Played, workflow: str, check: Check | None) -> SimulationFailed:
-    seed = played.course.seed
+def _failure(played: Played, workflow: str, check: Check | None) -> SimulationFailed:
+    seed = played.history.seed
     checked = f", check={getattr(check, '__name__', '...')}" if check else ""
-    told = story(workflow, played.history, played.wrong, f"simulate({workflow}, actors, seeds=[{seed}]{checked})")
-    return SimulationFailed(told, seed, played.wrong, played.history.planted)
+    text = story(workflow, played.history, played.wrong, f"simulate({workflow}, actors, seeds=[{seed}]{checked})")
+    return SimulationFailed(text, seed, played.wrong, played.history.planted)
 
 
 def _refuse_loop() -> None:
-    """Raises RuntimeError in code that an event loop runs: one cannot run within another."""
+    """Raises RuntimeError when an event loop is running, as loops cannot be nested."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         return
     raise RuntimeError("simulate runs an event loop of its own: call it from a test that is not async")
+
+
+LAST: Final = 40
+"""How many lines of what happened are shown, the last."""
+
+
+def story(workflow: str, history: History, wrong: Sequence[str], replay: str) -> str:
+    """Returns several lines; runs are numbered in the order in which they began."""
+    runs = list(dict.fromkeys(event.run for event in history.events))
+    concerned = {run for run in runs if any(run in each for each in wrong)} or set(runs)
+    happened = [f"{at:9.2f} s  {what}" for at, what in _list_happenings(history, concerned)]
+    lines = [
+        f"workflow {workflow} goes wrong with seed {history.seed}; replay it: {replay}",
+        *(f"  wrong: {each}" for each in wrong),
+        *_list_faults(history.planted),
+        "  what happened, in seconds since the start" + (f" (the last {LAST} lines):" if len(happened) > LAST else ":"),
+        *(f"  {line}" for line in happened[-LAST:]),
+    ]
+    text = "\n".join(lines)
+    for number, run in enumerate(runs, 1):
+        text = text.replace(f"run {run}", f"run {number}").replace(run, f"run {number}")
+    return text
+
+
+def _list_faults(planted: Sequence[str]) -> list[str]:
+    if not planted:
+        return ["  nothing went wrong on purpose"]
+    fault = "this fault" if len(planted) == 1 else f"these {len(planted)} faults"
+    return [f"  it takes {fault}, and nothing else:", *(f"    {each}" for each in planted)]
+
+
+def _list_happenings(history: History, runs: set[str]) -> list[tuple[float, str]]:
+    """Returns the events of these runs, and notes on them or on no single run, in order of time."""
+    notes = [(each.at, each.what) for each in history.notes if not each.run or each.run in runs]
+    return sorted([*_list_events(history, runs), *notes], key=lambda each: each[0])
+
+
+def _list_events(history: History, runs: set[str]) -> Iterator[tuple[float, str]]:
+    """Yields events by true time, whatever the clocks of processes showed."""
+    times = dict(zip((event.id for event in history.events), history.recorded, strict=True))
+    by_run: defaultdict[str, list[Recorded]] = defaultdict(list)
+    for event in history.events:
+        by_run[event.run].append(event)
+    for run in runs:
+        for event, line in zip(by_run[run], tell(by_run[run]), strict=True):
+            yield times[event.id], f"run {run}: {line.sentence}"

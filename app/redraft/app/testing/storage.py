@@ -1,7 +1,7 @@
-"""A database that several processes share: under the shipped event store, the recorder alone is another one.
+"""A simulated database that several processes share: the shipped event store on a simulated recorder.
 
-What it is asked for takes time. It fails before a commit, or after it, when the answer is lost; and it tells others of
-a commit late, or never.
+Calls take time. A commit fails before it is made, or after it, when the answer is lost; and other processes are
+notified late, or never.
 """
 
 from __future__ import annotations
@@ -10,67 +10,84 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from types import TracebackType
-from typing import Any, Self, cast
+from functools import cache, cached_property
+from typing import Any, Self
 from uuid import UUID
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
-from redraft.app.testing.memory import Lend, book
+from redraft.events.encryption.keyring import MemoryKeys
 from redraft.events.errors import LeaseLost, StoreError
-from redraft.events.lease import Held
-from redraft.events.recorders import (
-    ApplicationRecorder,
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.lease import LeaseHolder
+from redraft.events.store.recorder import (
     MemoryRecorder,
     Notification,
     Opened,
     OperationalError,
     StoredEvent,
 )
-from redraft.events.run_keys import MemoryKeys
-from redraft.events.store import EventStore
-from redraft.events.subscription_book import Execute
-from redraft.events.subscriptions import Subscriptions
+from redraft.events.subscriptions.subscriptions import CREATE, Execute, Subscriptions
+from redraft.projections.backends import FOLLOWED
+from redraft.projections.engine.writer import Writer
+from redraft.projections.sqlite.storage import SqliteSession, SqliteStorage, open_memory
+
+
+@cache
+def _views_template() -> bytes:
+    connection = open_memory()
+    Writer(SqliteSession(connection), SqliteStorage(None), FOLLOWED)
+    return connection.serialize()
+
+
+def new_views() -> sqlite3.Connection:
+    """Returns a database in memory with the tables of `FOLLOWED`, copied: to make them takes long."""
+    connection = open_memory()
+    connection.deserialize(_views_template())
+    return connection
+
 
 SILENT = 20.0
-"""Seconds after which a database lets go of what a process held that it does not hear from."""
-
+"""Seconds after which a database takes leases from a silent process."""
 
 POLL = 10.0
-"""Seconds between two looks for what nobody told of. They are many in a history: each costs the search some time."""
+"""Seconds between two polls for missed notifications. The interval is long, as each poll slows a history down."""
+
+
+RELAY = "the relay"
+"""The name of the lease that a relay holds."""
 
 
 class SimDatabase:
-    """The rows, the lease of the relay, and those who listen."""
+    """The rows, the leases, and the listeners."""
 
-    def __init__(self, loop: SimLoop, faults: Faults, new_book: Lend = book) -> None:
+    def __init__(self, loop: SimLoop, faults: Faults) -> None:
         self.loop = loop
         self.faults = faults
-        self._new_book = new_book
         self.rows = MemoryRecorder()
         self._keys = MemoryKeys()
         self.position = 0
         self.recorded: dict[int, float] = {}
         self.holders: dict[str, SimLease] = {}
+        self.relays: list[tuple[float, int]] = []
         self._listeners: list[tuple[Process, Callable[[int], None]]] = []
 
     def takes(self) -> float:
-        """Seconds that a call needs."""
+        """Returns how many seconds a call takes."""
         return self.faults.between(0.0002, 0.01)
 
     def store(self, process: Process) -> EventStore:
-        """The shipped store, as a process opens it."""
+        """Returns the shipped store, as a process opens it."""
         return EventStore(
             self.opened(process), poll=POLL, threads=lambda name: SimExecutor(self.loop, process, self.takes)
         )
 
     def quiet(self) -> EventStore:
-        """The shipped store on the rows themselves: nothing fails, and nothing takes time."""
+        """Returns the shipped store on the rows themselves: nothing fails, and nothing takes time."""
         return EventStore(Opened(self.rows, "simulated", False, lambda: None))
 
     def opened(self, process: Process) -> Opened:
-        """A connection of a process."""
+        """Returns the connection of a process."""
 
         async def listen(moved: Callable[[int], None]) -> None:
             mine = (process, moved)
@@ -80,28 +97,38 @@ class SimDatabase:
             finally:
                 self._listeners.remove(mine)
 
-        recorder = cast("ApplicationRecorder", SimRecorder(self, process))
+        recorder = SimRecorder(self, process)
         return Opened(recorder, "simulated", True, lambda: None, listen=listen, keys=self._keys)
 
     @cached_property
     def book(self) -> sqlite3.Connection:
         """The tables of named subscriptions, in SQLite in memory."""
-        return self._new_book()
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for table in CREATE:
+            connection.execute(table)
+        return connection
 
     def subscriptions(self, process: Process) -> Subscriptions:
-        """The shipped named subscriptions, as a process opens them."""
+        """Returns the shipped named subscriptions, as a process opens them."""
         return Subscriptions(
-            SimBook(self, process),
-            self.loop.time,
-            threads=lambda name: SimExecutor(self.loop, process, self.takes),
+            SimBook(self, process), self.loop.time, threads=lambda name: SimExecutor(self.loop, process, self.takes)
         )
 
     def unheard(self, process: Process) -> None:
-        """Takes the leases from a process that it does not hear from."""
+        """Takes the leases from a silent process."""
         self.holders = {name: lease for name, lease in self.holders.items() if lease.process is not process}
 
+    def relayed(self, rules: int, since: float, until: float) -> float:
+        """For how many seconds between two times the relay was one that knows these rules."""
+        ends = [*(began for began, _ in self.relays[1:]), until]
+        return sum(
+            max(0.0, min(end, until) - max(began, since))
+            for (began, known), end in zip(self.relays, ends, strict=True)
+            if known >= rules
+        )
+
     def notify(self) -> None:
-        """Tells those who listen that the log has grown, each in its time, unless that gets lost."""
+        """Notifies the listeners that the log has grown, each after a delay, unless the notification is lost."""
         end = self.rows.max_notification_id() or 0
         for process, moved in self._listeners:
             if not process.is_dead and not self.faults.happens(
@@ -111,14 +138,14 @@ class SimDatabase:
 
 
 class SimRecorder:
-    """What the event store of a process sees of the database."""
+    """The recorder of one process's event store."""
 
     def __init__(self, database: SimDatabase, process: Process) -> None:
         self._database = database
         self._process = process
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
-        """As the database does it; fails before it has begun, or when all is done and nobody knows."""
+        """Inserts events; may fail before the commit, or after it, when the answer is lost."""
         faults, first = self._database.faults, stored_events[0]
         what = f"{first.topic} of {first.originator_id}"
         if faults.happens(faults.odds.commit_fails, f"the database does not take {what} from {self._process}"):
@@ -138,9 +165,9 @@ class SimRecorder:
         self._may_fail()
         return self._database.rows.select_notifications(*args, **kwargs)
 
-    def select_after(self, position: int, limit: int, most_bytes: int) -> Sequence[Notification]:
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
         self._may_fail()
-        return self._database.rows.select_after(position, limit, most_bytes)
+        return self._database.rows.select_after(position, limit, max_bytes)
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         return self._database.rows.select_by_run(run, version, limit)
@@ -166,7 +193,7 @@ class SimBook:
 
     @contextmanager
     def transaction(self) -> Iterator[Execute]:
-        """Everything or nothing; it fails before it has begun, or when all is done and nobody knows."""
+        """Runs a transaction; it may fail before it begins, or after the commit, when the answer is lost."""
         faults, book = self._database.faults, self._database.book
         if faults.happens(faults.odds.book_fails, f"{self._process} cannot move its subscription"):
             raise StoreError("the connection was lost before the commit")
@@ -184,13 +211,13 @@ class SimBook:
         return SimLease(self._database, self._process, name)
 
     def close(self) -> None:
-        """There is nothing to let go of."""
+        """Does nothing: there is nothing to release."""
 
 
 class SimLease:
-    """The right to do what is named: to be the one relay. One who stands still too long loses it, and does not know."""
+    """A named lease, such as that of the relay. A process that stalls too long loses it without noticing."""
 
-    def __init__(self, database: SimDatabase, process: Process, name: str = "the relay") -> None:
+    def __init__(self, database: SimDatabase, process: Process, name: str = RELAY) -> None:
         self._database = database
         self._name = name
         self.process = process
@@ -198,30 +225,26 @@ class SimLease:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.release()
 
-    async def acquire(self, waits: Callable[[Held], None] | None = None) -> int:
-        """Waits until nobody else has the lease, and gives the checkpoint."""
+    async def acquire(self, waits: Callable[[LeaseHolder], None] | None = None) -> int:
+        """Waits until the lease is free, takes it, and returns the checkpoint."""
         while self._database.holders.setdefault(self._name, self) is not self:
             await asyncio.sleep(POLL)
-        return self._database.position
-
-    async def load(self) -> int:
-        self._require()
+        if self._name == RELAY:
+            self._database.relays.append((self._database.loop.time(), self.process.rules))
         return self._database.position
 
     async def keep(self) -> None:
-        """Renews it: the database takes it from a process that stands still for longer than that."""
+        """Waits for ever; the database takes the lease from a process that stalls for long."""
         await asyncio.get_running_loop().create_future()
 
     async def check(self) -> None:
-        """Raises nothing: one that has lost it may be asked a moment before it learns of that."""
+        """Raises nothing: a holder may be asked just before it learns that it has lost the lease."""
 
     async def save(self, position: int) -> None:
-        """Moves the checkpoint up. Raises LeaseLost."""
+        """Raises the checkpoint. Raises LeaseLost."""
         await asyncio.sleep(self._database.takes())
         self._require()
         self._database.position = max(self._database.position, position)

@@ -1,4 +1,4 @@
-"""What a history is about: random plans, and actors that answer as a script says: late, wrong, not at all."""
+"""The workload of a history: random plans, and scripted actors that answer late, wrong, or not at all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,32 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from redraft.actors import Actor, Context, Critique, Receipt, Revision
-from redraft.actors.plan_check import check_plan
-from redraft.actors.roles import Function
+from redraft.actors.conditions.text import parse_condition
+from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.paths import map_nodes
+from redraft.actors.workflow.roles import Function
 from redraft.app.testing.faults import Faults
-from redraft.events.conditions import AnyOf, Approved, Compare, Condition, Plateau
 from redraft.events.errors import PlanError
-from redraft.events.plan import Approve, Arm, Budget, Keep, Node, Parallel, Plan, Repeat, Retry, Role, Step
-from redraft.events.usage import Usage
+from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
+from redraft.events.messages.plan import (
+    Approve,
+    Arm,
+    Budget,
+    Criterion,
+    Keep,
+    Node,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
+from redraft.events.messages.scales import on_scale
+from redraft.events.messages.usage import Usage
 
 CRITICS: Final = ("facts", "prose", "taste")
 ACTORS: Final[dict[Role, tuple[str, ...]]] = {
@@ -26,13 +44,64 @@ ACTORS: Final[dict[Role, tuple[str, ...]]] = {
 }
 
 
-def random_plan(random: Random) -> Plan:
-    """A plan that may be run: loops in loops, panels, best of several, choices, gates, approvals, budgets."""
+SCALE: Final = (1.0, 10.0)
+CRITERIA: Final = (Criterion("accuracy", "every claim is right", weight=2.0), Criterion("tone", scale=(0.0, 100.0)))
+"""What the critics of some plans declare: criteria on two scales."""
+
+
+def random_plan(random: Random, criteria: Random | None = None) -> Plan:
+    """Returns a valid random plan: nested loops, panels, choices, gates, approvals, budgets.
+
+    With `criteria` its critics declare some, and its conditions name them, as that draws.
+    """
     while True:
         try:
-            return check_plan(_plan(random))
+            plan = _plan(random)
+            return check_ready(plan if criteria is None else _with_criteria(criteria, plan))
         except PlanError:
             continue
+
+
+def _with_criteria(random: Random, plan: Plan) -> Plan:
+    """Returns the plan with a scale and criteria for its critics, and conditions that name them."""
+
+    def changed(path: str, node: Node) -> Node:
+        match node:
+            case Step(role="critic"):
+                judged = random.choice((CRITERIA, CRITERIA, CRITERIA[:1]))
+                node = replace(node, scale=SCALE, criteria=judged)
+                if node.gate and random.random() < 0.5:
+                    return replace(node, passes=parse_condition("accuracy >= 6 or approved"))
+                if node.choose and random.random() < 0.5:
+                    return replace(node, success=parse_condition("accuracy >= 7 and confidence >= 0.5"))
+                return node
+            case Repeat():
+                if random.random() < 0.3:
+                    node = replace(node, rollback_of=random.choice(("accuracy", "min(criteria)")))
+                if random.random() < 0.3:
+                    node = replace(node, rollback_margin=random.choice((1.0, 2.0)), rollback_top=10.0)
+                if node.rollback_of == "min(criteria)":
+                    node = replace(node, rollback_margin=0.1, rollback_top=None)
+                return (
+                    replace(node, until=parse_condition(random.choice(CONDITIONS))) if random.random() < 0.8 else node
+                )
+            case _:
+                return node
+
+    return replace(plan, steps=map_nodes(plan.steps, changed))
+
+
+CONDITIONS: Final = (
+    "score >= 8",
+    "accuracy >= 8 and tone >= 60",
+    "accuracy >= 6 and not confidence < 0.5",
+    "score >= 1 of 10 and accuracy > 7 or plateau(gain=2, over=1, of=accuracy)",
+    "min(criteria) >= 0.8 or oscillating(window=3, of=tone)",
+    "facts.accuracy >= 8 or plateau(gain=1 of 10)",
+    "taste.tone >= 90 and facts.score >= 5 or accuracy >= 9",
+    "score >= 90 of 100 or tokens > 2000",
+)
+"""Conditions on criteria; a plan whose critics have not all that one names is drawn again."""
 
 
 def _plan(random: Random) -> Plan:
@@ -102,18 +171,17 @@ def _approve(random: Random, name: str) -> Approve:
 
 
 class Cast(Protocol):
-    """Who works in a history: how often each was called for what, and how often it had published by then."""
+    """The actors of a history, with the number of calls and of publications for each request."""
 
     calls: Counter[tuple[str, str, int]]
     published: Counter[tuple[str, str, int]]
 
     def actors(self) -> list[Actor]:
-        """One for each seat of the plans, for a process that starts."""
-        ...
+        """Returns one actor for each role and name in the plans, for a process that starts."""
 
 
 class Script:
-    """What the actors of a history answer, and how often each was asked for what."""
+    """Scripted actors, with the number of calls for each request."""
 
     def __init__(self, random: Random, faults: Faults) -> None:
         self.calls: Counter[tuple[str, str, int]] = Counter()
@@ -122,12 +190,13 @@ class Script:
         self._faults = faults
 
     def actors(self) -> list[Actor]:
-        """One for each seat of a plan."""
-        answers: dict[Role, Callable[[], object]] = {
-            "generator": lambda: f"draft {self._random.getrandbits(40)}",
+        """Returns one actor for each role and name of a plan."""
+        random = self._random
+        answers: dict[Role, Callable[[Context], object]] = {
+            "generator": lambda _: f"draft {random.getrandbits(40)}",
             "critic": self._critique,
-            "refiner": self._revision,
-            "publisher": lambda: Receipt("shelf"),
+            "refiner": lambda _: Revision(f"draft {random.getrandbits(40)}", exit=random.random() < 0.03),
+            "publisher": lambda _: Receipt("shelf"),
         }
         return [
             Actor(name, role, self._function(role, name, answers[role]), ("context",), is_async=True)
@@ -135,15 +204,23 @@ class Script:
             for name in names
         ]
 
-    def _critique(self) -> Critique:
+    def _critique(self, context: Context) -> object:
         random = self._random
         approved = False if random.random() < 0.04 else None
-        return Critique(random.choice((0.3, 0.6, 0.6, 0.9, 1.0)), suggestions=("say more",), approved=approved)
+        share = random.choice((0.3, 0.6, 0.6, 0.9, 1.0))
+        if not context.criteria:
+            return Critique(share, suggestions=("say more",), approved=approved)
+        marks = {
+            each.name: {
+                "score": on_scale(random.choice((0.3, 0.6, 0.9, 1.0)), each.scale or SCALE),
+                "confidence": share,
+            }
+            for each in context.criteria
+        }
+        own = {"score": on_scale(share, SCALE)} if random.random() < 0.3 else {}
+        return {"criteria": marks, "suggestions": ["say more"], "approved": approved, **own}
 
-    def _revision(self) -> Revision:
-        return Revision(f"draft {self._random.getrandbits(40)}", exit=self._random.random() < 0.03)
-
-    def _function(self, role: Role, name: str, answer: Callable[[], object]) -> Function:
+    def _function(self, role: Role, name: str, answer: Callable[[Context], object]) -> Function:
         async def act(context: Context) -> object:
             odds, what = self._faults.odds, f"{name} at {context.path} of {context.run}"
             place = (context.run, context.path, context.attempt)
@@ -158,6 +235,6 @@ class Script:
                 raise RuntimeError("out of order")
             if role == "publisher":
                 self.published[place] += 1
-            return answer()
+            return answer(context)
 
         return act

@@ -1,25 +1,35 @@
-"""Requests and answers of a run: each answer is to a request before it, and one of each attempt counts."""
+"""Checks requests and answers of a run: each answer follows its request, and one answer of each attempt counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from redraft.events.domain_events import (
+from msgspec.structs import replace
+
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
     BudgetReached,
     DraftCritiqued,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
     RunStarted,
+    StepAnswered,
     StepFailed,
     StepRequested,
     VerdictLate,
 )
-from redraft.events.envelope import Recorded
-from redraft.projections.record_check.findings import Finding, found
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Step
+from redraft.events.messages.usage import Usage
+from redraft.projections.record_check.chain import Deviates, Finding, finding_at
+from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rollback_draft
+from redraft.projections.record_check.loop_conditions import have_scales, judging_steps, share_of_rise
+from redraft.projections.record_check.ratings import Rated
+from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
-Answer: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed | VerdictLate
+Answer: TypeAlias = StepAnswered | VerdictLate
 _OF_ROLE = {
     "generator": DraftGenerated,
     "critic": DraftCritiqued | VerdictLate,
@@ -29,7 +39,7 @@ _OF_ROLE = {
 
 
 def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """Returns what is wrong with requests, attempts and answers, wherever in the plan they are."""
+    """Returns the faults of requests, attempts and answers, wherever in the plan they are."""
     check = _Answers(events)
     for event in events:
         match event.data:
@@ -44,8 +54,8 @@ def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
     return check.findings
 
 
-def misfits(data: Answer, asked: StepRequested) -> Iterator[tuple[str, str]]:
-    """How an answer does not fit its request: the code of each fault, and what is told of it."""
+def find_misfits(data: Answer, asked: StepRequested) -> Iterator[tuple[str, str]]:
+    """Yields how an answer does not fit its request: the code of each fault, and its explanation."""
     if not isinstance(data, StepFailed | _OF_ROLE[asked.role]):
         yield "role", f"{data.path} was asked of a {asked.role}"
     about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
@@ -69,15 +79,15 @@ class _Answers:
         known = self._requests.get(place)
         again = known is not None and known[0] <= self._inherited and place not in self._answers
         if known is not None and not again:
-            self._found("asked-twice", event, f"{data.path}, attempt {data.attempt}, was asked for in event {known[0]}")
+            self._flag("asked-twice", event, f"{data.path}, attempt {data.attempt}, was asked for in event {known[0]}")
         if data.attempt > 1 and not self._answers.get((data.path, data.attempt - 1), (0, False))[1]:
-            self._found("attempt", event, f"attempt {data.attempt - 1} of {data.path} has not failed to be tried again")
+            self._flag("attempt", event, f"attempt {data.attempt - 1} of {data.path} has not failed to be tried again")
         if data.attempt < 1:
-            self._found("attempt", event, f"attempts begin with 1, not with {data.attempt}")
+            self._flag("attempt", event, f"attempts begin with 1, not with {data.attempt}")
         self._requests[place] = event.version, data
 
     def void(self) -> None:
-        """Nothing is waited for any more; publishers are asked anew."""
+        """Drops all open requests; publishers may be asked again."""
         self._requests = {place: each for place, each in self._requests.items() if each[1].role != "publisher"}
         self._answers = {place: each for place, each in self._answers.items() if place in self._requests}
 
@@ -85,19 +95,199 @@ class _Answers:
         place = data.path, data.attempt
         known = self._requests.get(place)
         if known is None:
-            return self._found("unasked", event, f"attempt {data.attempt} of {data.path} was never asked for")
+            return self._flag("unasked", event, f"attempt {data.attempt} of {data.path} was never asked for")
         waited = isinstance(data, VerdictLate) and self._answers.get(place, (0, False))[1]
         if place in self._answers and not waited:
             counted = self._answers[place][0]
-            self._found("answer-twice", event, f"attempt {data.attempt} of {data.path} was answered in event {counted}")
-        for code, told in misfits(data, known[1]):
-            self._found(code, event, told)
+            self._flag("answer-twice", event, f"attempt {data.attempt} of {data.path} was answered in event {counted}")
+        for code, message in find_misfits(data, known[1]):
+            self._flag(code, event, message)
         again = isinstance(data, StepFailed) and data.retry_at is not None
         self._answers[place] = event.version, again
         return None
 
-    def _found(self, code: str, event: Recorded, told: str) -> None:
+    def _flag(self, code: str, event: Recorded, message: str) -> None:
         path = getattr(event.data, "path", "")
         if self._rules < 2 and "[edit" in path and code in ("asked-twice", "answer-twice"):
             return  # other limits, given meanwhile, had critics of an edit begin anew
-        self.findings.append(found(code, event, told))
+        self.findings.append(finding_at(code, event, message))
+
+
+Made: TypeAlias = DraftGenerated | DraftRefined
+
+
+def is_asked_next(walk: Walk, path: str) -> bool:
+    """Returns whether the next event is the first request at this path."""
+    data = walk.peek().data
+    return isinstance(data, StepRequested) and data.path == path and path not in walk.open
+
+
+def take_request(
+    walk: Walk, step: Step, path: str, draft: DraftRef | None = None, beside: Sequence[DraftRef] = ()
+) -> None:
+    """Takes the request that the plan has at this point. Raises Deviates when something else is recorded."""
+    event = walk.peek()
+    data = event.data
+    if not isinstance(data, StepRequested) or data.path != path:
+        raise Deviates("step", event, f"the next request should be for {path}")
+    if data.role != step.role or data.attempt != 1:
+        raise Deviates("step", event, f"{path} is a {step.role}, and its attempts begin with 1")
+    if not walk.repeats(event):
+        _check_actor(event, data, step)
+        if data.queue_wait != step.queue_wait:
+            raise Deviates(
+                "step",
+                event,
+                f"the plan gives another limit for how long {path} waits for a worker that serves its actor",
+            )
+        check_afforded(walk, event, data)
+    _check_material(walk, event, data, draft, tuple(beside))
+    walk.open[path] = Asked(step, data)
+    walk.top.due = ""
+    if step.role == "generator" and walk.rules >= 2:
+        _forget_judged(walk)
+    walk.take()
+
+
+def _forget_judged(walk: Walk) -> None:
+    """Forgets drafts judged before the loops in progress: what a generator writes is no version of them."""
+    walk.frames[0].judged = ()
+    for frame in walk.frames[1:]:
+        frame.entry = None
+
+
+def take_answer(walk: Walk) -> tuple[Recorded, Asked, StepAnswered] | None:
+    """Returns the next answer that counts, with its request; None for a failure to be retried, or another attempt.
+
+    Raises Deviates for an event that answers no open request.
+    """
+    event = walk.peek()
+    data = event.data
+    match data:
+        case StepRequested():
+            _try_again(walk, event, data)
+            return None
+        case DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished() | StepFailed():
+            return _take_counted_answer(walk, event, data)
+        case _:
+            waiting = ", ".join(sorted(walk.open)) or "an answer"
+            raise Deviates("order", event, f"{waiting} should have been answered before this")
+
+
+def take_only_answer(walk: Walk) -> tuple[Recorded, Asked, StepAnswered]:
+    """Returns the answer to the only open request. Raises Broken when it failed for good."""
+    while (given := take_answer(walk)) is None:
+        pass
+    if isinstance(given[2], StepFailed):
+        raise Broken(publishing=given[1].step.role == "publisher")
+    return given
+
+
+def drop_heeded_advice(walk: Walk, asked: Asked) -> None:
+    """Drops the advice that the request held: a draft has come of it."""
+    walk.advice = tuple(each for each in walk.advice if each not in asked.request.advice)
+
+
+def _take_counted_answer(
+    walk: Walk, event: Recorded, data: StepAnswered
+) -> tuple[Recorded, Asked, StepAnswered] | None:
+    asked = walk.open.get(data.path)
+    if asked is None:
+        raise Deviates("unasked", event, f"nothing waits for an answer of {data.path}")
+    if asked.again or asked.request.attempt != data.attempt:
+        raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not waited for")
+    for code, message in find_misfits(data, asked.request):
+        raise Deviates(code, event, message)
+    walk.take()
+    walk.usage += data.usage
+    if isinstance(data, StepFailed) and data.retry_at is not None:
+        if not walk.repeats(event) and data.attempt >= asked.step.retry.attempts:
+            raise Deviates("attempt", event, f"{data.path} may be tried {asked.step.retry.attempts} times, and no more")
+        asked.again = True
+        return None
+    del walk.open[data.path]
+    return event, asked, data
+
+
+def _try_again(walk: Walk, event: Recorded, data: StepRequested) -> None:
+    asked = walk.open.get(data.path)
+    if asked is None:
+        raise Deviates("step", event, f"the plan does not ask for {data.path} here")
+    before = asked.request
+    if not asked.again or data.attempt != before.attempt + 1:
+        raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} follows no failed one")
+    if replace(data, attempt=1, due=before.due, reserved=Usage()) != replace(before, attempt=1, reserved=Usage()):
+        raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not the same request")
+    if not walk.repeats(event):
+        check_afforded(walk, event, data)
+    walk.open[data.path] = Asked(asked.step, data)
+    walk.take()
+
+
+def _check_actor(event: Recorded, data: StepRequested, step: Step) -> None:
+    if not step.choose:
+        if data.actor != step.actor or data.choice is not None:
+            raise Deviates("step", event, f"{data.path} is for {step.actor}, not for {data.actor}")
+        return
+    actors = {arm.name: arm.actor for arm in step.choose}
+    if data.choice is None or actors.get(data.choice.arm) != data.actor:
+        raise Deviates("step", event, f"{data.actor} is not one of the actors that {data.path} chooses among")
+
+
+def _check_material(
+    walk: Walk, event: Recorded, data: StepRequested, draft: DraftRef | None, beside: tuple[DraftRef, ...]
+) -> None:
+    refines = data.role == "refiner"
+    about = _expected_draft(walk, event, data) if draft is None else Rated(draft)
+    ref = about.ref if about and data.role != "generator" else None
+    if data.draft != ref:
+        raise Deviates("draft", event, f"{data.path} should work on {_name_of(ref)}, not on {_name_of(data.draft)}")
+    rating = about.rating if about and refines else None
+    if data.critiques != (rating.critiques if rating else ()):
+        raise Deviates("critiques", event, f"the request to {data.path} does not hold the critiques of its draft")
+    score, scale = about.shown if about and refines else (None, None)
+    if (data.score, data.scale) != (score, scale):
+        said = "no score" if score is None else f"{score:g}"
+        raise Deviates("score", event, f"the critics of that draft gave {said} together")
+    if data.outputs != finished_drafts(walk, *walk.frames) or data.beside != beside:
+        raise Deviates("draft", event, f"the request to {data.path} does not hold the drafts that were finished before")
+    if data.advice != (walk.advice if refines else ()):
+        raise Deviates("advice", event, f"the request to {data.path} does not hold what people said")
+    _check_swings(event, data, walk.top)
+
+
+def _check_swings(event: Recorded, data: StepRequested, frame: Frame) -> None:
+    swings = frame.swings if data.role == "refiner" else None
+    raised = frame.loop is not None and frame.loop.on_oscillation == "raise_temperature"
+    if len(data.oscillation) != (swings.reported if swings else 0):
+        raise Deviates("oscillation", event, "the request does not tell the refiner exactly which changes were undone")
+    if data.heat != (swings.count if swings and raised else 0):
+        raise Deviates("oscillation", event, f"the temperature should not be raised {data.heat} times")
+
+
+def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated | None:
+    """Returns the draft to work on: the current one, or the best one again after a refinement that scored far lower."""
+    current, top = walk.current, walk.top
+    if walk.breaking is not None:
+        return walk.best if walk.rules < 2 else publishable_draft(walk)
+    if data.role != "refiner" or top.loop is None or current is None or current.rating is None:
+        return current
+    best = rollback_draft(walk, top)
+    if best is None or best.rating is None:
+        return current
+    if walk.repeats(event):  # its parent's plan may have had another margin
+        was_best = (data.draft, data.critiques) == (best.ref, best.rating.critiques)
+        return best if was_best else current
+    margin, fall = top.loop.rollback_margin, best.rating.score - current.rating.score
+    critics = judging_steps(top.loop.body)
+    if have_scales(critics):
+        name = top.loop.rollback_of or "score"
+        margin = share_of_rise(margin, top.loop.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
+        fall = round(best.rating.named(name) - current.rating.named(name), 9)
+    if current.rating.gate == "failed" != best.rating.gate:
+        return best if margin < 1 else current
+    return best if fall > margin else current
+
+
+def _name_of(ref: DraftRef | None) -> str:
+    return f"draft {ref.version}" if ref else "no draft"

@@ -1,37 +1,160 @@
-"""Drafts of a run: numbered, as their hashes say, known before they are named, judged before they are published."""
+"""Checks drafts: numbers, hashes, references, and judgement before publication; selects the best draft."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from redraft.events.content import Draft, DraftRef, digest
-from redraft.events.domain_events import (
-    ApprovalRequested,
-    DomainEvent,
-    DraftApproved,
-    DraftCritiqued,
-    DraftEdited,
-    DraftGenerated,
-    DraftPublished,
-    DraftRefined,
-    DraftRejected,
-    LoopEnded,
-    RunEnded,
-    RunGuided,
-    RunStarted,
-    StepRequested,
-    VerdictLate,
-)
-from redraft.events.envelope import Recorded
-from redraft.events.texts import ERASED
-from redraft.projections.record_check.findings import Finding, found
+from redraft.events.messages import domain_events as events
+from redraft.events.messages.content import Draft, DraftRef, digest
+from redraft.events.messages.domain_events import DomainEvent
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Approve, Node, Repeat
+from redraft.events.messages.redaction import ERASED
+from redraft.projections.record_check.chain import Finding, finding_at
+from redraft.projections.record_check.ratings import Rated, Rating, asks_people, failed_gate, publishes
+from redraft.projections.record_check.walk import Broken, Frame, Walk
 
 
-def draft_faults(events: Sequence[Recorded]) -> list[Finding]:
-    """Returns what is wrong with drafts, with what names them, and with critiques and advice that are named."""
-    begun = events[0].data if events else None
-    check = _Drafts(begun.rules if isinstance(begun, RunStarted) else 1)
-    for event in events:
+def note_veto(walk: Walk, ref: DraftRef, rating: Rating) -> None:
+    """Stores a critic's refusal of a draft."""
+    if walk.rules >= 2 and rating.approved is False:
+        (walk.failed if rating.gate == "failed" else walk.vetoed).add(ref.sha256)
+
+
+def is_barred(walk: Walk, ref: DraftRef) -> bool:
+    """Returns whether the draft may not be published."""
+    return is_beyond_people(walk, ref) or (
+        walk.rules >= 2 and ref.sha256 in walk.vetoed and ref.sha256 not in walk.overruled
+    )
+
+
+def is_beyond_people(walk: Walk, ref: DraftRef) -> bool:
+    """Returns whether it may not be published even if the people who are asked now approved it."""
+    return walk.rules >= 2 and ref.sha256 in walk.rejected | walk.failed
+
+
+def finished_drafts(walk: Walk, *frames: Frame) -> tuple[DraftRef, ...]:
+    """Returns the finished drafts of these loops, without those that are barred."""
+    return tuple(ref for frame in frames for ref in frame.outputs if not is_barred(walk, ref))
+
+
+def better_of(walk: Walk, best: Rated | None, other: Rated) -> Rated:
+    """Returns the better of two: the later one if they are equal, or, by rules 2, the earlier one."""
+    if best is None or best.rating is None or other.rating is None or best.ref == other.ref:
+        return other
+    if _rank(walk, other) == _rank(walk, best):
+        return other if walk.rules >= 3 else best
+    return other if _rank(walk, other) > _rank(walk, best) else best
+
+
+def best_of(walk: Walk, drafts: Iterable[Rated], of: str = "") -> Rated | None:
+    """Returns the best of these drafts: the later of two that are equal, or, by rules 2, the earlier one.
+
+    `of` is a criterion that counts instead of the score.
+    """
+    rated = [each for each in drafts if each.rating is not None]
+    foremost = max((_rank(walk, each, of) for each in rated), default=None)
+    equal = sorted((each for each in rated if _rank(walk, each, of) == foremost), key=lambda each: each.ref.version)
+    return None if not equal else equal[-1] if walk.rules >= 3 else equal[0]
+
+
+def _rank(walk: Walk, draft: Rated, of: str = "") -> tuple[bool, bool, float]:
+    passed = draft.rating is not None and draft.rating.gate != "failed"
+    return not is_barred(walk, draft.ref), passed, draft.rating.named(of) if draft.rating else 0.0
+
+
+def draft_to_keep(walk: Walk, frame: Frame) -> Rated | None:
+    """Returns the draft that leaves a loop that none has satisfied; None if it judged none."""
+    last = frame.loop is not None and frame.loop.keep == "last"
+    if walk.rules < 2:
+        return frame.last if last else frame.best
+    if not frame.judged:
+        return None
+    if last and not is_barred(walk, frame.judged[-1].ref):
+        return frame.judged[-1]
+    return best_of(walk, rated_drafts(frame))
+
+
+def rated_drafts(frame: Frame) -> tuple[Rated, ...]:
+    """Returns the rated draft that a loop began with, and those that it judged."""
+    return (*((frame.entry,) if frame.entry else ()), *frame.judged)
+
+
+def rollback_draft(walk: Walk, frame: Frame) -> Rated | None:
+    """Returns the draft that refining goes back to when a score has fallen."""
+    if walk.rules < 2:
+        return frame.best
+    if walk.current is not None and walk.current.ref.sha256 in walk.rejected:
+        return None
+    of = frame.loop.rollback_of if frame.loop is not None else ""
+    return best_of(walk, (each for each in rated_drafts(frame) if each.ref.sha256 not in walk.rejected), of)
+
+
+def is_withheld(walk: Walk, frame: Frame) -> bool:
+    """Returns whether the current draft may not go to the publisher at the frame's index."""
+    if walk.current is None or is_barred(walk, walk.current.ref):
+        return walk.current is not None
+    passed = [node for each in walk.frames for node in each.body[: each.index]]
+    return any(map(_asks_people, passed)) and not _is_approved(walk, walk.current)
+
+
+def is_held_back(walk: Walk, frame: Frame, broken: Broken) -> bool:
+    """Returns whether nothing may be published after a failure: because of the plan, of people, or of a gate."""
+    if walk.best is None or broken.publishing or walk.plan.on_failure == "fail":
+        return True
+    if walk.rules >= 2:
+        return publishable_draft(walk) is None
+    if frame.loop is None and walk.ended is None and failed_gate(walk.best):
+        return True
+    coming = [node for each in walk.frames for node in each.body[each.index :]]
+    asked = any(isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)) for node in coming)
+    return asked or any(asks_people(each.loop) for each in walk.frames)
+
+
+def is_refused(walk: Walk, frame: Frame) -> bool:
+    """Returns whether a gate outside a loop refused the draft that would be published."""
+    if walk.rules >= 2:
+        return is_withheld(walk, frame)
+    if frame.loop is not None or not failed_gate(walk.current):
+        return False
+    judges = [node for node in frame.body[: frame.index] if not (isinstance(node, Approve) or publishes(node))]
+    return not (judges and isinstance(judges[-1], Repeat))
+
+
+def publishable_draft(walk: Walk) -> Rated | None:
+    """Returns the draft that may be published of a run that cannot go on; None if none may."""
+    depth = len(walk.frames) - 1
+    coming = [node for n, each in enumerate(walk.frames) for node in each.body[each.index + (n < depth) :]]
+    if walk.rules < 2 or any(map(_asks_people, coming)):
+        return None
+    left = (draft_of_failed_loop(walk, frame) for frame in reversed(walk.frames))
+    return next((each for each in left if each is not None), None)
+
+
+def draft_of_failed_loop(walk: Walk, frame: Frame) -> Rated | None:
+    """Returns the draft that leaves a loop when the run cannot go on: its best, or that of an inner loop."""
+    own = best_of(walk, (each for each in frame.judged if _is_fit(walk, each)))
+    return own or (frame.inner if frame.inner and _is_fit(walk, frame.inner) else None)
+
+
+def _is_fit(walk: Walk, draft: Rated) -> bool:
+    decide = walk.approved is not None or any(asks_people(frame.loop) for frame in walk.frames)
+    return not is_barred(walk, draft.ref) and (not decide or _is_approved(walk, draft))
+
+
+def _is_approved(walk: Walk, draft: Rated) -> bool:
+    return walk.approved is not None and walk.approved.sha256 == draft.ref.sha256
+
+
+def _asks_people(node: Node) -> bool:
+    return isinstance(node, Approve) or (isinstance(node, Repeat) and any(map(_asks_people, node.body)))
+
+
+def draft_faults(stream: Sequence[Recorded]) -> list[Finding]:
+    """Returns the faults of drafts, of references to them, and of critiques and advice that requests name."""
+    begun = stream[0].data if stream else None
+    check = _Drafts(begun.rules if isinstance(begun, events.RunStarted) else 1)
+    for event in stream:
         check.take(event, event.data)
     return check.findings
 
@@ -47,70 +170,75 @@ class _Drafts:
         self._rejected: set[str] = set()
 
     def take(self, event: Recorded, data: DomainEvent) -> None:
-        for ref in _named(data):
+        for ref in _referenced_drafts(data):
             if self._known.get(ref.version) != ref.sha256 and ref.version:
-                self._found("draft-unknown", event, f"there was no draft {ref.version} with that hash before it")
+                self._flag("draft-unknown", event, f"there was no draft {ref.version} with that hash before it")
         match data:
-            case DraftEdited(draft=draft):
-                self._made(event, draft)
+            case events.DraftEdited(draft=draft):
+                self._note_draft(event, draft)
                 self._judged.add(draft.sha256)  # by the person who wrote it
-            case DraftGenerated(draft=draft) | DraftRefined(draft=draft):
-                self._made(event, draft)
-            case DraftCritiqued(draft=ref):
+            case events.DraftGenerated(draft=draft) | events.DraftRefined(draft=draft):
+                self._note_draft(event, draft)
+            case events.DraftCritiqued(draft=ref):
                 self._critiques[event.version] = ref
                 self._judged.add(ref.sha256)
-            case StepRequested():
-                self._asked(event, data)
-            case RunGuided():
+            case events.StepRequested():
+                self._check_request(event, data)
+            case events.RunGuided():
                 self._advice.add(event.version)
-            case DraftRejected(draft=ref):
+            case events.DraftRejected(draft=ref):
                 self._advice.add(event.version)
                 self._rejected.add(ref.sha256)
-            case DraftApproved(draft=ref):
+            case events.DraftApproved(draft=ref):
                 self._rejected.discard(ref.sha256)
-            case DraftPublished(draft=ref):
-                self._published(event, ref)
+            case events.DraftPublished(draft=ref):
+                self._check_publication(event, ref)
             case _:
                 pass
 
-    def _made(self, event: Recorded, draft: Draft) -> None:
+    def _note_draft(self, event: Recorded, draft: Draft) -> None:
         if draft.version != len(self._known) + 1:
-            self._found("draft-number", event, f"draft {draft.version} follows {len(self._known)} drafts")
+            self._flag("draft-number", event, f"draft {draft.version} follows {len(self._known)} drafts")
         if draft.text != ERASED and draft.sha256 not in (ERASED, digest(draft.text)):
-            self._found("draft-hash", event, f"the hash of draft {draft.version} is not that of its text")
+            self._flag("draft-hash", event, f"the hash of draft {draft.version} is not that of its text")
         self._known[draft.version] = draft.sha256
 
-    def _asked(self, event: Recorded, data: StepRequested) -> None:
+    def _check_request(self, event: Recorded, data: events.StepRequested) -> None:
         for version in data.critiques:
             judged = self._critiques.get(version)
             if judged is None or data.draft is None or judged.sha256 != data.draft.sha256:
-                self._found("critiques", event, f"event {version} is no critique of its draft")
+                self._flag("critiques", event, f"event {version} is not a critique of its draft")
         for version in data.advice:
             if version not in self._advice:
-                self._found("advice", event, f"nobody gave advice in event {version}")
+                self._flag("advice", event, f"event {version} holds no advice")
 
-    def _published(self, event: Recorded, ref: DraftRef) -> None:
+    def _check_publication(self, event: Recorded, ref: DraftRef) -> None:
         if ref.sha256 not in self._judged:
-            self._found("published", event, f"draft {ref.version} was judged by nobody")
+            self._flag("published", event, f"draft {ref.version} was not judged")
         if self._rules > 1 and ref.sha256 in self._rejected and ref.sha256 != ERASED:
-            self._found("published", event, f"people had rejected draft {ref.version}")
+            self._flag("published", event, f"people had rejected draft {ref.version}")
 
-    def _found(self, code: str, event: Recorded, told: str) -> None:
-        self.findings.append(found(code, event, told))
+    def _flag(self, code: str, event: Recorded, message: str) -> None:
+        self.findings.append(finding_at(code, event, message))
 
 
-def _named(data: DomainEvent) -> Iterator[DraftRef]:
-    """The drafts that an event names as known."""
+def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:
+    """Yields the drafts that an event refers to as known."""
     match data:
-        case StepRequested(draft=draft, outputs=outputs, beside=beside):
+        case events.StepRequested(draft=draft, outputs=outputs, beside=beside):
             yield from (*((draft,) if draft else ()), *outputs, *beside)
-        case DraftRefined(before=before) | DraftEdited(before=before):
+        case events.DraftRefined(before=before) | events.DraftEdited(before=before):
             yield before
-        case DraftCritiqued(draft=ref) | DraftPublished(draft=ref) | VerdictLate(draft=ref) | LoopEnded(draft=ref):
+        case (
+            events.DraftCritiqued(draft=ref)
+            | events.DraftPublished(draft=ref)
+            | events.VerdictLate(draft=ref)
+            | events.LoopEnded(draft=ref)
+        ):
             yield ref
-        case ApprovalRequested(draft=ref) | DraftApproved(draft=ref) | DraftRejected(draft=ref):
+        case events.ApprovalRequested(draft=ref) | events.DraftApproved(draft=ref) | events.DraftRejected(draft=ref):
             yield ref
-        case RunEnded(draft=ref) if ref is not None:
+        case events.RunEnded(draft=ref) if ref is not None:
             yield ref
         case _:
             pass

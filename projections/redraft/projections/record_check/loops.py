@@ -1,4 +1,4 @@
-"""Loops: how many passes, when one ends, and which draft leaves it."""
+"""Walks loops: the number of iterations, when a loop ends, and which draft leaves it."""
 
 from __future__ import annotations
 
@@ -6,54 +6,67 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import ChoicesCredited, IterationStarted, LoopClosing, LoopEnded, Outcome, RunEnded
-from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Repeat
-from redraft.projections.record_check.barred import barred, beyond_people, finished, is_withheld, kept, of_failed
-from redraft.projections.record_check.endings import held_back
-from redraft.projections.record_check.findings import Deviates
-from redraft.projections.record_check.nodes import note, work
-from redraft.projections.record_check.people import people
-from redraft.projections.record_check.ratings import Rated, asks_people, critics_of, publishes
-from redraft.projections.record_check.swings import Swings
-from redraft.projections.record_check.terms import Measured, ending
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
+    ChoicesCredited,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    Outcome,
+    RunEnded,
+)
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Approve, Repeat
+from redraft.projections.record_check.chain import Deviates
+from redraft.projections.record_check.drafts import (
+    draft_of_failed_loop,
+    draft_to_keep,
+    finished_drafts,
+    is_barred,
+    is_beyond_people,
+    is_held_back,
+    is_withheld,
+)
+from redraft.projections.record_check.loop_conditions import Measured, judging_steps, loop_outcome, stands_against
+from redraft.projections.record_check.nodes import note_draft, walk_work
+from redraft.projections.record_check.people import walk_approval
+from redraft.projections.record_check.ratings import Rated, Swings, asks_people, critics_of, publishes
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
 
 
-def node_at(walk: Walk, frame: Frame) -> None:
-    """Goes through the node at the frame's index, or past it."""
+def walk_node(walk: Walk, frame: Frame) -> None:
+    """Walks the node at the frame's index, or skips it."""
     node = frame.body[frame.index]
     if isinstance(node, Repeat):
-        loop(walk, frame, node)
+        walk_loop(walk, frame, node)
     elif walk.rules >= 2 and publishes(node) and frame.loop is not None and is_withheld(walk, frame):
         frame.index += 1
     elif not isinstance(node, Approve):
-        work(walk, frame)
-    elif _is_passed_by(walk, frame):
+        walk_work(walk, frame)
+    elif _skips_people(walk, frame):
         frame.index += 1
     else:
-        people(walk, frame, node)
+        walk_approval(walk, frame, node)
 
 
-def loop(walk: Walk, outer: Frame, node: Repeat) -> None:
-    """All passes of a loop, and its end. A failure goes on to what is around it, as the loop has ended by then."""
-    frame, depth = _entered(walk, outer, node), len(walk.frames)
+def walk_loop(walk: Walk, outer: Frame, node: Repeat) -> None:
+    """Walks all iterations of a loop and its end. After a failure the loop is ended, and Broken is raised again."""
+    frame, depth = _enter_loop(walk, outer, node), len(walk.frames)
     walk.frames.append(frame)
     try:
-        ended, chosen = _passes(walk, frame)
+        ended, chosen = _walk_iterations(walk, frame)
     except Broken as broken:
         walk.open = {}
         del walk.frames[depth + 1 :]
-        ended, chosen = _broken_off(walk, frame, broken)
-        _left(walk, frame, outer, ended, chosen)
+        ended, chosen = _end_broken(walk, frame, broken)
+        _close_frame(walk, frame, outer, ended, chosen)
         raise
-    _left(walk, frame, outer, ended, chosen)
+    _close_frame(walk, frame, outer, ended, chosen)
 
 
-def _entered(walk: Walk, outer: Frame, node: Repeat) -> Frame:
+def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
     path = f"{outer.prefix}{node.name}"
-    _expect_pass(walk, path, 1)
+    _expect_iteration(walk, path, 1)
     outer.due = ""
     place = f"{outer.place}/{node.name}" if outer.place else node.name
     rated = walk.current if walk.current and walk.current.rating else None
@@ -65,34 +78,34 @@ def _entered(walk: Walk, outer: Frame, node: Repeat) -> Frame:
         frame.entry = rated
         outer.judged = () if outer.loop is None else outer.judged
     if walk.current:
-        note(frame, walk.current.ref, 0)
+        note_draft(frame, walk.current.ref, 0)
     return frame
 
 
-def _expect_pass(walk: Walk, path: str, iteration: int) -> None:
+def _expect_iteration(walk: Walk, path: str, iteration: int) -> None:
     event = walk.peek()
     if event.data != IterationStarted(path, iteration):
-        raise Deviates("pass", event, f"pass {iteration} of {path} was to begin here")
+        raise Deviates("iteration", event, f"iteration {iteration} of {path} should begin here")
     walk.take()
     walk.iterations += "/" not in path
 
 
-def _passes(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]:
+def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]:
     while True:
         try:
-            if (ended := _decided(walk, frame)) is not None:
+            if (ended := _check_end(walk, frame)) is not None:
                 return ended
             if frame.index < len(frame.body):
-                node_at(walk, frame)
-            elif (ended := _after_body(walk, frame)) is not None:
+                walk_node(walk, frame)
+            elif (ended := _finish_body(walk, frame)) is not None:
                 return ended
         except Edited as edited:
             walk.current = Rated(edited.ref)
             frame.index, frame.due, frame.exit = len(frame.body), "", False
 
 
-def _decided(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
-    """The end of the loop, if it is to end here; looked at when somebody has spoken, or a loop inside ended."""
+def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
+    """Returns the end of the loop if it ends here; checked after a verdict, and when an inner loop has ended."""
     assert frame.loop is not None  # noqa: S101 - only loops are decided on
     swung = frame.swings is not None and frame.swings.swung and frame.loop.on_oscillation == "stop"
     if not (frame.due or frame.exit or swung):
@@ -101,9 +114,9 @@ def _decided(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
     if walk.repeats(event):
         if isinstance(event.data, ChoicesCredited | RunEnded):
             raise Unclear  # its parent ended here
-        return _as_recorded(walk, frame, event)
+        return _take_recorded_end(walk, frame, event)
     if frame.exit:
-        return _leave(walk, frame, "plateaued")
+        return _leave(walk, frame, "plateaued" if walk.rules < 3 else "exhausted")
     if swung:
         return _leave(walk, frame, "oscillating")
     own_word = frame.due == "judged" and not asks_people(frame.loop)
@@ -112,92 +125,108 @@ def _decided(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
         return _end(walk, frame, outcome)
     coming = [node for node in frame.body[frame.index :] if not (isinstance(node, Approve) or publishes(node))]
     if isinstance(event.data, LoopEnded | LoopClosing) and coming:
-        raise Deviates("loop", event, "the loop was to go on: its condition does not hold, and no limit is reached")
+        raise Deviates("loop", event, "the loop should continue: its condition does not hold, and no limit is reached")
     return None
 
 
-def _after_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
+def _finish_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
     event = walk.peek()
     if walk.repeats(event) and not isinstance(event.data, IterationStarted):
-        if (ended := _as_recorded(walk, frame, event)) is None:
-            raise Unclear  # its parent ended here
-        return ended
-    if not walk.repeats(event) and frame.iteration >= walk.most(frame):
+        return _take_parents_end(walk, frame, event)
+    if not walk.repeats(event) and frame.iteration >= walk.max_iterations(frame):
         return _leave(walk, frame, "exhausted")
-    _expect_pass(walk, frame.path, frame.iteration + 1)
+    _expect_iteration(walk, frame.path, frame.iteration + 1)
     frame.iteration, frame.index, frame.due = frame.iteration + 1, 0, ""
     return None
 
 
 def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
-    """The end of a loop that no draft has satisfied. A last draft that nobody judged is judged first."""
+    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first."""
     assert frame.loop is not None  # noqa: S101 - only loops are left
     critics = critics_of(frame.loop)
     if not critics or (walk.current is not None and walk.current.rating is not None):
-        return _end(walk, frame, outcome)
+        return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
-        raise Deviates("loop", event, f"{frame.path} was to end here as {outcome}, once its last draft is judged")
-    return _closing(walk, frame, outcome)
+        raise Deviates("loop", event, f"{frame.path} should end here as {outcome}, once its last draft is judged")
+    return _walk_closing(walk, frame, outcome)
 
 
-def _closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
+def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
     walk.take()
+    left = frame.exit and walk.rules >= 3
     frame.body, frame.index, frame.closing = critics_of(frame.loop), 0, True
     frame.due, frame.exit = "", False
     while frame.index < len(frame.body):
-        work(walk, frame)
+        walk_work(walk, frame)
     event = walk.peek()
     if walk.repeats(event):
-        if (ended := _as_recorded(walk, frame, event)) is None:
-            raise Unclear  # its parent ended here
-        return ended
+        return _take_parents_end(walk, frame, event)
+    if left:
+        return _end_left(walk, frame)
     met = _measure(walk, frame, event.time, own_word=not asks_people(frame.loop))
     return _end(walk, frame, "accepted" if met == "accepted" else outcome)
 
 
+def _end_left(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]:
+    """Ends a loop that its refiner left (rules 3): with that very draft, accepted unless something objects to it."""
+    current, people = walk.current, asks_people(frame.loop)
+    event = walk.peek()
+    if _measure(walk, frame, event.time, own_word=not people) == "accepted":
+        return _take_end(walk, frame, "accepted", current)
+    if current is not None and is_barred(walk, current.ref):
+        raise Over("exhausted", current)
+    if people and (current is None or walk.approved != current.ref):
+        raise Over("exhausted", current)
+    objects = stands_against(walk.until(frame), _measured(walk, frame, event.time))
+    return _take_end(walk, frame, "exhausted" if objects else "accepted", current)
+
+
 def _end(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
-    best = kept(walk, frame)
+    best = draft_to_keep(walk, frame)
     leaving = best if frame.judged else walk.current
-    if outcome != "accepted" and leaving and barred(walk, leaving.ref):
+    if outcome != "accepted" and leaving and is_barred(walk, leaving.ref):
         raise Over("rejected", best)
     if outcome != "accepted" and asks_people(frame.loop):
         raise Over(outcome, walk.best_or_current())
+    return _take_end(walk, frame, outcome, walk.current if outcome == "accepted" or best is None else best)
+
+
+def _take_end(walk: Walk, frame: Frame, outcome: Outcome, chosen: Rated | None) -> tuple[LoopEnded, Rated | None]:
     event = walk.peek()
-    chosen = walk.current if outcome == "accepted" or best is None else best
     ref = chosen.ref if chosen else DraftRef(0, "")
-    score = chosen.rating.score if chosen and chosen.rating else None
+    score, scale = chosen.shown if chosen else (None, None)
     data = event.data
     if not isinstance(data, LoopEnded) or data.path != frame.path:
-        raise Deviates("loop", event, f"{frame.path} was to end here as {outcome}")
+        raise Deviates("loop", event, f"{frame.path} should end here as {outcome}")
     if (data.outcome, data.iterations) != (outcome, frame.iteration):
-        raise Deviates("loop", event, f"{frame.path} ends as {outcome} after pass {frame.iteration}")
+        raise Deviates("loop", event, f"{frame.path} ends as {outcome} after iteration {frame.iteration}")
     if data.draft != ref:
-        raise Deviates("kept", event, f"draft {ref.version} is to leave the loop, not draft {data.draft.version}")
-    if data.score != score:
+        raise Deviates("kept", event, f"the loop should pass on draft {ref.version}, not draft {data.draft.version}")
+    if (data.score, data.scale) != (score, scale):
         raise Deviates("score", event, f"draft {ref.version} was scored {score}, not {data.score}")
     walk.take()
     return data, chosen
 
 
-def _broken_off(walk: Walk, frame: Frame, broken: Broken) -> tuple[LoopEnded, Rated | None]:
-    """The end of a loop in which a step failed for good. Raises Over when nothing may be published."""
+def _end_broken(walk: Walk, frame: Frame, broken: Broken) -> tuple[LoopEnded, Rated | None]:
+    """Ends a loop in which a step failed for good. Raises Over when nothing may be published."""
     walk.breaking = broken
-    if held_back(walk, frame, broken):
+    if is_held_back(walk, frame, broken):
         raise Over(broken.outcome, walk.best_or_current())
-    best = walk.best if walk.rules < 2 else of_failed(walk, frame)
+    best = walk.best if walk.rules < 2 else draft_of_failed_loop(walk, frame)
     event = walk.peek()
     ref = best.ref if best else DraftRef(0, "")
-    score = best.rating.score if best and best.rating else None
-    wanted = LoopEnded(frame.path, broken.outcome, "", frame.iteration, ref, score)
+    score, scale = best.shown if best else (None, None)
+    wanted = LoopEnded(frame.path, broken.outcome, "", frame.iteration, ref, score, scale)
     if not isinstance(event.data, LoopEnded) or replace(event.data, reason="") != wanted:
-        raise Deviates("loop", event, f"{frame.path} was to end as {broken.outcome}, with draft {ref.version}")
+        raise Deviates("loop", event, f"{frame.path} should end as {broken.outcome}, with draft {ref.version}")
     walk.take()
     return event.data, best
 
 
-def _left(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chosen: Rated | None) -> None:
+def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chosen: Rated | None) -> None:
     walk.frames.pop()
     of_loop = (frame.best, frame.last, *frame.judged, frame.entry, frame.inner)
     known = (each for each in (walk.current, *of_loop, walk.best) if each and each.ref == ended.draft)
@@ -219,44 +248,56 @@ def _left(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chosen: Rate
         walk.ended = ended.outcome
 
 
-def _as_recorded(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEnded, Rated | None] | None:
-    """Takes the end of a loop that a fork repeats as it stands: its parent's plan decided it. None for other events."""
+def _take_recorded_end(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEnded, Rated | None] | None:
+    """Takes the end of a loop that a fork repeats, as its parent's plan decided it. None for other events."""
     data = event.data
     if isinstance(data, LoopClosing) and data.path == frame.path:
-        return _closing(walk, frame, data.outcome)
+        return _walk_closing(walk, frame, data.outcome)
     if not isinstance(data, LoopEnded) or data.path != frame.path:
         return None
     walk.take()
     return data, None
 
 
+def _take_parents_end(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEnded, Rated | None]:
+    if (ended := _take_recorded_end(walk, frame, event)) is None:
+        raise Unclear  # its parent ended here
+    return ended
+
+
 def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool, granted: bool = False) -> Outcome | None:
-    """How the condition says that the loop ends, with the current draft; None when it does not, or nobody spoke."""
+    """Returns the outcome of the loop's condition for the current draft; None when it goes on or without a rating."""
+    measured = _measured(walk, frame, now, granted=granted)
+    return loop_outcome(walk.until(frame), measured, own_word=own_word) if measured else None
+
+
+def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False) -> Measured | None:
+    """Returns what the condition may test about the current draft; None without a rating."""
     current = walk.current
     if current is None or current.rating is None:
         return None
-    no = current.rating.approved is False if walk.rules < 2 else barred(walk, current.ref)
+    no = current.rating.approved is False if walk.rules < 2 else is_barred(walk, current.ref)
     approved = False if no else current.rating.approved or None
     if asks_people(frame.loop) and not no:
         approved = True if walk.approved == current.ref else None
     rating = replace(current.rating, approved=True if granted else approved)
-    elapsed = (now - walk.started).total_seconds()
     used = walk.usage
-    measured = Measured(
+    return Measured(
         rating,
         current.ref.sha256,
-        len(finished(walk, frame)),
-        elapsed,
+        len(finished_drafts(walk, frame)),
+        walk.elapsed(now),
         used.tokens,
         used.cost,
         frame.peaks,
         frame.seen[:-1],
+        frame.trails,
+        judging_steps(frame.loop.body if frame.loop is not None else frame.body),
     )
-    return ending(walk.until(frame), measured, own_word=own_word)
 
 
-def _is_passed_by(walk: Walk, frame: Frame) -> bool:
-    """Whether people need not be asked, as the loop would go on even if they approved."""
+def _skips_people(walk: Walk, frame: Frame) -> bool:
+    """Returns whether people need not be asked, as the loop would go on even if they approved."""
     event = walk.peek()
     if walk.repeats(event):
         path = f"{frame.prefix}{frame.body[frame.index].name}"
@@ -264,6 +305,6 @@ def _is_passed_by(walk: Walk, frame: Frame) -> bool:
     current = walk.current
     if frame.loop is None or current is None or current.rating is None:
         return False
-    if beyond_people(walk, current.ref) or (walk.rules < 2 and current.rating.approved is False):
+    if is_beyond_people(walk, current.ref) or (walk.rules < 2 and current.rating.approved is False):
         return True
     return _measure(walk, frame, event.time, own_word=False, granted=True) != "accepted"

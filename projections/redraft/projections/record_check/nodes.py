@@ -1,110 +1,118 @@
-"""The nodes of a plan one by one: what each leaves behind for the next."""
+"""Walks the nodes of a plan: single steps, parallels and rows of critics, and rates their drafts."""
 
 from __future__ import annotations
 
-from redraft.events.content import Draft, DraftRef
-from redraft.events.domain_events import DraftCritiqued, DraftGenerated, DraftRefined
-from redraft.events.plan import Node, Parallel, Step
-from redraft.projections.record_check.asking import Made, ask, heed, only_answer
-from redraft.projections.record_check.barred import barred, best_of, better, hear
-from redraft.projections.record_check.panels import candidates, panel, publishers
-from redraft.projections.record_check.ratings import (
-    Rated,
-    Rating,
-    failed_gate,
-    is_critic,
-    joined,
-    rating_of,
+from redraft.events.messages.content import Draft, DraftRef
+from redraft.events.messages.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftRefined,
+    PanelClosed,
+    StepAnswered,
+    StepFailed,
 )
-from redraft.projections.record_check.terms import looks_back
-from redraft.projections.record_check.walk import Frame, Walk
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Node, Parallel, Step
+from redraft.projections.record_check.answers import (
+    Made,
+    drop_heeded_advice,
+    is_asked_next,
+    take_answer,
+    take_only_answer,
+    take_request,
+)
+from redraft.projections.record_check.chain import Deviates
+from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
+from redraft.projections.record_check.loop_conditions import Trail, memorable, memory_needed, rating_of
+from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
+from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
 
 
-def work(walk: Walk, frame: Frame) -> None:
-    """Goes through the step or parallel at the frame's index, or through a row of critics."""
+def walk_work(walk: Walk, frame: Frame) -> None:
+    """Walks the step or parallel at the frame's index, or a row of critics."""
     node = frame.body[frame.index]
     if is_critic(node):
-        _row(walk, frame)
+        _walk_critics(walk, frame)
     elif isinstance(node, Parallel):
-        _side_by_side(walk, frame, node)
+        _walk_parallel(walk, frame, node)
     elif isinstance(node, Step):
-        _alone(walk, frame, node)
+        _walk_step(walk, frame, node)
 
 
-def _alone(walk: Walk, frame: Frame, step: Step) -> None:
-    ask(walk, step, f"{frame.prefix}{step.name}")
-    _, asked, data = only_answer(walk)
+def _walk_step(walk: Walk, frame: Frame, step: Step) -> None:
+    take_request(walk, step, f"{frame.prefix}{step.name}")
+    _, asked, data = take_only_answer(walk)
     if isinstance(data, DraftGenerated | DraftRefined):
-        heed(walk, asked)
-        _made(walk, frame, data)
+        drop_heeded_advice(walk, asked)
+        _take_draft(walk, frame, data)
     frame.index += 1
 
 
-def _made(walk: Walk, frame: Frame, data: Made) -> None:
-    """A new draft is the current one; one with the same text keeps what was said of it."""
+def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
+    """Makes a new draft the current one; a draft with the same text keeps its rating."""
     before = data.before if isinstance(data, DraftRefined) else None
     same = before is not None and before.sha256 == data.draft.sha256
-    rating = _rating_of(walk, before) if before is not None and same else None
+    rating = _known_rating(walk, before) if before is not None and same else None
     walk.drafts = data.draft.version
     walk.current = Rated(data.draft.ref, rating)
     frame.exit = isinstance(data, DraftRefined) and data.exit
-    note(frame, data.draft, before.version if before else 0)
+    note_draft(frame, data.draft, before.version if before else 0)
 
 
-def note(frame: Frame, draft: Draft | DraftRef, before: int) -> None:
-    """The loop remembers the draft, if it looks for oscillation."""
+def note_draft(frame: Frame, draft: Draft | DraftRef, before: int) -> None:
+    """Adds the draft to the loop's memory, if the loop detects oscillation."""
     if frame.swings is not None:
         frame.swings.note(draft, before)
 
 
-def _rating_of(walk: Walk, ref: DraftRef) -> Rating | None:
+def _known_rating(walk: Walk, ref: DraftRef) -> Rating | None:
     of_loops = (each for frame in walk.frames for each in (frame.best, frame.last, *frame.judged, frame.entry))
     return next((each.rating for each in (walk.current, *of_loops) if each and each.ref == ref), None)
 
 
-def _side_by_side(walk: Walk, frame: Frame, node: Parallel) -> None:
+def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
     if node.steps[0].role == "publisher":
-        publishers(walk, frame, node)
+        _walk_publishers(walk, frame, node)
         frame.index += 1
         return
     before = walk.current
-    chosen, rating = candidates(walk, frame, node)
+    chosen, rating = _walk_candidates(walk, frame, node)
     refines = node.steps[0].role == "refiner" and before is not None
-    note(frame, chosen, before.ref.version if refines and before else 0)
-    _judged(walk, frame, chosen, rating)
+    note_draft(frame, chosen, before.ref.version if refines and before else 0)
+    _rate_draft(walk, frame, chosen, rating)
     frame.due = "judged"
     frame.index += 1
 
 
-def _row(walk: Walk, frame: Frame) -> None:
-    """Critics one after the other: what they said together is the draft's rating."""
-    heard: list[Rating] = []
+def _walk_critics(walk: Walk, frame: Frame) -> None:
+    """Walks consecutive critics; their joined rating is the draft's."""
+    ratings: list[Rating] = []
     while frame.index < len(frame.body) and is_critic(frame.body[frame.index]):
-        heard.append(_critic(walk, frame, frame.body[frame.index]))
-        frame.index = _after(frame.body, frame.index, joined(heard))
+        ratings.append(_walk_critic(walk, frame, frame.body[frame.index]))
+        frame.index = _index_after(frame.body, frame.index, join_ratings(ratings))
     if walk.current is None:
         return
     reviewed = walk.frames[-2] if frame.review is not None else frame
-    _judged(walk, reviewed, walk.current.ref, joined(heard))
+    _rate_draft(walk, reviewed, walk.current.ref, join_ratings(ratings))
     if frame.review is None:
         frame.due = "judged"
 
 
-def _critic(walk: Walk, frame: Frame, node: Node) -> Rating:
+def _walk_critic(walk: Walk, frame: Frame, node: Node) -> Rating:
     suffix = frame.review or ""
     if isinstance(node, Parallel):
-        return panel(walk, frame, node)
+        return _walk_panel(walk, frame, node)
     assert isinstance(node, Step)  # noqa: S101 - only steps and parallels judge
-    ask(walk, node, f"{frame.prefix}{node.name}{suffix}")
-    event, asked, data = only_answer(walk)
+    take_request(walk, node, f"{frame.prefix}{node.name}{suffix}")
+    event, asked, data = take_only_answer(walk)
     assert isinstance(data, DraftCritiqued)  # noqa: S101 - a critic's answer, `answer` saw to it
-    rating = rating_of(event.version, data.critique, gate=asked.step.gate)
-    hear(walk, data.draft, rating)
+    rating = rating_of(event.version, data.critique, walk.rules, asked.step)
+    note_veto(walk, data.draft, rating)
     return rating
 
 
-def _after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
-    """Once a gate has failed, the next gate, or what comes after the critics."""
+def _index_after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
+    """Returns the next index. Once a gate has failed, that is the next gate, or the first node after the critics."""
     index += 1
     while rating.gate == "failed" and index < len(body) and is_critic(body[index]):
         node = body[index]
@@ -114,24 +122,171 @@ def _after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
     return index
 
 
-def _judged(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
-    """The draft has this rating now; what people rejected stays so."""
+def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
+    """Stores the draft's rating; a draft that people rejected stays rejected."""
     if ref.sha256 in walk.rejected:
-        rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate)
+        rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
     judged = Rated(ref, rating)
-    walk.current, walk.best = judged, better(walk, walk.best, judged)
+    walk.current, walk.best = judged, better_of(walk, walk.best, judged)
     if walk.rules < 2:
         anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
         if frame.loop is not None:
-            frame.best, frame.last = better(walk, frame.best, judged), judged
+            frame.best, frame.last = better_of(walk, frame.best, judged), judged
     else:
         foremost = best_of(walk, frame.judged)
-        spoiled = foremost is None or barred(walk, foremost.ref)
-        anew = spoiled and not barred(walk, ref)
-        counts = spoiled or not barred(walk, ref)
+        spoiled = foremost is None or is_barred(walk, foremost.ref)
+        anew = spoiled and not is_barred(walk, ref)
+        counts = spoiled or not is_barred(walk, ref)
         frame.judged = (*(each for each in frame.judged if each.ref != ref), judged)
     if frame.loop is not None:
-        scores, hashes = looks_back(walk.until(frame))
+        scores, hashes = memory_needed(walk.until(frame))
         before = () if anew else frame.peaks
         frame.peaks = (*before, max(rating.score if counts else 0.0, before[-1] if before else 0.0))[-scores:]
         frame.seen = (*frame.seen, ref.sha256)[-hashes:]
+        trails: dict[str, Trail] = {}
+        for name in memorable(walk.until(frame)):
+            trail, share = frame.trails.get(name, Trail()), rating.named(name)
+            so_far = () if anew else trail.peaks
+            highest = max(share if counts else 0.0, so_far[-1] if so_far else 0.0)
+            trails[name] = Trail((*so_far, highest)[-scores:], (*trail.latest, share)[-hashes:])
+        frame.trails = trails
+
+
+class _ParallelWalk:
+    """A parallel in progress: its steps are requested in order, and answer in any order."""
+
+    def __init__(self, walk: Walk, frame: Frame, node: Parallel) -> None:
+        self.walk, self.node = walk, node
+        self.path = f"{frame.prefix}{node.name}{frame.review or ''}"
+        self.asked = 0
+        self.failed = 0
+        self._ask()
+
+    def next(self, askable: int | None = None) -> tuple[Recorded, Asked, StepAnswered] | None:
+        """Returns the next answer; None when another event was taken. `askable` is how many steps may be requested by
+        now.
+
+        Raises Broken when too many have failed.
+        """
+        if self.asked < (len(self.node.steps) if askable is None else askable) and is_asked_next(
+            self.walk, self._next_path()
+        ):
+            self._ask()
+            return None
+        given = take_answer(self.walk)
+        if given is None or not isinstance(given[2], StepFailed):
+            return given
+        if len(self.node.steps) - self.failed - 1 < answers_needed(self.node):
+            raise Broken(publishing=given[1].step.role == "publisher")
+        self.failed += 1
+        return None
+
+    def number(self, asked: Asked) -> int:
+        """Returns the index of a step among those of the parallel."""
+        return [step.name for step in self.node.steps].index(asked.step.name)
+
+    def _next_path(self) -> str:
+        return f"{self.path}/{self.node.steps[self.asked].name}"
+
+    def _ask(self) -> None:
+        take_request(self.walk, self.node.steps[self.asked], self._next_path())
+        self.asked += 1
+
+
+def _walk_panel(walk: Walk, frame: Frame, node: Parallel) -> Rating:
+    """Walks a panel of critics; returns their joined rating. Critics without an answer count as late."""
+    turns = _ParallelWalk(walk, frame, node)
+    ratings: list[tuple[int, Rating]] = []
+    gates = sum(step.gate for step in node.steps)
+    while not _is_done(turns, ratings, gates):
+        event = walk.peek()
+        if isinstance(event.data, PanelClosed):
+            _take_closing(turns, event, event.data, len(ratings))
+            break
+        given = turns.next(gates if gates > len(ratings) else None)
+        if given is not None and isinstance(given[2], DraftCritiqued):
+            rating = rating_of(given[0].version, given[2].critique, walk.rules, given[1].step)
+            note_veto(walk, given[2].draft, rating)
+            ratings.append((turns.number(given[1]), rating))
+    walk.late |= walk.open
+    walk.open = {}
+    weights = [node.weights[number] for number, _ in ratings] if node.weights else []
+    return join_ratings([rating for _, rating in ratings], node.combine, weights)
+
+
+def _is_done(turns: _ParallelWalk, ratings: list[tuple[int, Rating]], gates: int) -> bool:
+    node = turns.node
+    if not ratings:
+        return False
+    if len(ratings) == gates and any(rating.gate == "failed" for _, rating in ratings):
+        return True
+    return len(ratings) >= (answers_needed(node) if node.deadline is None else len(node.steps) - turns.failed)
+
+
+def _take_closing(turns: _ParallelWalk, event: Recorded, data: PanelClosed, ratings: int) -> None:
+    walk, node = turns.walk, turns.node
+    if data.path != turns.path or node.deadline is None:
+        raise Deviates(
+            "panel", event, f"{turns.path} is the panel under way, and it has {node.deadline or 'no'} deadline"
+        )
+    if data.answered != ratings or ratings < answers_needed(node):
+        raise Deviates("panel", event, f"{ratings} critics had answered, and {answers_needed(node)} are needed")
+    if set(data.missing) != set(walk.open):
+        raise Deviates("panel", event, f"missing were {', '.join(sorted(walk.open)) or 'none'}")
+    if not walk.repeats(event) and any(
+        event.time < each.request.due for each in walk.open.values() if _is_first_attempt(each)
+    ):
+        raise Deviates("panel", event, "its time was not over")
+    walk.take()
+
+
+def _is_first_attempt(asked: Asked) -> bool:
+    return asked.request.attempt == 1 and not asked.again
+
+
+def _walk_candidates(walk: Walk, frame: Frame, node: Parallel) -> tuple[DraftRef, Rating]:
+    """Returns the best of several drafts, according to the parallel's judge."""
+    turns = _ParallelWalk(walk, frame, node)
+    made: list[DraftRef] = []
+    while len(made) < answers_needed(node):
+        given = turns.next()
+        if given is not None and isinstance(given[2], DraftGenerated | DraftRefined):
+            drop_heeded_advice(walk, given[1])
+            walk.drafts = given[2].draft.version
+            made.append(given[2].draft.ref)
+    walk.open = {}
+    if node.judge is None:
+        raise Deviates("step", walk.peek(), f"{turns.path} has no critic to judge its drafts")
+    return _walk_judge(walk, node, turns.path, made)
+
+
+def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> tuple[DraftRef, Rating]:
+    assert node.judge is not None  # noqa: S101 - the caller saw to it
+    asked = 0
+    ratings: dict[int, Rating] = {}
+    while len(ratings) < len(made):
+        following = f"{path}/{node.judge.name}[{asked + 1}]"
+        if asked < len(made) and (not asked or is_asked_next(walk, following)):
+            take_request(walk, node.judge, following, made[asked], made)
+            asked += 1
+            continue
+        given = take_answer(walk)
+        if given is None:
+            continue
+        if not isinstance(given[2], DraftCritiqued):
+            raise Broken
+        number = made.index(given[2].draft)
+        ratings[number] = rating_of(given[0].version, given[2].critique, walk.rules, given[1].step)
+        note_veto(walk, given[2].draft, ratings[number])
+    later = 1 if walk.rules >= 3 else -1
+    best = max(ratings, key=lambda number: (not is_barred(walk, made[number]), ratings[number].score, later * number))
+    return made[best], ratings[best]
+
+
+def _walk_publishers(walk: Walk, frame: Frame, node: Parallel) -> None:
+    """Walks several publishers; as many as the parallel waits for must answer."""
+    turns = _ParallelWalk(walk, frame, node)
+    answered = 0
+    while answered < answers_needed(node):
+        answered += turns.next() is not None
+    walk.open = {}

@@ -1,54 +1,49 @@
-"""What people decide on: who is asked, whose word counts, and what follows from it."""
+"""Walks approvals: who is asked, whose decision counts, and what follows from it."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import (
-    ApprovalExpired,
-    ApprovalRequested,
-    DraftApproved,
-    DraftRejected,
-)
-from redraft.events.envelope import Recorded
-from redraft.events.plan import Approve, Repeat
-from redraft.projections.record_check.findings import Deviates
-from redraft.projections.record_check.nodes import work
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import ApprovalExpired, ApprovalRequested, DraftApproved, DraftRejected
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Approve, Repeat
+from redraft.projections.record_check.chain import Deviates
+from redraft.projections.record_check.nodes import walk_work
 from redraft.projections.record_check.ratings import Rated, Rating, critics_of, is_critic
 from redraft.projections.record_check.walk import Edited, Frame, Over, Unclear, Walk
 
 
-def people(walk: Walk, frame: Frame, node: Approve) -> None:
-    """People decide on the current draft; one that they edit is judged and put to them again. Raises Over."""
+def walk_approval(walk: Walk, frame: Frame, node: Approve) -> None:
+    """Walks the approval of the current draft; one that people edit is judged and approved again. Raises Over."""
     path = f"{frame.prefix}{node.name}"
-    asked = _asked(walk, node, path)
+    asked = _take_request(walk, node, path)
     walk.asking = True
     try:
-        _decided(walk, frame, node, asked)
+        _take_decisions(walk, frame, node, asked)
     except Edited as edited:
         walk.asking = False
-        _review(walk, frame, edited.ref)
+        _walk_review(walk, frame, edited.ref)
     finally:
         walk.asking = False
 
 
-def _asked(walk: Walk, node: Approve, path: str) -> ApprovalRequested:
+def _take_request(walk: Walk, node: Approve, path: str) -> ApprovalRequested:
     event = walk.peek()
     data = event.data
     if not isinstance(data, ApprovalRequested) or data.path != path:
-        raise Deviates("approval", event, f"people were to be asked at {path}")
+        raise Deviates("approval", event, f"people should be asked at {path} now")
     draft = walk.current.ref if walk.current else DraftRef(0, "")
     if data.draft != draft:
-        raise Deviates("draft", event, f"people are to decide on draft {draft.version}, not on {data.draft.version}")
+        raise Deviates("draft", event, f"people should decide on draft {draft.version}, not on {data.draft.version}")
     if (data.approvers, data.quorum) != (node.approvers, node.quorum):
-        raise Deviates("approval", event, "others are asked than the plan says")
+        raise Deviates("approval", event, "the people asked are not those that the plan names")
     walk.take()
     walk.top.due = ""
     return data
 
 
-def _decided(walk: Walk, frame: Frame, node: Approve, asked: ApprovalRequested) -> None:
+def _take_decisions(walk: Walk, frame: Frame, node: Approve, asked: ApprovalRequested) -> None:
     by: list[str] = []
     while True:
         event = walk.peek()
@@ -71,13 +66,13 @@ def _decided(walk: Walk, frame: Frame, node: Approve, asked: ApprovalRequested) 
                 if _is_granted(event, data, by, node):
                     walk.overruled.add(data.draft.sha256)
                     walk.rejected.discard(data.draft.sha256)
-                    return _granted(walk, frame, data.draft)
+                    return _grant(walk, frame, data.draft)
             case DraftRejected():
                 said = bool(data.reason.strip())
                 walk.advice = (*walk.advice, event.version) if said else walk.advice
-                return _refused(walk, frame, data.draft, event)
+                return _reject(walk, frame, data.draft, event)
             case ApprovalExpired():
-                return _expired(walk, frame, node, data, event)
+                return _expire(walk, frame, node, data, event)
 
 
 def _is_granted(event: Recorded, data: DraftApproved, by: list[str], node: Approve) -> bool:
@@ -89,51 +84,51 @@ def _is_granted(event: Recorded, data: DraftApproved, by: list[str], node: Appro
     return data.granted
 
 
-def _expired(walk: Walk, frame: Frame, node: Approve, data: ApprovalExpired, event: Recorded) -> None:
+def _expire(walk: Walk, frame: Frame, node: Approve, data: ApprovalExpired, event: Recorded) -> None:
     if data.then != node.on_deadline:
         raise Deviates("approval", event, f"the plan says {node.on_deadline} for that")
     match data.then:
         case "approve":
             if walk.rules < 2:
                 walk.rejected.discard(data.draft.sha256)
-            _granted(walk, frame, data.draft)
+            _grant(walk, frame, data.draft)
         case "reject":
-            _refused(walk, frame, data.draft, event)
+            _reject(walk, frame, data.draft, event)
         case "fail":
             raise Over("failed", walk.best_or_current())
 
 
-def _granted(walk: Walk, frame: Frame, draft: DraftRef) -> None:
+def _grant(walk: Walk, frame: Frame, draft: DraftRef) -> None:
     walk.approved = draft
     frame.index += 1
     frame.due = "approved" if frame.loop else ""
 
 
-def _refused(walk: Walk, frame: Frame, draft: DraftRef, event: Recorded) -> None:
-    """It can be accepted no more, nor be the best one. Without another pass the run ends. Raises Over."""
+def _reject(walk: Walk, frame: Frame, draft: DraftRef, event: Recorded) -> None:
+    """Bars the draft from being accepted or best. Without another iteration the run ends. Raises Over."""
     later = any(isinstance(node, Approve) for node in frame.body[frame.index + 1 :])
-    last = frame.loop is None or (frame.iteration >= walk.most(frame) and not later)
+    last = frame.loop is None or (frame.iteration >= walk.max_iterations(frame) and not later)
     for each in walk.frames:
-        each.best = _unless(each.best, draft)
+        each.best = _unless_rejected(each.best, draft)
     if walk.current and walk.current.rating:
         was = walk.current.rating
-        refused = Rating(0.0, was.errors, False, was.critiques, was.gate)
+        refused = Rating(0.0, was.errors, False, was.critiques, was.gate, was.scored, was.scale)
         walk.current = Rated(walk.current.ref, refused)
-    walk.best = _unless(walk.best, draft)
+    walk.best = _unless_rejected(walk.best, draft)
     walk.rejected.add(draft.sha256)
     frame.index += 1
     if last and walk.repeats(event):
-        raise Unclear  # whether it was the last pass is for its parent's plan to say
+        raise Unclear  # whether it was the last iteration is for its parent's plan to say
     if last:
         raise Over("rejected", walk.best_or_current())
 
 
-def _unless(best: Rated | None, draft: DraftRef) -> Rated | None:
+def _unless_rejected(best: Rated | None, draft: DraftRef) -> Rated | None:
     return None if best and best.ref.sha256 == draft.sha256 else best
 
 
-def _review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
-    """Critics look at a person's draft before people are asked again."""
+def _walk_review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
+    """Walks the critics of a person's draft, before people are asked again."""
     walk.current = Rated(ref)
     frame.exit, frame.due = False, ""
     review = _critics_before(walk, frame)
@@ -141,12 +136,12 @@ def _review(walk: Walk, frame: Frame, ref: DraftRef) -> None:
         raise Unclear
     walk.frames.append(review)
     while review.index < len(review.body):
-        work(walk, review)
+        walk_work(walk, review)
     walk.frames.pop()
 
 
 def _critics_before(walk: Walk, frame: Frame) -> Frame | None:
-    """The critics of the last loop before the approval, else those before it in its own body."""
+    """Returns the critics of the last loop before the approval, else those before it in its own body."""
     label = f"[edit{walk.edits}]"
     before = frame.body[: frame.index]
     for node in reversed(before):

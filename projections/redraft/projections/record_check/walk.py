@@ -1,55 +1,38 @@
-"""A run's record, read from its beginning: what is known at each event, and the next event that the plan is to explain.
+"""Reads a run's record from its beginning: the state at each event, and the next event that the plan must explain.
 
-What comes from outside and changes no place in the plan (advice, other limits, a pause, a late verdict) is taken in
-here; what turns the run elsewhere is raised.
+`peek` handles events from outside that leave the position in the plan unchanged (advice, other limits, a pause, a late
+verdict); events that divert the run are raised as exceptions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from redraft.events.conditions import Condition
-from redraft.events.content import DraftRef
-from redraft.events.domain_events import (
-    BudgetReached,
-    ChoicesCredited,
-    DomainEvent,
-    DraftEdited,
-    IterationStarted,
-    LimitsChanged,
-    LoopClosing,
-    LoopEnded,
-    Outcome,
-    RunCancelled,
-    RunEnded,
-    RunGuided,
-    RunPaused,
-    RunResumed,
-    RunStarted,
-    StepRequested,
-    VerdictLate,
-)
-from redraft.events.envelope import Recorded
-from redraft.events.plan import Node, Plan, Repeat, Step
-from redraft.events.usage import Usage
-from redraft.projections.record_check.findings import Deviates
-from redraft.projections.record_check.ratings import Rated
-from redraft.projections.record_check.spending import check_reached
-from redraft.projections.record_check.swings import Swings
+from redraft.events.messages import domain_events as events
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import DomainEvent, Outcome
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Node, Plan, Repeat, Step, loops_of
+from redraft.events.messages.usage import Usage
+from redraft.projections.record_check.chain import Deviates
+from redraft.projections.record_check.loop_conditions import Trail
+from redraft.projections.record_check.ratings import Rated, Swings
 
-_NEEDS_GOING_ON: Final = (IterationStarted, StepRequested, LoopClosing, LoopEnded)
+_COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
+_NEEDS_GOING_ON: Final = (events.IterationStarted, events.StepRequested, events.LoopClosing, events.LoopEnded)
 
 
 class RecordEnds(Exception):
-    """All of the record was read, and the run goes on."""
+    """The record is read to its end, and the run goes on."""
 
 
 class Unclear(Exception):
-    """What follows cannot be told from the record alone; nothing is claimed of it."""
+    """The record alone does not determine what must follow, so nothing is claimed."""
 
 
 class Over(Exception):
@@ -69,7 +52,7 @@ class Broken(Exception):
 
 
 class Edited(Exception):
-    """A person put another draft in place of the current one."""
+    """A person replaced the current draft."""
 
     def __init__(self, ref: DraftRef) -> None:
         super().__init__(ref)
@@ -77,20 +60,20 @@ class Edited(Exception):
 
 
 class Asked(msgspec.Struct):
-    """A request without an answer. `again`: its attempt failed and the next is awaited."""
+    """A request without an answer. `again`: its attempt failed, and the next one is due."""
 
     step: Step
-    request: StepRequested
+    request: events.StepRequested
     again: bool = False
 
 
 class Frame(msgspec.Struct):
-    """A body of nodes that the run stands in: the plan's own, a pass of a loop, or critics of a person's edit.
+    """The body of nodes that the run is in: the plan's own, an iteration of a loop, or critics of a person's edit.
 
-    `best` and `last` are what may leave a loop by rules 1; by rules 2 it is of those that its critics `judged`, of the
-    rated draft that it began with (`entry`), and of what a loop inside it ended with last (`inner`).
-    `place` is the loop's path in the plan. `due` says why the condition is to be looked at, if it is. `closing` and
-    `review` are for critics of a last draft, and of an edit (the suffix of their names).
+    By rules 1, `best` and `last` may leave a loop. By rules 2, the draft that leaves it is one that its critics
+    `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
+    the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
+    critics of a last draft, and of an edit (the suffix of their names).
     """
 
     body: tuple[Node, ...]
@@ -112,10 +95,11 @@ class Frame(msgspec.Struct):
     seen: tuple[str, ...] = ()
     outputs: tuple[DraftRef, ...] = ()
     swings: Swings | None = None
+    trails: dict[str, Trail] = {}
 
     @property
     def prefix(self) -> str:
-        """What stands before the names of its nodes."""
+        """The prefix of the paths of its nodes."""
         if self.review is not None or self.loop is None:
             return self.path
         return f"{self.path}[closing]/" if self.closing else f"{self.path}[{self.iteration}]/"
@@ -124,8 +108,8 @@ class Frame(msgspec.Struct):
 class Walk:
     """All that is known of a run up to the event that is to come next."""
 
-    def __init__(self, events: Sequence[Recorded], begun: RunStarted) -> None:
-        self.events = events
+    def __init__(self, stream: Sequence[Recorded], begun: events.RunStarted) -> None:
+        self.events = stream
         self.next = 1
         self.plan: Plan = begun.plan
         self.started: datetime = begun.at
@@ -153,21 +137,21 @@ class Walk:
         self.drafts = 0
 
     def peek(self) -> Recorded:
-        """The next event that the plan is to explain. Raises RecordEnds, Over, Broken, Edited."""
+        """Returns the next event that the plan must explain. Raises RecordEnds, Over, Broken, Edited."""
         while self.next < len(self.events):
             event = self.events[self.next]
-            if not self._aside(event):
+            if not self._take_outside(event):
                 if self.paused and isinstance(event.data, _NEEDS_GOING_ON):
                     raise Deviates("paused", event, "the run was paused, and not resumed")
                 return event
         raise RecordEnds
 
     def take(self) -> None:
-        """Goes on behind the event that was peeked at."""
+        """Moves past the event that `peek` returned."""
         self.next += 1
 
     def repeats(self, event: Recorded) -> bool:
-        """Whether a fork repeats it: then it was decided by its parent's plan, and at another time."""
+        """Returns whether a fork repeats the event: then its parent's plan decided it, at another time."""
         return event.version <= self.inherited
 
     @property
@@ -175,56 +159,60 @@ class Walk:
         return self.frames[-1]
 
     def until(self, frame: Frame) -> Condition:
-        """The loop's condition as it is now."""
+        """Returns the loop's current condition."""
         assert frame.loop is not None  # noqa: S101 - only asked of loops
         changed = self.limits.get(frame.place, (None, None))[0]
         return frame.loop.until if changed is None else changed
 
-    def most(self, frame: Frame) -> int:
-        """The loop's limit of passes as it is now."""
+    def max_iterations(self, frame: Frame) -> int:
+        """Returns the loop's current limit of iterations."""
         assert frame.loop is not None  # noqa: S101 - only asked of loops
         return self.limits.get(frame.place, (None, None))[1] or frame.loop.max_iterations
 
     def best_or_current(self) -> Rated | None:
         return self.best or self.current
 
-    def _aside(self, event: Recorded) -> bool:
-        """Takes in what comes from outside; False for what the plan is to explain."""
+    def elapsed(self, now: datetime) -> float:
+        """Returns the seconds since the start of the run."""
+        return (now - self.started).total_seconds()
+
+    def _take_outside(self, event: Recorded) -> bool:
+        """Handles an event from outside; returns False for one that the plan must explain."""
         data: DomainEvent = event.data
         match data:
-            case RunGuided():
+            case events.RunGuided():
                 self.advice = (*self.advice, event.version)
-            case LimitsChanged(path=path, until=until, max_iterations=most):
-                self._limit(event, path, until, most)
-            case RunPaused() | RunResumed():
-                self._pause(event, paused=isinstance(data, RunPaused))
-            case VerdictLate():
-                self._late(event, data)
-            case RunCancelled():
+            case events.LimitsChanged(path=path, until=until, max_iterations=most):
+                self._change_limits(event, path, until, most)
+            case events.RunPaused() | events.RunResumed():
+                self._pause(event, paused=isinstance(data, events.RunPaused))
+            case events.VerdictLate():
+                self._take_late_verdict(event, data)
+            case events.RunCancelled():
                 self.next += 1
                 raise Over("cancelled", self.best_or_current())
-            case DraftEdited(draft=draft):
+            case events.DraftEdited(draft=draft):
                 self.next += 1
-                self._edited(event, draft.ref)
-            case BudgetReached():
+                self._take_edit(event, draft.ref)
+            case events.BudgetReached():
                 if not self.repeats(event):
-                    check_reached(self.plan, self.usage, self.started, event, data)
+                    _check_reached(self, event, data)
                 self.next += 1
                 self.open = {}
                 if self._ends_paused(data):
                     raise Over("over_budget", self.best_or_current())
                 raise Broken("over_budget")
-            case StepRequested(path=path, attempt=attempt):
-                return self._again(event, path, attempt)
-            case ChoicesCredited() if event.version == self.inherited:
+            case events.StepRequested():
+                return self._asks_again(data)
+            case events.ChoicesCredited() if event.version == self.inherited:
                 pass  # its parent was about to end
             case _:
                 return False
         self.next += 1
         return True
 
-    def _limit(self, event: Recorded, path: str, until: Condition | None, most: int | None) -> None:
-        if path not in places(self.plan.steps):
+    def _change_limits(self, event: Recorded, path: str, until: Condition | None, most: int | None) -> None:
+        if path not in dict(loops_of(self.plan.steps)):
             raise Deviates("limits", event, f"the plan has no loop {path}")
         if self.top.review is not None and self.rules < 2:
             raise Unclear  # these rules lost their place among the critics
@@ -236,57 +224,68 @@ class Walk:
             raise Deviates("paused", event, "the run was paused already" if paused else "the run was not paused")
         self.paused = paused
 
-    def _ends_paused(self, reached: BudgetReached) -> bool:
-        """Whether the run ends as it is paused: its wall time is over, and nobody resumed it before its end."""
+    def _ends_paused(self, reached: events.BudgetReached) -> bool:
+        """Returns whether the run ends while paused: its wall time is over, and no one resumed it before its end."""
         following = (event.data for event in self.events[self.next :])
-        after = next((data for data in following if not isinstance(data, ChoicesCredited)), None)
-        return self.paused and reached.quantity == "seconds" and isinstance(after, RunEnded)
+        after = next((data for data in following if not isinstance(data, events.ChoicesCredited)), None)
+        return self.paused and reached.quantity == "seconds" and isinstance(after, events.RunEnded)
 
-    def _late(self, event: Recorded, data: VerdictLate) -> None:
+    def _take_late_verdict(self, event: Recorded, data: events.VerdictLate) -> None:
         asked = self.late.pop(data.path, None)
         if asked is None or asked.request.attempt != data.attempt or asked.request.draft != data.draft:
             raise Deviates("late", event, f"no panel went on without attempt {data.attempt} of {data.path}")
-        self.spend(data.usage)
+        self.usage += data.usage
 
-    def _edited(self, event: Recorded, ref: DraftRef) -> None:
+    def _take_edit(self, event: Recorded, ref: DraftRef) -> None:
         if self.breaking is not None:
             raise Unclear
         top = self.top
         if not self.asking and (top.loop is None or top.closing or top.review is not None):
-            raise Deviates("edit", event, "a person's draft was taken up where none could be")
+            raise Deviates("edit", event, "a person's draft was used where the plan allows no edit")
         self.edits += 1
         self.drafts = ref.version
         self.open = {}
         raise Edited(ref)
 
-    def _again(self, event: Recorded, path: str, attempt: int) -> bool:
-        """Whether a fork asks once more for what its parent had no answer to."""
-        asked = self.open.get(path)
-        if asked is None or asked.again or asked.request.attempt != attempt:
+    def _asks_again(self, data: events.StepRequested) -> bool:
+        """Returns whether a fork repeats a request that its parent had no answer to."""
+        asked = self.open.get(data.path)
+        if asked is None or asked.again or asked.request.attempt != data.attempt:
             return False
-        if asked_at(self.events, asked.request) > self.inherited:
+        if not self.repeats(next(each for each in self.events if each.data is asked.request)):
             return False
-        assert isinstance(event.data, StepRequested)  # noqa: S101 - the caller's match
-        self.open[path] = Asked(asked.step, event.data)
+        self.open[data.path] = Asked(asked.step, data)
         self.next += 1
         return True
 
-    def spend(self, usage: Usage) -> None:
-        """Counts what a step used."""
-        if not usage.is_nothing:
-            self.usage += usage
+
+def _check_reached(walk: Walk, event: Recorded, said: events.BudgetReached) -> None:
+    """Raises Deviates unless the budget is reached as recorded. The usage of other runs on a day is not known."""
+    budget = walk.plan.daily if said.daily else walk.plan.budget
+    limit = getattr(budget, said.quantity) if budget else None
+    if limit is None or limit != said.limit:
+        raise Deviates("budget", event, f"the plan has no such limit of {said.quantity}")
+    if said.daily:
+        return
+    used = walk.elapsed(event.time) if said.quantity == "seconds" else getattr(walk.usage, said.quantity)
+    if used != said.used:
+        raise Deviates("budget", event, f"{used:g} {said.quantity} were used, not {said.used:g}")
+    unpriced = said.quantity == "cost" and walk.usage.unpriced > 0
+    if not (used >= limit or used + said.reserved > limit or unpriced):
+        raise Deviates("budget", event, f"{used:g} and {said.reserved:g} {said.quantity} do not reach the limit")
 
 
-def asked_at(events: Sequence[Recorded], request: StepRequested) -> int:
-    """The version at which this request was recorded first."""
-    return next(event.version for event in events if event.data is request)
-
-
-def places(nodes: Sequence[Node], parent: str = "") -> dict[str, Repeat]:
-    """Every loop of a plan by its path in it."""
-    found: dict[str, Repeat] = {}
-    for node in nodes:
-        if isinstance(node, Repeat):
-            path = f"{parent}{node.name}"
-            found |= {path: node, **places(node.body, f"{path}/")}
-    return found
+def check_afforded(walk: Walk, event: Recorded, asked: events.StepRequested) -> None:
+    """Raises Deviates when a request exceeds the run's budget. Publishing is always allowed."""
+    budget, used = walk.plan.budget, walk.usage
+    if budget is None or asked.role == "publisher":
+        return
+    reserved = sum((each.request.reserved for each in walk.open.values() if not each.again), asked.reserved)
+    for quantity in _COUNTED:
+        limit, gone = getattr(budget, quantity), getattr(used, quantity)
+        if limit is not None and (gone >= limit or gone + getattr(reserved, quantity) > limit):
+            raise Deviates("budget", event, f"the budget of {limit:g} {quantity} does not allow it: {gone:g} are used")
+    if budget.cost is not None and used.unpriced:
+        raise Deviates("budget", event, "the budget cannot be kept: the price of a call that was made is not known")
+    if budget.seconds is not None and walk.elapsed(event.time) >= budget.seconds:
+        raise Deviates("budget", event, f"the wall time of {budget.seconds:g} s was over")

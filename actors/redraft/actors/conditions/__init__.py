@@ -1,0 +1,1 @@
+"""Holds conditions as text: read, checked, printed; knows no plans."""

@@ -1,0 +1,227 @@
+"""Reads the numbers of conditions on the scales that critics declare, and checks the names of criteria.
+
+A number is read on the declared scale or, where it cannot lie on that, as a share 0..1; where it could be either, its
+scale is said: `score >= 1 of 10`, `score >= 100 of 100`. Without a declared scale every score is a share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, get_args
+
+import msgspec
+
+from redraft.actors.conditions.text import COMPARE, is_reference, name_of, print_condition, print_number, terms, truth
+from redraft.events.errors import ConditionError, suggest
+from redraft.events.messages.conditions import (
+    CONFIDENCE,
+    LOWEST,
+    Compare,
+    Condition,
+    Oscillating,
+    Plateau,
+    Quantity,
+)
+from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, members, steps_of
+from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
+
+SCORE: Final = "score"
+"""The name of the joined score and, after the name of a critic, of its own."""
+
+_PERCENT: Final[Scale] = (0.0, 100.0)
+
+
+def critics_of(nodes: Sequence[Node]) -> tuple[Step, ...]:
+    """Returns the critics among these nodes, of panels too, and judges; if there are none, those inside of loops."""
+    own = tuple(_own_critics(nodes))
+    return own or tuple(step for _, step in steps_of(nodes) if step.role == "critic")
+
+
+def _own_critics(nodes: Iterable[Node]) -> Iterator[Step]:
+    for node in nodes:
+        if isinstance(node, Step) and node.role == "critic":
+            yield node
+        elif isinstance(node, Parallel):
+            yield from (step for step in members(node) if step.role == "critic")
+
+
+def declares(critics: Iterable[Step]) -> bool:
+    """Returns whether any of these critics declares a scale or criteria."""
+    return any(step.scale is not None or step.criteria for step in critics)
+
+
+def scale_of(criterion: Criterion, step: Step) -> Scale | None:
+    """Returns the scale of a criterion; None for 0..1."""
+    return criterion.scale or step.scale
+
+
+def _scales(name: str, critics: Sequence[Step]) -> Iterator[Scale | None]:
+    """Yields the scales of all that this name stands for; none for a name that nobody declares."""
+    critic, dot, own = name.rpartition(".")
+    those = [step for step in critics if not dot or step.name == critic]
+    if own == CONFIDENCE:
+        yield from (None for _ in those)
+    elif own == SCORE:
+        judging = [step for step in those if not step.gate] or those
+        yield from (step.scale for step in judging)
+    else:
+        for step in those:
+            yield from (scale_of(each, step) for each in step.criteria if own in (each.name, LOWEST))
+
+
+def scale_named(name: str, critics: Sequence[Step]) -> Scale | None:
+    """Returns the scale of what is named, such as `score` or `judge.accuracy`; None for 0..1, or if scales differ."""
+    found = set(_scales(name, critics))
+    scale = found.pop() if len(found) == 1 else None
+    return None if scale == UNIT else scale
+
+
+def compare(term: Compare, share: float, critics: Sequence[Step]) -> bool:
+    """Returns whether a comparison of a score or criterion holds for this share, read on its scale."""
+    scale = _scale_meant(term.value, term.top, scale_named(name_of(term), critics))
+    return COMPARE[term.operator](share if scale is None else on_scale(share, scale), term.value)
+
+
+def shown_scale(term: Compare, critics: Sequence[Step]) -> Scale | None:
+    """Returns the scale on which people are shown what a comparison measures."""
+    return _scale_meant(term.value, term.top, scale_named(name_of(term), critics))
+
+
+def _scale_meant(value: float, top: float | None, scale: Scale | None) -> Scale | None:
+    if top is not None:
+        return scale if scale is not None and top == scale[1] else _PERCENT if top == _PERCENT[1] else UNIT
+    if scale is None:
+        return None
+    return UNIT if 0 <= value <= 1 and not scale[0] <= value <= scale[1] else scale
+
+
+def share_of_gain(
+    gain: float, top: float | msgspec.UnsetType | None, default: float, name: str, critics: Sequence[Step]
+) -> float:
+    """Returns the share, 0..1, that a gain or margin is of the scale of what is named; the default is one of any."""
+    scale = scale_named(name, critics)
+    if top is not None and top is not msgspec.UNSET:
+        low, high = scale if scale is not None and top == scale[1] else (0.0, float(top))
+        return round(gain / (high - low), 9)
+    if scale is None or gain == default or gain > scale[1] - scale[0]:
+        return gain
+    return round(gain / (scale[1] - scale[0]), 9)
+
+
+def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
+    """Returns the condition itself; raises ConditionError for a name that no critic declares, or a number on no scale.
+
+    A number that could be meant on two scales is refused, with both spellings.
+    """
+    found = terms(condition)
+    for term in found:
+        match term:
+            case Compare(quantity="score" | "criterion"):
+                _check_compare(term, critics)
+            case Plateau():
+                name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics)
+                check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, scale_named(name, critics))
+            case Oscillating() if term.of is not msgspec.UNSET:
+                check_name_declared(term.of, critics)
+            case _:
+                pass
+    if truth(condition, lambda term: _truth_of_score(term, critics)) is False:
+        raise ConditionError("the condition can never hold, whatever is measured; the parts under `not` always hold")
+    return condition
+
+
+def check_name_declared(name: str, critics: Sequence[Step]) -> str:
+    """Returns the name itself; raises ConditionError, with the nearest, when no critic here declares it."""
+    if is_reference(name) and any(True for _ in _scales(name, critics)):
+        return name
+    known = [each.name for step in critics for each in step.criteria]
+    of_one = [f"{step.name}.{each}" for step in critics for each in [*(one.name for one in step.criteria), SCORE]]
+    lowest = [LOWEST] if known else []
+    words = tuple(each for each in get_args(Quantity) if each != "criterion")
+    there = tuple(dict.fromkeys((*known, *lowest, *words, "approved", CONFIDENCE, *of_one)))
+    remedy = suggest(name, there)
+    if not known and "did you mean" not in remedy:
+        remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan"
+    raise ConditionError(f"{name} is no criterion that a critic here declares; {remedy}")
+
+
+def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
+    name = name_of(term)
+    if term.quantity == "criterion":
+        check_name_declared(name, critics)
+    scale, written, value = scale_named(name, critics), print_condition(term), term.value
+    differ = len({each or UNIT for each in _scales(name, critics)}) > 1
+    if term.top is not None:
+        _check_top(term, scale)
+    elif scale is None:
+        if not 0 <= value <= 1:
+            hint = f"; the scales of {name} differ, so it is read as a share" if differ else ""
+            raise ConditionError(
+                f"scores are 0..1, so {written} is out of range; write a number such as 0.9, or declare a scale{hint}"
+            )
+    else:
+        _check_on_scale(term, scale)
+    if _truth_of_score(term, critics) is False:
+        low, high = _scale_meant(value, term.top, scale) or UNIT
+        scores = f"scores are {low:g}..{high:g}"
+        raise ConditionError(f"{written} can never hold, as {scores}; change the number")
+
+
+def _check_top(term: Compare, scale: Scale | None) -> None:
+    written, (low, high) = print_condition(term), _scale_meant(term.value, term.top, scale) or UNIT
+    if term.top != high:
+        declared = f"{scale[1]:g}, " if scale is not None else ""
+        raise ConditionError(f"{written} names no scale that is declared here; write of {declared}100 or 1")
+    if not low <= term.value <= high:
+        raise ConditionError(f"scores are {low:g}..{high:g}, so {written} is out of range; change the number")
+
+
+def _check_on_scale(term: Compare, scale: Scale) -> None:
+    (low, high), value = scale, term.value
+    inside, share = low <= value <= high, 0 <= value <= 1
+    if inside and share and abs(to_share(value, scale) - value) > 1e-9:
+        raise ConditionError(_both(f"{name_of(term)} {term.operator} ", print_condition(term), value, high))
+    if not inside and not share:
+        raise ConditionError(
+            f"scores are {low:g}..{high:g}, so {print_condition(term)} is out of range; change the number"
+        )
+
+
+def _both(before: str, written: str, value: float, high: float) -> str:
+    points = f"{before}{print_number(value)} of {print_number(high)}"
+    share = f"{before}{print_number(round(value * 100, 9))} of 100"
+    return f"{written} could be meant on two scales; write {points}, or {share}"
+
+
+def check_gain(
+    what: str, before: str, gain: float, top: float | msgspec.UnsetType | None, default: float, scale: Scale | None
+) -> None:
+    """Raises ConditionError for a gain or margin that is larger than its scale, or could be meant on two."""
+    span = scale[1] - scale[0] if scale is not None else 1.0
+    said = None if top is None or top is msgspec.UNSET else float(top)
+    if said is not None:
+        known = {1.0: 1.0, 100.0: 100.0, **({scale[1]: span} if scale is not None else {})}
+        if said not in known:
+            declared = f"{scale[1]:g}, " if scale is not None else ""
+            raise ConditionError(
+                f"{what} of {said:g} names no scale that is declared here; write of {declared}100 or 1"
+            )
+        span = known[said]
+    elif scale is not None and gain not in (0, default) and gain <= min(1.0, span) and span != 1.0:
+        raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))
+    if not 0 <= gain <= max(span, 1.0 if said is None else 0.0):
+        raise ConditionError(f"{what} is {print_number(gain)}; write a number up to {span:g}, such as 0.01")
+
+
+def _truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
+    """Returns True or False for a comparison of a score that always or never holds on its scale; else None."""
+    low, high = _scale_meant(term.value, term.top, scale_named(name_of(term), critics)) or UNIT
+    if term.operator == "==":
+        return None if low <= term.value <= high else False
+    at_low, at_high = (COMPARE[term.operator](end, term.value) for end in (low, high))
+    return at_low if at_low == at_high else None
+
+
+def critics_in(loop: Repeat | None, nodes: Sequence[Node]) -> tuple[Step, ...]:
+    """Returns the critics whose scales the conditions of a loop are read on; without a loop, those of these nodes."""
+    return critics_of(loop.body if loop is not None else nodes)

@@ -1,0 +1,362 @@
+"""Conditions as text, the same in YAML, in Python and on the command line, and the rules that all conditions follow.
+
+    score >= 0.9 or plateau(gain=0.01, over=2)
+
+The text is a Python expression: it is split into tokens, parsed with `ast`, and turned into the structs of
+`redraft.events.messages.conditions`. It is never evaluated.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Final, assert_never, get_args
+
+import msgspec
+
+from redraft.actors.conditions.terms import MAX_NESTING, check_words, fault_at, read_call, read_comparison, read_name
+from redraft.actors.values import is_number, is_one_of, is_whole, shown
+from redraft.events.errors import ConditionError
+from redraft.events.messages.conditions import (
+    LOWEST,
+    AllOf,
+    AnyOf,
+    Approved,
+    Compare,
+    Condition,
+    Exit,
+    Not,
+    Operator,
+    Oscillating,
+    Plateau,
+    Quantity,
+)
+
+MAX_CHARACTERS: Final = 2_000
+"""The longest text of a condition."""
+
+_OF: Final = re.compile(r"(?<=[\d.])(\s+)of(?=\s+[\d.])", re.ASCII)
+_DASHED: Final = re.compile(r"[A-Za-z_][\w-]*(?=\.[A-Za-z_])", re.ASCII)
+
+_EXAMPLE: Final = "score >= 0.9 or plateau(gain=0.01, over=2)"
+
+
+def parse_condition(text: str) -> Condition:
+    """Returns the condition of a text; raises ConditionError with the column (from 1) and the remedy.
+
+    `a | b | c` is one group, as in Python, and so is `a or b or c`; `(a or b) or c` stays a group within a group.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise ConditionError(f"condition: {len(text):,} characters, more than {MAX_CHARACTERS:,}; write a shorter one")
+    if not text.strip():
+        raise ConditionError(f"condition: the text is empty; write one such as {_EXAMPLE}")
+    check_words(text)
+    return check_printable(_condition(_parse(text), 1))
+
+
+def print_condition(condition: Condition) -> str:
+    """Returns the text of a condition that passes `check_printable`; `parse_condition` reads it as an equal one."""
+    match condition:
+        case Compare():
+            return f"{name_of(condition)} {condition.operator} {_with_top(condition.value, condition.top)}"
+        case Approved():
+            return "approved"
+        case Plateau():
+            gain = _with_top(condition.gain, condition.top)
+            return f"plateau(gain={gain}, over={condition.over}{_with_name(condition.of)})"
+        case Oscillating():
+            return f"oscillating(window={condition.window}{_with_name(condition.of)})"
+        case Exit():
+            return "exit()"
+        case Not():
+            return f"not {_part(condition.condition)}"
+        case AnyOf():
+            return " or ".join(map(_part, condition.conditions))
+        case AllOf():
+            return " and ".join(map(_part, condition.conditions))
+        case _:
+            assert_never(condition)
+
+
+def name_of(term: Compare) -> str:
+    """Returns what a comparison is about, as people write it."""
+    return term.of if term.quantity == "criterion" else term.quantity
+
+
+def _with_top(value: float, top: float | msgspec.UnsetType | None) -> str:
+    of = "" if top is None or top is msgspec.UNSET else f" of {print_number(top)}"
+    return f"{print_number(value)}{of}"
+
+
+def _with_name(of: str | msgspec.UnsetType) -> str:
+    return "" if of is msgspec.UNSET else f", of={of}"
+
+
+def check_printable(condition: Condition) -> Condition:
+    """Returns the condition itself; raises ConditionError when it is wrong or its text would be too long to be read."""
+    length = len(print_condition(check_condition(condition)))
+    if length > MAX_CHARACTERS:
+        raise ConditionError(
+            f"the condition has {length:,} characters as text; write fewer terms, {MAX_CHARACTERS:,} at most"
+        )
+    return condition
+
+
+def print_number(value: float) -> str:
+    """Returns a number as the shortest text that is read as the same float."""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def _part(condition: Condition) -> str:
+    text = print_condition(condition)
+    return f"({text})" if isinstance(condition, AnyOf | AllOf) else text
+
+
+def _parse(text: str) -> ast.expr:
+    spaces = len(text) - len(text.lstrip())
+    line = "".join(" " if character.isspace() else character for character in text)
+    plain = line.strip()
+    line = _OF.sub(lambda found: f"{found[1]}@ ", line)  # an operator of Python that no condition has
+    line = _DASHED.sub(lambda found: found.group().replace("-", "_"), line)
+    try:
+        body = ast.parse(line.strip(), mode="eval").body
+    except SyntaxError as error:
+        column = (error.offset or len(line.strip()) + 1) + spaces  # there is no offset when the text ends too early
+        what = "cannot be read from here" if error.offset else "something is missing at the end"
+        raise ConditionError(f"condition, column {column}: {what}; write one such as {_EXAMPLE}") from None
+    except (MemoryError, RecursionError):
+        raise ConditionError("condition: nested too deeply; write a simpler one") from None
+    for node in ast.walk(body):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            node.value.id = plain[node.col_offset : node.col_offset + len(node.value.id)]
+        if isinstance(node, ast.expr | ast.keyword):
+            node.col_offset += spaces
+    return body
+
+
+def _condition(node: ast.expr, depth: int) -> Condition:
+    if depth > MAX_NESTING:
+        raise fault_at(node, "nested too deeply; write a simpler condition")
+    match node:
+        case ast.BoolOp():
+            parts = tuple(_condition(value, depth + 1) for value in node.values)
+            return AnyOf(parts) if isinstance(node.op, ast.Or) else AllOf(parts)
+        case ast.BinOp(op=ast.BitOr() | ast.BitAnd()):
+            return _flatten(node, depth)
+        case ast.UnaryOp(op=ast.Not() | ast.Invert()):
+            return Not(_condition(node.operand, depth + 1))
+        case _:
+            return _term(node)
+
+
+def _flatten(node: ast.BinOp, depth: int) -> Condition:
+    """Returns one group for `a | b | c` or `a & b & c`, which Python reads as pairs, as the structs' operators do."""
+    group = AnyOf if isinstance(node.op, ast.BitOr) else AllOf
+    operands: list[ast.expr] = []
+    left: ast.expr = node
+    while isinstance(left, ast.BinOp) and type(left.op) is type(node.op):
+        operands.append(left.right)
+        left = left.left
+    parts: list[Condition] = []
+    for operand in (left, *reversed(operands)):
+        part = _condition(operand, depth + 1)
+        parts += part.conditions if isinstance(part, group) else (part,)
+    return group(tuple(parts))
+
+
+def _term(node: ast.expr) -> Condition:
+    match node:
+        case ast.Compare():
+            term: Condition = read_comparison(node)
+        case ast.Call():
+            term = read_call(node)
+        case ast.Name():
+            term = read_name(node)
+        case _:
+            raise fault_at(node, f"this is not a condition; write one such as {_EXAMPLE}")
+    if fault := term_fault(term):
+        raise fault_at(node, fault)
+    return term
+
+
+MAX_TERMS: Final = 200
+"""The number of terms that a condition may have, groups and negations included."""
+
+MAX_DEPTH: Final = 20
+"""The depth to which the groups and negations of a condition may nest."""
+
+MAX_WINDOW: Final = 1_000_000
+"""The most judged drafts that `plateau` and `oscillating` may look back over."""
+
+COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+"""The function of each operator."""
+
+_COUNTS: Final[frozenset[Quantity]] = frozenset({"errors", "outputs", "tokens"})
+_REFERENCE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\.)?[A-Za-z_]\w*", re.ASCII)
+_KINDS: Final = (Compare, Approved, Plateau, Oscillating, Exit, AnyOf, AllOf, Not)
+
+
+def check_condition(condition: Condition) -> Condition:
+    """Returns the condition itself; raises ConditionError when a term is wrong, it is too large, or can never hold."""
+    for term in terms(condition):
+        if fault := term_fault(term):
+            raise ConditionError(fault)
+    if truth(condition) is False:
+        raise ConditionError("the condition can never hold, whatever is measured; the parts under `not` always hold")
+    return condition
+
+
+def terms(condition: object) -> list[Condition]:
+    """Returns every term of a condition, outermost first.
+
+    Raises ConditionError on a value that is no term, or above the limits.
+    """
+    found: list[Condition] = []
+    waiting: list[tuple[object, int]] = [(condition, 1)]
+    while waiting:
+        term, depth = waiting.pop(0)
+        if not isinstance(term, _KINDS):
+            raise ConditionError(f"{shown(term)} is not a condition; write one such as score >= 0.9")
+        if depth > MAX_DEPTH or len(found) == MAX_TERMS:
+            raise ConditionError(
+                f"the condition has more than {MAX_TERMS} terms, or is more than {MAX_DEPTH} deep; simplify it"
+            )
+        found.append(term)
+        waiting += [(part, depth + 1) for part in _parts(term)]
+    return found
+
+
+def _parts(term: Condition) -> tuple[Condition, ...]:
+    match term:
+        case AnyOf() | AllOf():
+            return _group_members(type(term).__name__, term.conditions)
+        case Not():
+            return (term.condition,)
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+            return ()
+        case _:
+            assert_never(term)
+
+
+def _group_members(group: str, conditions: object) -> tuple[Condition, ...]:
+    if not isinstance(conditions, tuple):
+        raise ConditionError(f"{group} takes one tuple of conditions; write a | b, a & b, or {group}((a, b))")
+    return conditions
+
+
+def term_fault(term: Condition) -> str | None:
+    """Returns the fault of this one term, without its parts, and its remedy; None when there is none."""
+    match term:
+        case Compare():
+            return _compare_fault(term)
+        case Plateau():
+            return _plateau_fault(term)
+        case Oscillating():
+            return _of_fault("oscillating", term.of) or _window_fault("oscillating: window", term.window)
+        case AnyOf() | AllOf() if len(term.conditions) < 2:
+            return (
+                f"{type(term).__name__} joins {len(term.conditions)} conditions; give at least two, or the one itself"
+            )
+        case Approved() | Exit() | AnyOf() | AllOf() | Not():
+            return None
+        case _:
+            assert_never(term)
+
+
+def truth(condition: Condition, of_score: Callable[[Compare], bool | None] = lambda _: None) -> bool | None:
+    """Returns True when the condition always holds, False when it never can, None when that depends.
+
+    `of_score` says so of a comparison of a score or a criterion, by its scale.
+    """
+    match condition:
+        case Compare(quantity="score" | "criterion"):
+            return of_score(condition)
+        case Compare():
+            return _compare_truth(condition)
+        case Not():
+            held = truth(condition.condition, of_score)
+            return None if held is None else not held
+        case AnyOf():
+            return _join_truths([truth(part, of_score) for part in condition.conditions], decisive=True)
+        case AllOf():
+            return _join_truths([truth(part, of_score) for part in condition.conditions], decisive=False)
+        case Approved() | Plateau() | Oscillating() | Exit():
+            return None
+        case _:
+            assert_never(condition)
+
+
+def _join_truths(parts: list[bool | None], *, decisive: bool) -> bool | None:
+    if decisive in parts:
+        return decisive
+    return None if None in parts else not decisive
+
+
+def _compare_fault(term: Compare) -> str | None:
+    if not is_one_of(term.quantity, get_args(Quantity)):
+        return f"{shown(term.quantity)} is not measured; compare one of {', '.join(get_args(Quantity))}"
+    if not is_one_of(term.operator, get_args(Operator)):
+        return f"{shown(term.operator)} does not compare; write one of {' '.join(get_args(Operator))}"
+    if not is_number(term.value):
+        return f"{term.quantity} is compared with {shown(term.value)}; write a finite number"
+    named = is_reference(term.of) if term.quantity == "criterion" else not term.of
+    if not named:
+        return f"{shown(term.of)} is not the name of a criterion; write one such as accuracy or judge.accuracy"
+    if term.top is not None and not (is_number(term.top) and term.top > 0):
+        return f"of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
+    if term.top is not None and term.quantity not in ("score", "criterion"):
+        return f"{term.quantity} has no scale; write one number"
+    written = f"{name_of(term)} {term.operator} {_with_top(term.value, term.top)}"
+    if term.quantity in ("score", "criterion"):
+        return None if term.value >= 0 or term.top is None else f"{written} is below any score; write a number from 0"
+    if _compare_truth(term) is False:
+        return f"{written} can never hold, as {_range_of(term.quantity)}; change the number"
+    return None
+
+
+def is_reference(name: object) -> bool:
+    """Returns whether this can name a criterion in a condition."""
+    return isinstance(name, str) and (name == LOWEST or _REFERENCE.fullmatch(name) is not None)
+
+
+def _range_of(quantity: Quantity) -> str:
+    return f"{quantity} is {'a whole number' if quantity in _COUNTS else 'a number'} from 0"
+
+
+def _compare_truth(term: Compare) -> bool | None:
+    low, high = 0.0, math.inf
+    if term.operator == "==":
+        between = term.quantity in _COUNTS and not float(term.value).is_integer()
+        return False if between or not low <= term.value <= high else None
+    compares = COMPARE[term.operator]
+    at_low, at_high = compares(low, term.value), compares(high, term.value)
+    return at_low if at_low == at_high else None
+
+
+def _plateau_fault(term: Plateau) -> str | None:
+    if not (is_number(term.gain) and term.gain > 0):
+        return f"plateau: gain is {shown(term.gain)}; write a rise of the score above 0, such as 0.01"
+    if term.top is not msgspec.UNSET and not (is_number(term.top) and term.top > 0):
+        return f"plateau: gain of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
+    return _of_fault("plateau", term.of) or _window_fault("plateau: over", term.over)
+
+
+def _of_fault(what: str, of: object) -> str | None:
+    if of is msgspec.UNSET or is_reference(of):
+        return None
+    return f"{what}: {shown(of)} is not the name of a criterion; write one such as accuracy or judge.accuracy"
+
+
+def _window_fault(what: str, value: object) -> str | None:
+    if not is_whole(value, 1, MAX_WINDOW):
+        return f"{what} is {shown(value)}; write a whole number of judged drafts, 1 to {MAX_WINDOW:,}"
+    return None

@@ -1,0 +1,302 @@
+"""Decides which events a message brings about. Pure: the time is an argument.
+
+An outcome counts only for a request that is still open, at its attempt and for its draft; any other is ignored.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Final, assert_never
+
+import msgspec
+
+from redraft.actors.deciding.budget import NOTHING, time_is_up, within_budget
+from redraft.actors.deciding.declared import as_declared, why_invalid
+from redraft.actors.deciding.evolve import evolve
+from redraft.actors.deciding.interpreter import GRACE, closed_panel, next_event
+from redraft.actors.deciding.state import OpenStep, ParallelState, RunState
+from redraft.actors.deciding.steering import steered
+from redraft.actors.plans.arms import Choose, first_arm
+from redraft.events.errors import ContentError
+from redraft.events.messages.commands import (
+    ConfirmStep,
+    Critiqued,
+    EraseRun,
+    ExpireStep,
+    Failed,
+    Generated,
+    Message,
+    OutcomeMessage,
+    Published,
+    QuarantineRun,
+    Refined,
+    RetryStep,
+    StartRun,
+    SteeringMessage,
+    request_id,
+)
+from redraft.events.messages.content import MAX_DRAFT_BYTES, new_draft
+from redraft.events.messages.domain_events import (
+    ApprovalExpired,
+    BudgetReached,
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    FailureKind,
+    PanelClosed,
+    RunErased,
+    RunQuarantined,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+    VerdictLate,
+)
+from redraft.events.messages.plan import RULES, Retry
+from redraft.events.messages.usage import Usage
+
+MAX_SENDINGS: Final = 200
+"""The number of sendings after which a request fails.
+
+Workers run one whose earlier workers vanished in a process of its own and report how that ended, so that only a request
+that takes even such a worker along is sent as often.
+"""
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """The events that happened, and the state after them."""
+
+    events: tuple[DomainEvent, ...]
+    state: RunState
+
+
+def handle(
+    state: RunState,
+    message: Message,
+    now: datetime,
+    limit: int = MAX_DRAFT_BYTES,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
+) -> Decision:
+    """Returns the events that a message brings about at this time (UTC), and the state after them.
+
+    There are none if it is late, foreign or a duplicate. `limit` is the largest draft, in bytes, that is accepted.
+    `others` is the usage of the workflow's other runs that began on the same day, needed only for a plan with a daily
+    budget. `choose` chooses the actor of a step that has several.
+    """
+    return continue_from(state, _first_event(state, message, now, limit, others), now, others, choose)
+
+
+def continue_from(
+    state: RunState, first: DomainEvent | None, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+) -> Decision:
+    """Returns an event and all that follows from it until an answer is awaited; no events for None."""
+    events: list[DomainEvent] = []
+    while first is not None:
+        events.append(first)
+        state = evolve(state, first)
+        first = next_event(state, now, others, choose)
+    return Decision(tuple(events), state)
+
+
+def _first_event(state: RunState, message: Message, now: datetime, limit: int, others: Usage) -> DomainEvent | None:
+    match message:
+        case Generated() | Critiqued() | Refined() | Published() | Failed():
+            return _outcome(state, message, now, limit)
+        case StartRun(_, plan, brief, key, tags, parent, files):  # how a fork begins, `forking` decides
+            fresh = state.status == "new" and parent is None
+            return RunStarted(plan, brief, now, key, tags, rules=RULES, files=files) if fresh else None
+        case EraseRun(_, by, reason):
+            return RunErased(by, reason) if state.status in ("ended", "quarantined") and not state.erased else None
+        case QuarantineRun(_, by, reason, key):
+            return RunQuarantined(by, reason, key) if state.status not in ("new", "quarantined") else None
+        case RetryStep():
+            return _retry_step(state, message, now, others)
+        case ExpireStep():
+            return _expire(state, message, now)
+        case ConfirmStep():
+            return _confirm_step(state, message, now)
+        case _ if isinstance(message, SteeringMessage):
+            return steered(state, message, limit)
+        case _:
+            assert_never(message)
+
+
+def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:
+    open_step = state.open.get(message.path)
+    if open_step is None and message.path in state.late:
+        return _late_verdict(state.late[message.path], message)
+    if open_step is None or open_step.attempt != message.attempt or open_step.retry_at is not None:
+        return None
+    try:
+        return _event_for_outcome(state, open_step, message, now, limit)
+    except ContentError as error:
+        return _step_failed(state, message, open_step, "invalid", str(error), now)
+
+
+def _late_verdict(open_step: OpenStep, message: OutcomeMessage) -> VerdictLate | None:
+    """Returns the event for a late verdict of a panel's critic; None for any other late outcome."""
+    if not isinstance(message, Critiqued) or (message.attempt, message.draft) != (open_step.attempt, open_step.draft):
+        return None
+    if why_invalid(open_step.step, message.critique):
+        return None
+    critique = as_declared(open_step.step, message.critique)
+    return VerdictLate(message.path, message.attempt, message.draft, critique, message.usage)
+
+
+def _event_for_outcome(
+    state: RunState, open_step: OpenStep, message: OutcomeMessage, now: datetime, limit: int
+) -> DomainEvent | None:
+    role, path, attempt = open_step.step.role, message.path, message.attempt
+    match message:
+        case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
+            draft = new_draft(state.drafts + 1, text, media_type, limit)
+            return DraftGenerated(path, attempt, draft, usage)
+        case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
+            role == "refiner" and open_step.draft
+        ):
+            draft = new_draft(state.drafts + 1, text, state.media_type, limit)
+            return DraftRefined(path, attempt, open_step.draft, draft, changes, leaving, usage, declined)
+        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == open_step.draft:
+            if fault := why_invalid(open_step.step, critique):
+                return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
+            return DraftCritiqued(path, attempt, ref, as_declared(open_step.step, critique), usage)
+        case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == open_step.draft:
+            return DraftPublished(path, attempt, ref, receipt, usage)
+        case Failed(kind=kind, message=fault, retryable=retryable):
+            return _step_failed(state, message, open_step, kind, fault, now, retryable=retryable)
+        case Generated() | Refined() | Critiqued() | Published():
+            return None
+        case _:
+            assert_never(message)
+
+
+def _step_failed(
+    state: RunState,
+    message: OutcomeMessage | ExpireStep | ConfirmStep,
+    open_step: OpenStep,
+    kind: FailureKind,
+    fault: str,
+    now: datetime,
+    *,
+    retryable: bool = True,
+) -> StepFailed:
+    retry = open_step.step.retry
+    again = retryable and message.attempt < retry.attempts
+    wait = backoff(retry, message.attempt, request_id(message.run, message.path, message.attempt))
+    usage = message.usage if not isinstance(message, ExpireStep | ConfirmStep) else Usage()
+    return StepFailed(message.path, message.attempt, kind, fault, now + wait if again else None, usage)
+
+
+def _retry_step(
+    state: RunState, message: RetryStep, now: datetime, others: Usage
+) -> StepRequested | BudgetReached | PanelClosed | None:
+    open_step = state.open.get(message.path)
+    if state.paused or open_step is None or open_step.attempt != message.attempt:
+        return None
+    if open_step.retry_at is None or now < open_step.retry_at:
+        return None
+    if (closed := closed_panel(state, message.path.rpartition("/")[0], now)) is not None:
+        return closed
+    due = now + timedelta(seconds=open_step.step.timeout) + GRACE
+    parallel = state.frames[-1].parallel
+    if parallel is not None and parallel.until is not None and now < parallel.until:
+        due = min(due, parallel.until)
+    again = msgspec.structs.replace(open_step.request, attempt=message.attempt + 1, due=due)
+    if state.plan.budget is None and state.plan.daily is None:
+        return again
+    return within_budget(state, again, now, others)
+
+
+def _expire(
+    state: RunState, message: ExpireStep, now: datetime
+) -> StepFailed | ApprovalExpired | BudgetReached | PanelClosed | None:
+    over = time_is_up(state, now)
+    if over and state.status == "running" and (state.failure is None or state.paused):
+        return over
+    waiting = state.approval
+    if waiting is not None and waiting.request.path == message.path and now >= waiting.request.due:
+        return ApprovalExpired(message.path, waiting.request.draft, waiting.node.on_deadline)
+    open_step = state.open.get(message.path)
+    if open_step is None or open_step.attempt != message.attempt or open_step.retry_at is not None:
+        return None
+    return _expire_step(state, message, open_step, now)
+
+
+def _expire_step(
+    state: RunState, message: ExpireStep, open_step: OpenStep, now: datetime
+) -> StepFailed | PanelClosed | None:
+    """Returns the failure of an open step whose answer is overdue, or the end of its panel's wait."""
+    if message.unserved > 0:
+        return _expire_unserved(state, message, open_step, now)
+    if now < open_step.due:
+        return None
+    parallel = state.frames[-1].parallel
+    if parallel is not None and parallel.until is not None and open_step.due == parallel.until:
+        closed = closed_panel(state, message.path.rpartition("/")[0], now)
+        return closed or _expire_critic(state, message, open_step, parallel, now)
+    if message.queued:
+        return None
+    return _step_failed(
+        state, message, open_step, "timeout", f"no answer by {open_step.due:%Y-%m-%d %H:%M:%S} UTC", now
+    )
+
+
+def _expire_unserved(state: RunState, message: ExpireStep, open_step: OpenStep, now: datetime) -> StepFailed | None:
+    """Returns the failure of a request whose actor no worker serves; None before the time that its plan allows."""
+    if message.unserved < (open_step.request.queue_wait or 0):
+        return None
+    who = f"{open_step.request.role} {open_step.request.actor}"
+    fault = f"no worker has served the {who} for {message.unserved:.0f} s"
+    return _step_failed(state, message, open_step, "unserved", fault, now, retryable=False)
+
+
+def _expire_critic(
+    state: RunState, message: ExpireStep, open_step: OpenStep, parallel: ParallelState, now: datetime
+) -> StepFailed | None:
+    """Returns the failure of a critic that its panel cannot close without, once its own timeout has passed too."""
+    deadline, timeout = parallel.node.deadline or 0.0, open_step.step.timeout
+    latest = open_step.due - timedelta(seconds=deadline) + timedelta(seconds=timeout) + GRACE
+    if now < latest or message.queued:
+        return None
+    return _step_failed(state, message, open_step, "timeout", f"no answer by {latest:%Y-%m-%d %H:%M:%S} UTC", now)
+
+
+def is_open(state: RunState, path: str, attempt: int) -> bool:
+    """Returns whether this attempt was requested and has no answer."""
+    open_step = state.open.get(path)
+    return open_step is not None and open_step.attempt == attempt and open_step.retry_at is None
+
+
+def why_unwelcome(state: RunState, message: Message) -> str:
+    """Returns why a message without effect should be refused; empty for one that is only late or doubled."""
+    if isinstance(message, StartRun):
+        if (state.plan.name, state.brief.text) != (message.plan.name, message.brief.text):
+            return f"run {message.run} has begun with another brief or workflow, key {message.key!r}; give another key"
+        return ""
+    return f"there is no run {message.run}" if state.status == "new" else ""
+
+
+def is_early(state: RunState, message: Message) -> bool:
+    """Returns whether this is a steering message to a run whose start may still be on its way."""
+    return state.status == "new" and isinstance(message, SteeringMessage)
+
+
+def _confirm_step(state: RunState, message: ConfirmStep, now: datetime) -> StepFailed | None:
+    """Returns the failure of a request that was sent too often, as when it ends every worker that takes it."""
+    open_step = state.open.get(message.path)
+    if open_step is None or not is_open(state, message.path, message.attempt) or message.sent < MAX_SENDINGS:
+        return None
+    return _step_failed(state, message, open_step, "lost", f"sent {message.sent} times, and no worker answered", now)
+
+
+def backoff(retry: Retry, attempt: int, request: str) -> timedelta:
+    """Returns the wait after a failed attempt (from 1).
+
+    It grows exponentially, with a jitter of 0.5..1 made from the request's id.
+    """
+    longest = min(retry.maximum, retry.initial * retry.factor ** min(attempt - 1, 64))
+    jitter = 0.5 + int.from_bytes(sha256(request.encode()).digest()[:4]) / 2**33
+    return timedelta(seconds=longest * jitter)

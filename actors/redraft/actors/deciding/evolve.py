@@ -1,0 +1,368 @@
+"""Applies events to the state of their run. Pure: recovery folds events, and calls no actor again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.budget import add_usage, describe_reached
+from redraft.actors.deciding.candidates import (
+    add_bars,
+    better_of,
+    end_loop,
+    enter_loop,
+    forget_older_drafts,
+    judgement_of_draft,
+    remember,
+    why_barred,
+    with_judgement,
+)
+from redraft.actors.deciding.credit import record_pick
+from redraft.actors.deciding.judgement import join, judgement_of
+from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
+from redraft.actors.deciding.state import (
+    Candidate,
+    Failure,
+    Frame,
+    OpenStep,
+    ParallelState,
+    RunState,
+    after_critics,
+    frame_at,
+    number_of,
+    stopped_by_gate,
+    weights_of,
+    with_top,
+)
+from redraft.actors.deciding.steering import expire, request_approval, steer
+from redraft.actors.plans.arms import resolve_arm
+from redraft.actors.plans.paths import closing_body, is_critic, required_answers
+from redraft.events.messages.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    BudgetReached,
+    ChoicesCredited,
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    PanelClosed,
+    RunEnded,
+    RunErased,
+    RunQuarantined,
+    RunStarted,
+    Steered,
+    StepFailed,
+    StepRequested,
+    VerdictLate,
+)
+from redraft.events.messages.plan import Parallel, Repeat, Step, known
+
+MAX_LATE: Final = 64
+"""The number of late verdicts that are awaited, the latest; others are ignored."""
+
+
+def fold(events: Iterable[DomainEvent], state: RunState = RunState()) -> RunState:  # noqa: B008 - frozen
+    """Returns the state after these events. A run that was set aside is not folded, as its events may be inconsistent.
+
+    Raises UnknownRules for a run that began under rules of a later release.
+    """
+    happened = tuple(events)
+    if any(isinstance(event, RunQuarantined) for event in happened):
+        return _set_aside(replace(state, version=state.version + len(happened)), happened)
+    for event in happened:
+        state = evolve(state, event)
+    return state
+
+
+def evolve(state: RunState, event: DomainEvent) -> RunState:
+    """Returns the state after this event."""
+    state = replace(state, version=state.version + 1)
+    match event:
+        case RunStarted():
+            return _apply_start(state, event)
+        case IterationStarted():
+            return _apply_iteration(state, event)
+        case StepRequested():
+            return _apply_request(state, event)
+        case DraftGenerated() | DraftRefined():
+            return _apply_draft(state, event)
+        case DraftCritiqued():
+            return _apply_critique(state, event)
+        case DraftPublished():
+            return _answer_step(add_usage(state, event), event.path)
+        case StepFailed():
+            return _apply_failure(state, event)
+        case LoopClosing():
+            return _begin_closing(state, event)
+        case LoopEnded():
+            return end_loop(state, event)
+        case PanelClosed():
+            top = state.frames[-1]
+            return _close_panel(state, top, top.parallel) if top.parallel else state
+        case VerdictLate():
+            state = add_usage(state, event)
+            return replace(state, late={path: each for path, each in state.late.items() if path != event.path})
+        case BudgetReached():
+            failure = Failure(describe_reached(event), outcome="over_budget")
+            return with_top(replace(state, open={}, failure=failure), replace(state.frames[-1], parallel=None))
+        case ChoicesCredited():
+            return replace(state, picks=())
+        case RunEnded():
+            return replace(state, status="ended", open={}, frames=(), approval=None, late={})
+        case RunErased():
+            return replace(state, erased=True)
+        case RunQuarantined():
+            return _set_aside(state)
+        case ApprovalRequested():
+            return request_approval(state, event)
+        case ApprovalExpired():
+            return expire(state, event)
+        case _ if isinstance(event, Steered):
+            return steer(state, event)
+        case _:
+            assert_never(event)
+
+
+def _set_aside(state: RunState, happened: Iterable[DomainEvent] = ()) -> RunState:
+    """Returns the state of a run that is decided on no more, whatever else these events contain."""
+    for event in happened:
+        match event:
+            case RunStarted(plan, brief, at):
+                state = replace(state, plan=plan, brief=brief, started=at)
+            case RunErased():
+                state = replace(state, erased=True)
+            case _:
+                pass
+    return replace(state, status="quarantined", open={}, frames=(), approval=None, late={}, picks=(), failure=None)
+
+
+def _apply_start(state: RunState, event: RunStarted) -> RunState:
+    return replace(
+        state,
+        status="running",
+        plan=event.plan,
+        brief=event.brief,
+        started=event.at,
+        frames=(Frame(event.plan.steps),),
+        inherited=event.parent.version if event.parent else 0,
+        rules=known(event.rules),
+    )
+
+
+def _apply_iteration(state: RunState, event: IterationStarted) -> RunState:
+    outermost = event.path.count("/") == 0
+    state = replace(state, iterations=state.iterations + outermost)
+    top = state.frames[-1]
+    if event.iteration > 1:
+        return with_top(state, replace(top, iteration=event.iteration, index=0, due="nothing"))
+    top = frame_at(top, event.path)
+    node = top.body[top.index]
+    assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
+    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1))
+    if looks_for_oscillation(loop) and state.current:
+        loop = with_made_draft(loop, state.current.ref, 0)
+    top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
+    return replace(state, frames=(*state.frames[:-1], top, loop))
+
+
+def _apply_request(state: RunState, event: StepRequested) -> RunState:
+    known = state.open.get(event.path)
+    if known is not None:
+        return _apply_repeated_request(state, event, known)
+    top = state.frames[-1]
+    if not top.parallel:
+        top = frame_at(top, event.path)
+    node = top.parallel.node if top.parallel else top.body[top.index]
+    if isinstance(node, Parallel):
+        step, top = _request_in_parallel(top, node, event)
+    elif isinstance(node, Step):
+        step, top = node, replace(top, due="nothing")
+    else:
+        return state
+    opened = OpenStep(step if event.choice is None else resolve_arm(step, event.choice, event.actor), event)
+    state = with_top(replace(state, open={**state.open, event.path: opened}), top)
+    return forget_older_drafts(state) if step.role == "generator" and state.rules >= 2 else state
+
+
+def _apply_repeated_request(state: RunState, event: StepRequested, known: OpenStep) -> RunState:
+    """Returns the state after a retry, or after a fork repeats an open request, which restarts its panel's deadline."""
+    state = replace(state, open={**state.open, event.path: OpenStep(known.step, event)})
+    top = state.frames[-1]
+    if top.parallel is None or top.parallel.until is None or event.attempt != known.attempt:
+        return state
+    return with_top(state, replace(top, parallel=replace(top.parallel, until=event.due)))
+
+
+def _request_in_parallel(top: Frame, node: Parallel, event: StepRequested) -> tuple[Step, Frame]:
+    """Returns the step of a Parallel node that is requested, a member or its judge, and the frame after that."""
+    parallel = top.parallel or ParallelState(node)
+    member = node.steps[min(parallel.requested, len(node.steps) - 1)]
+    step = node.judge if parallel.judging and node.judge else member
+    until = parallel.until or (event.due if node.deadline else None)
+    parallel = replace(parallel, requested=parallel.requested + 1, until=until)
+    return step, replace(top, parallel=parallel, due="nothing")
+
+
+def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
+    top = state.frames[-1]
+    open_step = state.open.get(event.path)
+    if open_step is not None and open_step.request.choice is not None:
+        state = record_pick(state, open_step)
+    if open_step is not None and open_step.request.advice:
+        heeded = open_step.request.advice
+        state = replace(state, advice=tuple(each for each in state.advice if each not in heeded))
+    state = replace(add_usage(state, event), drafts=event.draft.version, media_type=event.draft.media_type)
+    ref = event.draft.ref
+    if top.parallel:
+        parallel = replace(top.parallel, candidates=(*top.parallel.candidates, ref))
+        return _advance_parallel(_close_step(state, event.path), replace(top, parallel=parallel))
+    before = event.before if isinstance(event, DraftRefined) else None
+    judgement = judgement_of_draft(state, before) if before and before.sha256 == ref.sha256 else None
+    leaving = isinstance(event, DraftRefined) and event.exit
+    state = replace(state, current=Candidate(ref, judgement))
+    if looks_for_oscillation(top):
+        top = with_made_draft(top, event.draft, before.version if before else 0)
+    return _answer_step(with_top(state, replace(top, verdicts=(), exit=leaving)), event.path)
+
+
+def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
+    top = state.frames[-1]
+    state = add_usage(state, event)
+    open_step = state.open.get(event.path)
+    if open_step is not None and open_step.request.choice is not None:
+        state = record_pick(state, open_step)
+    step = open_step.step if open_step is not None else None
+    gate = step is not None and step.gate
+    judgement = judgement_of(state.version, event.critique, gate=gate, scored=state.rules < 3, step=step)
+    state = add_bars(state, event, judgement)
+    if top.parallel:
+        said = (number_of(top.parallel, event, open_step), judgement)
+        parallel = replace(top.parallel, verdicts=(*top.parallel.verdicts, said))
+        return _advance_parallel(_close_step(state, event.path), replace(top, parallel=parallel))
+    verdicts = (*top.verdicts, judgement)
+    top = replace(top, verdicts=verdicts, index=after_critics(top.body, top.index, join(verdicts)))
+    return _settle_judgement(with_top(_close_step(state, event.path), top))
+
+
+def _settle_judgement(state: RunState) -> RunState:
+    """Joins the critiques of the current draft into its judgement, once the last critic in a row has answered."""
+    top = state.frames[-1]
+    if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
+        return state
+    judged = with_judgement(state, state.current.ref, join(top.verdicts))
+    state = replace(state, current=judged, best=better_of(state, state.best, judged))
+    if top.review is not None:
+        outer = remember(state, state.frames[-2], judged)
+        return replace(state, frames=(*state.frames[:-2], outer))
+    return with_top(state, replace(remember(state, top, judged), verdicts=(), due="judged"))
+
+
+def _advance_parallel(state: RunState, top: Frame) -> RunState:
+    """Ends a Parallel node, or goes on to its judge, once enough of its steps have answered."""
+    parallel = top.parallel
+    if parallel is None:
+        return state
+    if parallel.judging:
+        all_judged = len(parallel.verdicts) >= len(parallel.candidates)
+        return _choose_candidate(state, top, parallel) if all_judged else with_top(state, top)
+    role = parallel.node.steps[0].role
+    enough = len(parallel.node.steps) - parallel.failed if parallel.node.deadline else required_answers(parallel.node)
+    if role == "critic" and (len(parallel.verdicts) >= enough or stopped_by_gate(parallel)):
+        return _close_panel(state, top, parallel)
+    if role in ("generator", "refiner") and len(parallel.candidates) >= enough:
+        parallel = replace(parallel, judging=True, requested=0)
+        return with_top(_close_all(state), replace(top, parallel=parallel))
+    if role == "publisher" and parallel.answered >= enough:
+        return with_top(_close_all(state), replace(top, parallel=None, index=top.index + 1))
+    return with_top(state, top)
+
+
+def _close_panel(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
+    """Joins the critiques of a panel; critics that have not answered are late from here on."""
+    joined = join([each for _, each in parallel.verdicts], parallel.node.combine, weights_of(parallel))
+    top = replace(
+        top, parallel=None, verdicts=(*top.verdicts, joined), index=after_critics(top.body, top.index, joined)
+    )
+    if state.open:
+        late = {**state.late, **state.open}
+        state = replace(state, open={}, late=dict(list(late.items())[-MAX_LATE:]))
+    return _settle_judgement(with_top(state, top))
+
+
+def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
+    number, judgement = max(
+        parallel.verdicts,
+        key=lambda each: (
+            not why_barred(state, Candidate(parallel.candidates[each[0]])),
+            each[1].score,
+            each[0] if state.rules >= 3 else -each[0],
+        ),
+    )
+    chosen = with_judgement(state, parallel.candidates[number], judgement)
+    if looks_for_oscillation(top):
+        refines = parallel.node.steps[0].role == "refiner" and state.current is not None
+        top = with_made_draft(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
+    state = replace(state, current=chosen, best=better_of(state, state.best, chosen))
+    top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")
+    return with_top(_close_all(state), top)
+
+
+def _answer_step(state: RunState, path: str) -> RunState:
+    state = _close_step(state, path)
+    top = state.frames[-1]
+    if top.parallel:
+        parallel = replace(top.parallel, answered=top.parallel.answered + 1)
+        return _advance_parallel(state, replace(top, parallel=parallel))
+    return with_top(state, replace(top, index=top.index + 1))
+
+
+def _apply_failure(state: RunState, event: StepFailed) -> RunState:
+    state = add_usage(state, event)
+    known = state.open.get(event.path)
+    if known is None:
+        return state
+    if event.retry_at is not None:
+        waiting = replace(known, retry_at=event.retry_at)
+        return replace(state, open={**state.open, event.path: waiting})
+    if known.request.choice is not None:
+        state = record_pick(state, known, failed=True)
+    return _fail_for_good(_close_step(state, event.path), event, known)
+
+
+def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunState:
+    """Returns the state of a run that cannot go on, or goes on without one step of a Parallel node."""
+    parallel = state.frames[-1].parallel
+    if (
+        parallel
+        and not parallel.judging
+        and len(parallel.node.steps) - parallel.failed - 1 >= required_answers(parallel.node)
+    ):
+        top = replace(state.frames[-1], parallel=replace(parallel, failed=parallel.failed + 1))
+        return _advance_parallel(state, top) if parallel.node.deadline else with_top(state, top)
+    reason = f"{event.path} failed for good: {event.message}"
+    failure = Failure(reason, publishing=known.step.role == "publisher")
+    state = replace(state, open={}, failure=failure if failure.publishing else state.failure or failure)
+    return with_top(state, replace(state.frames[-1], parallel=None))
+
+
+def _begin_closing(state: RunState, event: LoopClosing) -> RunState:
+    top = state.frames[-1]
+    body = closing_body(top.node) if top.node else ()
+    closing = (event.outcome, event.reason)
+    left = top.exit and state.rules >= 3
+    return with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=left))
+
+
+def _close_step(state: RunState, path: str) -> RunState:
+    return replace(state, open={each: step for each, step in state.open.items() if each != path})
+
+
+def _close_all(state: RunState) -> RunState:
+    return replace(state, open={}) if state.open else state

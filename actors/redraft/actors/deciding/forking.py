@@ -1,0 +1,114 @@
+"""Begins a run that continues from a point in another run's history. Pure.
+
+The events of a fork are: its start, which names its parent; the parent's events up to that point once more, each naming
+the one that it repeats; the changes of its own plan; and its requests, the unanswered ones of the parent first. Nothing
+that was answered is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.budget import NOTHING, ends_at
+from redraft.actors.deciding.decider import Decision, continue_from
+from redraft.actors.deciding.evolve import evolve, fold
+from redraft.actors.deciding.interpreter import GRACE, next_event
+from redraft.actors.deciding.state import OpenStep, RunState
+from redraft.actors.plans.arms import Choose, first_arm
+from redraft.actors.plans.paths import map_nodes
+from redraft.events.messages.commands import StartRun
+from redraft.events.messages.conditions import Approved
+from redraft.events.messages.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import RULES, Node, Plan, Repeat, Retry, Step, loops_of
+from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.usage import Usage
+
+BY = "fork"
+"""The author of changed limits and resumption at the start of a fork."""
+
+
+def begin_fork(
+    start: StartRun,
+    past: Sequence[Recorded],
+    now: datetime,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
+) -> Decision:
+    """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
+
+    The fork follows the rules of its parent. `elapsed` continues from the parent's last event: the time since then is
+    not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a step that has
+    several.
+    """
+    begun = past[0].data
+    elapsed = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
+    rules = begun.rules if isinstance(begun, RunStarted) else RULES
+    given = (start.key, start.tags, start.parent, rules, start.files)
+    first = RunStarted(start.plan, start.brief, now - elapsed, *given)
+    events: list[DomainEvent] = [first, *(event.data for event in past[1:])]
+    state = fold(events)
+    for event in _changes_and_repeats(state, start.plan, now):
+        events.append(event)
+        state = evolve(state, event)
+    rest = continue_from(state, next_event(state, now, others, choose), now, others, choose)
+    return Decision((*events, *rest.events), rest.state)
+
+
+def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
+    """Returns why a fork cannot begin like this, in a sentence; empty when it can."""
+    parent = start.parent
+    if parent is None or not past or past[-1].version != parent.version or not isinstance(past[0].data, RunStarted):
+        return f"there is no event {parent.version} of run {parent.run} to fork at" if parent else "it has no parent"
+    if past[0].data.brief.text == ERASED:
+        return f"run {parent.run} was erased"
+    if shape(start.plan) != shape(fold(event.data for event in past).plan):
+        return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
+    return ""
+
+
+def shape(plan: Plan) -> Plan:
+    """Returns a plan without the parts that a fork may change: when loops end, what they keep, how steps are done."""
+    return Plan("", map_nodes(plan.steps, _shape))
+
+
+def _shape(path: str, node: Node) -> Node:
+    match node:
+        case Step():
+            return replace(
+                node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=(), queue_wait=None
+            )
+        case Repeat():
+            return replace(node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0)
+        case _:
+            return node
+
+
+def _changes_and_repeats(state: RunState, plan: Plan, now: datetime) -> Iterator[DomainEvent]:
+    """Yields the changes of the fork's plan, and the unanswered requests of its parent again."""
+    if state.status != "running":
+        return
+    loops = dict(loops_of(plan.steps))
+    for path, loop in loops_of(state.plan.steps):
+        other = loops[path]
+        if (other.until, other.max_iterations) != (loop.until, loop.max_iterations):
+            yield LimitsChanged(path, BY, other.until, other.max_iterations, "as the fork was begun")
+    if state.paused:
+        yield RunResumed(BY, "a fork goes on")
+    if state.approval is not None:
+        yield replace(state.approval.request, due=now + timedelta(seconds=state.approval.node.deadline))
+    for step in state.open.values():
+        if step.retry_at is None:
+            yield _request_again(state, step, now)
+
+
+def _request_again(state: RunState, step: OpenStep, now: datetime) -> StepRequested:
+    """Returns the same request with a new due time; its panel waits its whole time again."""
+    due = ends_at(state, now + timedelta(seconds=step.step.timeout) + GRACE)
+    panel = state.frames[-1].parallel
+    if panel is not None and panel.node.deadline is not None:
+        due = min(due, now + timedelta(seconds=panel.node.deadline))
+    return replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)

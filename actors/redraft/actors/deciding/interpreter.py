@@ -1,0 +1,395 @@
+"""Decides what a run does next by its plan, one event at a time, until it awaits an answer or has ended. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
+from redraft.actors.deciding.budget import NOTHING, ends_at, time_is_up, within_budget
+from redraft.actors.deciding.candidates import (
+    beyond_people,
+    describe_failed_gate,
+    draft_to_keep,
+    draft_to_refine,
+    draft_to_salvage,
+    finished_drafts,
+    left_on_failure,
+    why_barred,
+    why_nothing_leaves,
+    why_withheld,
+)
+from redraft.actors.deciding.credit import credits_or_end
+from redraft.actors.deciding.judgement import Facts, Verdict, says_of_draft_left, verdict
+from redraft.actors.deciding.state import (
+    Candidate,
+    Failure,
+    Frame,
+    ParallelState,
+    RunState,
+    failed_a_gate,
+    is_publisher,
+    prefix,
+)
+from redraft.actors.plans.arms import Choose, choose_actor, first_arm
+from redraft.actors.plans.paths import asks_people, closing_body, gates_of, required_answers
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import (
+    ApprovalRequested,
+    DomainEvent,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    Outcome,
+    PanelClosed,
+    RunEnded,
+    StepRequested,
+)
+from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Approve, Node, Parallel, Repeat, Step
+from redraft.events.messages.scales import Scale
+from redraft.events.messages.usage import Usage
+
+GRACE: Final = timedelta(hours=1)
+"""How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
+
+_UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
+_LEFT: Final = Verdict("exhausted", "the refiner left")
+_LEFT_ACCEPTED: Final = Verdict("accepted", "the refiner left, and nothing stands against its draft")
+
+
+def next_event(
+    state: RunState, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+) -> DomainEvent | None:
+    """Returns the event that happens next, or None when nothing does until an answer comes.
+
+    `others` is the usage of the workflow's other runs that began on the same day, for a plan with a daily budget.
+    `choose` chooses the actor of a step that has several.
+    """
+    following = _decide_next(state, now)
+    if not isinstance(following, StepRequested):
+        return credits_or_end(state, following) if state.picks and isinstance(following, RunEnded) else following
+    if not following.actor:
+        following = choose_actor(state.plan, following, choose)
+    if state.plan.budget is None and state.plan.daily is None:
+        return following
+    return within_budget(state, following, now, others)
+
+
+def _decide_next(state: RunState, now: datetime) -> DomainEvent | None:
+    if state.status != "running":
+        return None
+    if state.cancelled is not None:
+        return _end_run(state, Verdict("cancelled", state.cancelled), state.best or state.current)
+    if state.paused:
+        return _end_paused(state, now)
+    if state.refused:
+        return _end_run(state, Verdict(*state.refused), state.best or state.current)
+    top = state.frames[-1]
+    if state.failure:
+        return _after_failure(state, top, now)
+    return _next_of_frame(state, top, now)
+
+
+def _next_of_frame(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
+    """Returns the next event of a run that goes on; None while an answer or an approval is awaited."""
+    if top.parallel:
+        return _next_of_parallel(state, top, top.parallel, now)
+    if state.open or state.approval:
+        return None
+    if top.node is not None and (ended := _end_loop_if_met(state, top, top.node, now)) is not None:
+        return ended
+    return _next_of_body(state, top, now)
+
+
+def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
+    """Enters the next node; skips people who need not be asked, and publishers that may not have the draft."""
+    for place in range(top.index, len(top.body)):
+        node = top.body[place]
+        if isinstance(node, Step) and node.role != "publisher":
+            return _make_request(state, node, f"{prefix(top)}{node.name}{top.review or ''}", now)
+        if isinstance(node, Approve) and _would_go_on(state, top, now):
+            continue
+        if is_publisher(node) and (reason := why_withheld(state, top, place)):
+            if top.node is not None:
+                continue
+            return _end_run(state, Verdict("rejected", reason), state.current)
+        return _enter(state, top, node, now)
+    return _after_body(state, top)
+
+
+def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEvent:
+    path = f"{prefix(top)}{node.name}{top.review or ''}"
+    match node:
+        case Step():
+            return _make_request(state, node, path, now)
+        case Parallel():
+            step = node.steps[0]
+            return _limit_due(_make_request(state, step, f"{path}/{step.name}", now), node, now)
+        case Repeat():
+            return IterationStarted(path, 1)
+        case Approve():
+            due = ends_at(state, now + timedelta(seconds=node.deadline))
+            draft = state.current.ref if state.current else DraftRef(0, "")
+            return ApprovalRequested(path, draft, due, node.approvers, node.quorum)
+        case _:
+            assert_never(node)
+
+
+def _would_go_on(state: RunState, top: Frame, now: datetime) -> bool:
+    """Returns whether the loop would go on even if people approved the draft: then they need not be asked."""
+    facts, current = facts_of(state, top, now), state.current
+    if top.node is None or facts is None or current is None:
+        return False
+    if beyond_people(state, current):
+        return True
+    approved = replace(facts, judgement=replace(facts.judgement, approved=True))
+    met = verdict(top.node.until, approved, own_word=False)
+    return met is None or met.outcome != "accepted"
+
+
+def _next_of_parallel(state: RunState, top: Frame, parallel: ParallelState, now: datetime) -> DomainEvent | None:
+    inside = f"{prefix(top)}{parallel.node.name}{top.review or ''}/"
+    if parallel.judging and parallel.node.judge:
+        if parallel.requested == len(parallel.candidates):
+            return None
+        path = f"{inside}{parallel.node.judge.name}[{parallel.requested + 1}]"
+        request = _make_request(state, parallel.node.judge, path, now, parallel.candidates[parallel.requested])
+        return replace(request, beside=parallel.candidates)
+    if parallel.requested == len(parallel.node.steps):
+        return closed_panel(state, inside[:-1], now)
+    if parallel.requested == gates_of(parallel.node) > len(parallel.verdicts):
+        return None
+    step = parallel.node.steps[parallel.requested]
+    return _limit_due(_make_request(state, step, inside + step.name, now), parallel.node, now, parallel.until)
+
+
+def _limit_due(request: StepRequested, node: Parallel, now: datetime, until: datetime | None = None) -> StepRequested:
+    """Returns the request, due at the panel's deadline if it has one."""
+    if node.deadline is None:
+        return request
+    return replace(request, due=min(request.due, until or now + timedelta(seconds=node.deadline)))
+
+
+def closed_panel(state: RunState, path: str, now: datetime) -> PanelClosed | None:
+    """Returns the end of the wait for a panel's critics, once its time is over and enough have answered; else None."""
+    parallel = state.frames[-1].parallel
+    if (
+        parallel is None
+        or parallel.until is None
+        or now < parallel.until
+        or len(parallel.verdicts) < required_answers(parallel.node)
+    ):
+        return None
+    return PanelClosed(path, len(parallel.verdicts), tuple(state.open))
+
+
+def _make_request(
+    state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None
+) -> StepRequested:
+    refines = step.role == "refiner"
+    loop = state.frames[-1]
+    source = _draft_to_work_on(state, step)
+    judged = source.judgement if source and refines else None
+    warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
+    return StepRequested(
+        path,
+        step.role,
+        step.actor,
+        attempt=1,
+        due=now + timedelta(seconds=step.timeout) + GRACE,
+        draft=draft or (source.ref if source and step.role != "generator" else None),
+        critiques=judged.critiques if judged else (),
+        score=judged.known_score if judged else None,
+        scale=judged.scale if judged and judged.scored else None,
+        outputs=finished_drafts(state, *state.frames),
+        advice=state.advice if refines else (),
+        oscillation=loop.swings if refines else (),
+        heat=loop.heat if warmer else 0,
+        queue_wait=step.queue_wait,
+    )
+
+
+def _draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
+    """Returns the draft to work on: after a refinement that scored far lower, the best one again."""
+    current = state.current
+    if state.failure:
+        return draft_to_salvage(state) if state.rules >= 2 else state.best
+    top = state.frames[-1]
+    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
+        return current
+    best = draft_to_refine(state, top)
+    if best is None or best.judgement is None:
+        return current
+    margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
+    critics = critics_of(top.node.body)
+    if declares(critics):
+        name = top.node.rollback_of or SCORE
+        margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
+        fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
+    if current.judgement.gate == "failed" != best.judgement.gate:
+        return best if margin < 1 else current
+    return best if fell > margin else current
+
+
+def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:
+    """Returns the end of the loop if its condition holds; None if it goes on.
+
+    The condition is checked when critics have answered or an inner loop has ended, never on an old score.
+    """
+    if top.closing:
+        return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
+    if top.exit:
+        return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
+    if top.swung and loop.on_oscillation == "stop":
+        return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
+    if top.due == "nothing" or (facts := facts_of(state, top, now)) is None:
+        return None
+    met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
+    return _end_loop(state, top, met) if met else None
+
+
+def _after_body(state: RunState, top: Frame) -> DomainEvent:
+    if top.node is None:
+        return _end_plan(state)
+    if top.iteration < top.node.max_iterations:
+        return IterationStarted(top.path, top.iteration + 1)
+    limit = top.node.max_iterations
+    over = Verdict("exhausted", f"the limit of {limit} iteration{'s'[: limit > 1]} was reached")
+    return _close_or_end_loop(state, top, top.node, None, over)
+
+
+def _close_or_end_loop(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why: Verdict) -> DomainEvent:
+    """Ends a loop that no draft has satisfied; a last draft without a judgement is judged first."""
+    unjudged = state.current is None or state.current.judgement is None
+    if unjudged and closing_body(loop):
+        return LoopClosing(top.path, why.outcome, why.reason)
+    if now is not None and why == _LEFT:
+        return _end_left_loop(state, top, loop, now)
+    return _end_loop(state, top, why)
+
+
+def _end_left_loop(state: RunState, top: Frame, loop: Repeat, now: datetime) -> LoopEnded | RunEnded:
+    """Ends a loop that its refiner left, with the draft it left with; a draft that may not go on ends the run."""
+    facts = facts_of(state, top, now)
+    met = verdict(loop.until, facts, own_word=not asks_people(loop)) if facts else None
+    if met and met.outcome == "accepted":
+        return _end_loop(state, top, met)
+    current = state.current
+    if why_barred(state, current) or (asks_people(loop) and (current is None or state.approved != current.ref)):
+        return _end_run(state, _LEFT, current)
+    against = says_of_draft_left(loop.until, facts) is False
+    return _end_loop_with(top, _LEFT if against else _LEFT_ACCEPTED, current)
+
+
+def _end_closed_loop(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded | RunEnded:
+    if top.exit:
+        return _end_left_loop(state, top, loop, now)
+    facts = facts_of(state, top, now)
+    met = verdict(loop.until, facts, own_word=not asks_people(loop)) if facts else None
+    return _end_loop(state, top, met if met and met.outcome == "accepted" else why)
+
+
+def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
+    """Returns the measured facts for a condition about the current draft; None until its critics have answered."""
+    current = state.current
+    if current is None or current.judgement is None or state.started is None:
+        return None
+    said = current.judgement
+    approved = _approval_of(state, top, current, said.approved)
+    return Facts(
+        said if approved is said.approved else replace(said, approved=approved),
+        current.ref.sha256,
+        len(finished_drafts(state, top)),
+        (now - state.started).total_seconds(),
+        state.usage.tokens,
+        state.usage.cost,
+        top.peaks,
+        top.seen[:-1],
+        top.tracks,
+        critics_of(top.body if top.node is None else top.node.body),
+    )
+
+
+def _approval_of(state: RunState, top: Frame, draft: Candidate, verdict: bool | None) -> bool | None:
+    """Returns whether a draft is approved: False if it is barred; people decide if the loop asks them, else critics."""
+    no = verdict is False if state.rules < 2 else bool(why_barred(state, draft))
+    if no:
+        return False
+    if asks_people(top.node):
+        return True if state.approved == draft.ref else None
+    return verdict or None
+
+
+def _end_loop(state: RunState, top: Frame, why: Verdict) -> LoopEnded | RunEnded:
+    """Returns the end of a loop: the draft that met the condition leaves, else the best one, or the last by `keep`.
+
+    A barred draft never leaves, nor, if people decide, one that they did not approve: then the run ends instead.
+    """
+    if why.outcome != "accepted" and (reason := why_nothing_leaves(state, top)):
+        return _end_run(state, Verdict("rejected", reason), draft_to_keep(state, top))
+    if why.outcome != "accepted" and asks_people(top.node):
+        return _end_run(state, why, state.best or state.current)
+    best = draft_to_keep(state, top)
+    chosen = state.current if why.outcome == "accepted" or best is None else best
+    return _end_loop_with(top, why, chosen)
+
+
+def _end_loop_with(top: Frame, why: Verdict, chosen: Candidate | None) -> LoopEnded:
+    if chosen is None:
+        return LoopEnded(top.path, why.outcome, why.reason, top.iteration, DraftRef(0, ""))
+    return LoopEnded(top.path, why.outcome, why.reason, top.iteration, chosen.ref, *_score_of(chosen))
+
+
+def _end_plan(state: RunState) -> RunEnded:
+    """Returns the end of the run after its last node: as its last loop ended, but never with a barred draft."""
+    why = Verdict(*(state.loop or ("accepted", "every step is done")))
+    if why.outcome == "accepted" and failed_a_gate(state.current):
+        why = Verdict("rejected", describe_failed_gate(state.current))
+    if reason := why_barred(state, state.current):
+        why = Verdict("rejected", reason)
+    return _end_run(state, why, state.current)
+
+
+def _end_run(state: RunState, why: Verdict, chosen: Candidate | None) -> RunEnded:
+    return RunEnded(why.outcome, why.reason, state.iterations, chosen.ref if chosen else None, *_score_of(chosen))
+
+
+def _score_of(draft: Candidate | None) -> tuple[float | None, Scale | None]:
+    """Returns a draft's score, and the scale on which it is shown; None where there is none."""
+    if draft is None or draft.judgement is None or not draft.judgement.scored:
+        return None, None
+    return draft.judgement.score, draft.judgement.scale
+
+
+def _end_paused(state: RunState, now: datetime) -> RunEnded | None:
+    """Returns the end of a paused run whose wall time is over, without publishing; None while it goes on."""
+    failure = state.failure
+    if failure is None or failure.outcome != "over_budget" or state.open or time_is_up(state, now) is None:
+        return None
+    return _end_run(state, Verdict(failure.outcome, failure.reason), state.best or state.current)
+
+
+def _after_failure(state: RunState, top: Frame, now: datetime) -> DomainEvent | None:
+    """Returns the next event after a step failed for good: the run ends, or its best draft goes to publishers."""
+    failure = state.failure
+    if failure is None or state.open:
+        return None
+    best = draft_to_salvage(state)
+    if best is None or failure.publishing or state.plan.on_failure == "fail":
+        return _end_run(state, Verdict(failure.outcome, failure.reason), state.best or state.current)
+    if top.node is not None:
+        return _end_loop_with(top, Verdict(failure.outcome, failure.reason), left_on_failure(state, top))
+    if top.parallel:
+        return _next_of_parallel(state, top, top.parallel, now)
+    return _publish_salvaged(state, top, failure, best, now)
+
+
+def _publish_salvaged(state: RunState, top: Frame, failure: Failure, best: Candidate, now: datetime) -> DomainEvent:
+    """Returns the request to the plan's next publisher; the end of the run when none is left."""
+    for node in top.body[top.index :]:
+        if is_publisher(node):
+            return _enter(state, top, node, now)
+    outcome: Outcome = "exhausted" if failure.outcome == "failed" and state.rules < 2 else failure.outcome
+    return _end_run(state, Verdict(outcome, f"{failure.reason}; the best draft so far was published"), best)

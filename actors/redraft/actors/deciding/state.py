@@ -1,0 +1,263 @@
+"""The state of a run, folded from its events: its place in the plan, its open requests, its drafts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from redraft.actors.deciding.judgement import Judgement, Track
+from redraft.actors.plans.paths import gates_of, is_critic, is_gate, role_of
+from redraft.events.messages.content import Brief, DraftRef
+from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested
+from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.messages.usage import Usage
+
+
+def number_of(parallel: ParallelState, event: DraftCritiqued, open_step: OpenStep | None) -> int:
+    """Returns the number (from 0) of the candidate that was judged, or else of the critic, whichever arm it is."""
+    if parallel.judging:
+        return parallel.candidates.index(event.draft) if event.draft in parallel.candidates else 0
+    if open_step is None:
+        return 0
+    return next(number for number, step in enumerate(parallel.node.steps) if step.name == open_step.step.name)
+
+
+def stopped_by_gate(parallel: ParallelState) -> bool:
+    """Returns whether all gates have answered and one of them has failed."""
+    return len(parallel.verdicts) == gates_of(parallel.node) and any(
+        each.gate == "failed" for _, each in parallel.verdicts
+    )
+
+
+def weights_of(parallel: ParallelState) -> tuple[float, ...]:
+    """Returns the weights of the critics that answered, in their order; none if the plan gives none."""
+    return tuple(parallel.node.weights[number] for number, _ in parallel.verdicts) if parallel.node.weights else ()
+
+
+Status: TypeAlias = Literal["new", "running", "ended", "quarantined"]
+Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
+
+
+class Candidate(msgspec.Struct, frozen=True, gc=False):
+    """A draft, and its judgement once its critics have answered."""
+
+    ref: DraftRef
+    judgement: Judgement | None = None
+
+
+class OpenStep(msgspec.Struct, frozen=True, gc=False):
+    """A request without an answer. While `retry_at` is set the last attempt has failed and the next is awaited."""
+
+    step: Step
+    request: StepRequested
+    retry_at: datetime | None = None
+
+    @property
+    def attempt(self) -> int:
+        return self.request.attempt
+
+    @property
+    def due(self) -> datetime:
+        return self.request.due
+
+    @property
+    def draft(self) -> DraftRef | None:
+        return self.request.draft
+
+
+class ParallelState(msgspec.Struct, frozen=True, gc=False):
+    """A Parallel node in progress: its requests and the answers so far.
+
+    `requested` counts the steps requested, `failed` those that will not answer, `answered` the publishers that
+    answered; `candidates` are new drafts, and `verdicts` the judgements so far: by the number of the critic, or, once
+    `judging`, of the candidate (both from 0). `until` is when the wait for all critics of a panel with a deadline ends.
+    """
+
+    node: Parallel
+    requested: int = 0
+    failed: int = 0
+    answered: int = 0
+    candidates: tuple[DraftRef, ...] = ()
+    judging: bool = False
+    verdicts: tuple[tuple[int, Judgement], ...] = ()
+    until: datetime | None = None
+
+
+class Made(msgspec.Struct, frozen=True, gc=False):
+    """A draft of a loop: its version, the one it was made from, its lines, if known, and the bytes that these take."""
+
+    version: int
+    before: int
+    sha256: str
+    lines: frozenset[str] | None
+    size: int = 0
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """A body of nodes in progress: the plan's own (`node` is None), or one iteration of a loop's.
+
+    A `review` is the critics' look at a person's draft: the suffix of their names, after the prefix in `path`. `path`
+    of a loop is without its iteration. By rules 1 `best` and `last` are what leaves a loop; by rules 2 `judged` are the
+    drafts that its own critics judged, `entry` the judged draft that it began with, and `inner` the draft that a loop
+    inside it ended with last. `verdicts` are the critiques of the current draft by critics in a row; `due` is why
+    the condition has to be checked, if it has to; `exit` says that a refiner has nothing more to change. `made` are the
+    loop's drafts, `swings` the latest oscillations, `heat` their number, and `swung` what the last draft repeated or
+    undid; all empty unless the loop looks for oscillation. `tracks` are the scores of criteria that the condition looks
+    back on.
+    """
+
+    body: tuple[Node, ...]
+    path: str = ""
+    node: Repeat | None = None
+    index: int = 0
+    iteration: int = 0
+    closing: tuple[Outcome, str] | None = None
+    parallel: ParallelState | None = None
+    verdicts: tuple[Judgement, ...] = ()
+    due: Due = "nothing"
+    exit: bool = False
+    best: Candidate | None = None
+    last: Candidate | None = None
+    peaks: tuple[float, ...] = ()
+    seen: tuple[str, ...] = ()
+    outputs: tuple[DraftRef, ...] = ()
+    review: str | None = None
+    made: tuple[Made, ...] = ()
+    swings: tuple[str, ...] = ()
+    swung: str = ""
+    heat: int = 0
+    judged: tuple[Candidate, ...] = ()
+    entry: Candidate | None = None
+    inner: Candidate | None = None
+    tracks: dict[str, Track] = {}
+
+
+class Approval(msgspec.Struct, frozen=True, gc=False):
+    """An approval that people are asked for; `by` are those who approved so far."""
+
+    node: Approve
+    request: ApprovalRequested
+    by: tuple[str, ...] = ()
+
+
+class Failure(msgspec.Struct, frozen=True, gc=False):
+    """Why the run cannot go on: usually a step that failed for good. `reason` is a sentence."""
+
+    reason: str
+    publishing: bool = False
+    outcome: Outcome = "failed"
+
+
+class Pick(msgspec.Struct, frozen=True, gc=False):
+    """An arm of the step at this path in the plan that took part in the run.
+
+    `spoke` is the version of its last critique, 0 if it is no critic; `failed`: its step failed for good; `alone` is
+    the SHA-256 of a draft that was accepted by its critique alone.
+    """
+
+    step: str
+    arm: str
+    spoke: int = 0
+    failed: bool = False
+    alone: str = ""
+
+
+class Bars(msgspec.Struct, frozen=True, gc=False):
+    """By hash: why gates and critics bar drafts, and the drafts for which people overruled the critics."""
+
+    gates: dict[str, str] = {}
+    vetoes: dict[str, str] = {}
+    overruled: frozenset[str] = frozenset()
+
+
+class RunState(msgspec.Struct, frozen=True, gc=False):
+    """The whole state of a run.
+
+    `version` counts its events; `drafts` its drafts; `loop` is how the last outermost loop ended. `advice` are the
+    versions of advice that no refiner has heeded yet; `steered` the keys of the latest steering messages; `cancelled`
+    why a person ended the run. `approval` is the approval being asked for, `approved` the draft that people approved
+    last, `rejected` the hashes of those that they rejected, `refused` how that ends the run; `edits` counts the drafts
+    of people. `used` is the most that one attempt of each actor used, by its role and name, if the plan has a budget.
+    `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited yet;
+    `inherited` is how many of the events a fork repeats from its parent. `rules` are those that it began under; `bars`
+    are, from rules 2 on, the drafts that may not be published.
+    """
+
+    status: Status = "new"
+    version: int = 0
+    plan: Plan = Plan("", ())
+    brief: Brief = Brief("")
+    started: datetime | None = None
+    frames: tuple[Frame, ...] = ()
+    open: dict[str, OpenStep] = {}
+    drafts: int = 0
+    media_type: str = "text/plain"
+    current: Candidate | None = None
+    best: Candidate | None = None
+    iterations: int = 0
+    usage: Usage = Usage()
+    loop: tuple[Outcome, str] | None = None
+    failure: Failure | None = None
+    paused: bool = False
+    cancelled: str | None = None
+    advice: tuple[int, ...] = ()
+    steered: tuple[str, ...] = ()
+    erased: bool = False
+    approval: Approval | None = None
+    approved: DraftRef | None = None
+    rejected: tuple[str, ...] = ()
+    refused: tuple[Outcome, str] | None = None
+    edits: int = 0
+    used: dict[str, Usage] = {}
+    late: dict[str, OpenStep] = {}
+    picks: tuple[Pick, ...] = ()
+    inherited: int = 0
+    rules: int = 1
+    bars: Bars = Bars()
+
+
+def prefix(frame: Frame) -> str:
+    """Returns the part of a path before the names of a frame's nodes."""
+    if frame.review is not None:
+        return frame.path
+    if frame.node is None:
+        return ""
+    return f"{frame.path}[closing]/" if frame.closing else f"{frame.path}[{frame.iteration}]/"
+
+
+def with_top(state: RunState, top: Frame) -> RunState:
+    """Returns the state with another innermost frame."""
+    return replace(state, frames=(*state.frames[:-1], top))
+
+
+def frame_at(frame: Frame, path: str) -> Frame:
+    """Returns the frame at the node of this path; nodes before it that were never requested are skipped."""
+    if frame.review is not None:
+        return frame
+    name = path.removeprefix(prefix(frame)).split("/")[0]
+    for place in range(frame.index, len(frame.body)):
+        if frame.body[place].name == name:
+            return frame if place == frame.index else replace(frame, index=place)
+    return frame
+
+
+def is_publisher(node: Node) -> bool:
+    """Returns whether a node publishes the current draft itself."""
+    return role_of(node) == "publisher"
+
+
+def failed_a_gate(draft: Candidate | None) -> bool:
+    """Returns whether the draft failed a gate."""
+    return draft is not None and draft.judgement is not None and draft.judgement.gate == "failed"
+
+
+def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> int:
+    """Returns the index after the critic at `index`; after a failed gate, that of the next gate or past the critics."""
+    following = index + 1
+    if judgement.gate == "failed":
+        while following < len(body) and is_critic(body[following]) and not is_gate(body[following]):
+            following += 1
+    return following

@@ -1,0 +1,253 @@
+"""Steering of a running run by people: advice, limits, pauses, approvals, edits, cancellation. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, assert_never
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.candidates import overruled
+from redraft.actors.deciding.policy import with_limits, with_plan
+from redraft.actors.deciding.state import Approval, Candidate, Frame, RunState, frame_at, prefix, with_top
+from redraft.actors.plans.paths import closing_body, find_loop, is_critic
+from redraft.events.errors import ContentError, PlanError
+from redraft.events.messages.commands import (
+    ApproveDraft,
+    CancelRun,
+    ChangeLimits,
+    EditDraft,
+    GuideRun,
+    PauseRun,
+    RejectDraft,
+    ResumeRun,
+    SteeringMessage,
+)
+from redraft.events.messages.content import MAX_DRAFT_BYTES, DraftRef, new_draft
+from redraft.events.messages.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DraftApproved,
+    DraftEdited,
+    DraftRejected,
+    LimitsChanged,
+    RunCancelled,
+    RunGuided,
+    RunPaused,
+    RunResumed,
+    Steered,
+)
+from redraft.events.messages.plan import Approve, Repeat
+
+PersonsDecision: TypeAlias = ApproveDraft | RejectDraft | EditDraft
+
+
+def _is_enough(state: RunState) -> bool:
+    return state.approval is not None and len(state.approval.by) + 1 >= state.approval.node.quorum
+
+
+def why_void(state: RunState, message: PersonsDecision, limit: int) -> str:
+    """Returns why a person's decision has no effect now, and the remedy; empty when it counts."""
+    if isinstance(message, EditDraft):
+        return _fault_of_edit(state, message, limit)
+    waiting = state.approval
+    if waiting is None:
+        return "nobody is asked to decide on a draft now"
+    if message.draft != waiting.request.draft:
+        return f"draft {message.draft.version} is not waited for; draft {waiting.request.draft.version} is"
+    if waiting.node.approvers and message.by not in waiting.node.approvers:
+        return f"{message.by} is not asked; it is for {', '.join(waiting.node.approvers)} to decide (--by NAME)"
+    if isinstance(message, ApproveDraft) and message.by in waiting.by:
+        return f"{message.by} has approved it already; {waiting.node.quorum} people have to"
+    return ""
+
+
+def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:
+    current = state.current
+    if current is None or state.failure or not 1 <= message.before.version <= state.drafts:
+        return "there is no draft yet that could be edited"
+    try:
+        made = new_draft(state.drafts + 1, message.text, state.media_type, limit)
+    except ContentError as error:
+        return str(error)
+    if made.sha256 == current.ref.sha256:
+        return f"the text is that of draft {current.ref.version}; change it first"
+    top = state.frames[-1]
+    fits = _review(state, top) is not None if state.approval else top.node is not None and not top.closing
+    return "" if fits else "an edit is taken up in a loop, or while people are asked to approve; it is neither now"
+
+
+def request_approval(state: RunState, event: ApprovalRequested) -> RunState:
+    """Returns the state in which people are asked to decide."""
+    top = state.frames[-1]
+    top = frame_at(top, event.path)
+    node = top.body[top.index]
+    assert isinstance(node, Approve)  # noqa: S101 - only such a node's event asks people
+    return with_top(replace(state, approval=Approval(node, event)), replace(top, due="nothing"))
+
+
+def approve(state: RunState, event: DraftApproved) -> RunState:
+    """Returns the state after one more person approved."""
+    waiting = state.approval
+    if waiting is None:
+        return state
+    if event.granted:
+        return _grant(overruled(state, event.draft), event.draft, by_people=True)
+    return replace(state, approval=replace(waiting, by=(*waiting.by, event.by)))
+
+
+def expire(state: RunState, event: ApprovalExpired) -> RunState:
+    """Returns the state after an approval's deadline passed without a decision."""
+    what = f"nobody decided on draft {event.draft.version} in time"
+    match event.then:
+        case "approve":
+            return _grant(state, event.draft, by_people=state.rules < 2)
+        case "reject":
+            return _refuse(state, event.draft, what)
+        case "fail":
+            return replace(state, approval=None, refused=("failed", f"{event.path}: {what}"))
+        case _:
+            assert_never(event.then)
+
+
+def reject(state: RunState, event: DraftRejected) -> RunState:
+    """Returns the state after a person rejected the draft; the reason is advice for the next refinement."""
+    reason = f": {event.reason}" if event.reason.strip() else ""
+    state = _refuse(state, event.draft, f"{event.by} rejected draft {event.draft.version}{reason}")
+    return replace(state, advice=(*state.advice, state.version)) if reason else state
+
+
+def edit(state: RunState, event: DraftEdited) -> RunState:
+    """Returns the state with a person's draft as the current one.
+
+    Critics judge it at once while people are asked to approve, else in the next iteration.
+    """
+    top = replace(state.frames[-1], parallel=None, verdicts=(), due="nothing", exit=False)
+    number = state.edits + 1
+    review = _review(state, top) if state.approval else None
+    frames = (*state.frames[:-1], top if review else replace(top, index=len(top.body)), *([review] if review else ()))
+    return replace(
+        state,
+        drafts=event.draft.version,
+        current=Candidate(event.draft.ref),
+        open={},
+        approval=None,
+        frames=frames,
+        edits=number,
+    )
+
+
+def _review(state: RunState, top: Frame) -> Frame | None:
+    """Returns the frame of the critics before the approval, who judge a person's draft; None when there are none."""
+    label = f"[edit{state.edits + 1}]"
+    before = top.body[: top.index]
+    for node in reversed(before):
+        if isinstance(node, Repeat) and closing_body(node):
+            return Frame(closing_body(node), f"{prefix(top)}{node.name}{label}/", review="")
+    critics = tuple(node for node in before if is_critic(node))
+    return Frame(critics, prefix(top), review=label) if critics else None
+
+
+def _grant(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:
+    """Returns the state of a run that goes on with this draft.
+
+    Once rejected, a draft can be approved only by people.
+    """
+    top = state.frames[-1]
+    top = replace(top, index=top.index + 1, due="approved" if top.node else "nothing")
+    rejected = tuple(each for each in state.rejected if not by_people or each != draft.sha256)
+    return with_top(replace(state, approval=None, approved=draft, rejected=rejected), top)
+
+
+def _refuse(state: RunState, draft: DraftRef, why: str) -> RunState:
+    """Returns the state in which the draft is rejected for good; without another iteration the run has to end."""
+    top = state.frames[-1]
+    later = any(isinstance(node, Approve) for node in top.body[top.index + 1 :])
+    last = top.node is None or (top.iteration >= top.node.max_iterations and not later)
+    frames = tuple(replace(each, best=_unless(each.best, draft)) for each in state.frames)
+    current = state.current
+    if current and current.judgement:
+        current = replace(current, judgement=replace(current.judgement, score=0.0, approved=False, marks={}, own={}))
+    return replace(
+        state,
+        approval=None,
+        rejected=(*state.rejected, draft.sha256),
+        current=current,
+        best=_unless(state.best, draft),
+        frames=(*frames[:-1], replace(frames[-1], index=top.index + 1)),
+        refused=("rejected", why) if last else None,
+    )
+
+
+def _unless(best: Candidate | None, draft: DraftRef) -> Candidate | None:
+    return None if best and best.ref.sha256 == draft.sha256 else best
+
+
+REMEMBERED: Final = 64
+"""The number of a run's latest steering messages whose keys are kept, to ignore duplicates."""
+
+
+def steered(state: RunState, message: SteeringMessage, limit: int = MAX_DRAFT_BYTES) -> Steered | None:
+    """Returns the event of a steering message.
+
+    None if the run has ended, or the message is a duplicate or changes nothing.
+    """
+    if state.status != "running" or (message.key and message.key in state.steered):
+        return None
+    by, reason, key = message.by, message.reason, message.key
+    path = state.approval.request.path if state.approval else ""
+    match message:
+        case GuideRun(advice=advice):
+            return RunGuided(advice, by, reason, key) if advice.strip() else None
+        case ChangeLimits():
+            return _change_limits(state, message)
+        case PauseRun():
+            return None if state.paused else RunPaused(by, reason, key)
+        case ResumeRun():
+            return RunResumed(by, reason, key) if state.paused else None
+        case CancelRun():
+            return RunCancelled(by, reason, key)
+        case ApproveDraft() | RejectDraft() | EditDraft() if why_void(state, message, limit):
+            return None
+        case ApproveDraft(draft=draft):
+            return DraftApproved(path, draft, by, reason, key, _is_enough(state))
+        case RejectDraft(draft=draft):
+            return DraftRejected(path, draft, by, reason, key)
+        case EditDraft(before=before, text=text):
+            return DraftEdited(new_draft(state.drafts + 1, text, state.media_type, limit), before, by, reason, key)
+        case _:
+            assert_never(message)
+
+
+def _change_limits(state: RunState, message: ChangeLimits) -> LimitsChanged | None:
+    until, limit = message.until, message.max_iterations
+    try:
+        path = find_loop(state.plan, message.loop)
+        with_limits(state.plan, path, until, limit)
+    except PlanError:
+        return None
+    return LimitsChanged(path, message.by, until, limit, message.reason, message.key)
+
+
+def steer(state: RunState, event: Steered) -> RunState:
+    """Returns the state after a steering event."""
+    if event.key:
+        state = replace(state, steered=(*state.steered, event.key)[-REMEMBERED:])
+    match event:
+        case RunGuided():
+            return replace(state, advice=(*state.advice, state.version))
+        case LimitsChanged():
+            return with_plan(state, with_limits(state.plan, event.path, event.until, event.max_iterations))
+        case RunPaused():
+            return replace(state, paused=True)
+        case RunResumed():
+            return replace(state, paused=False)
+        case RunCancelled():
+            return replace(state, cancelled=event.reason or f"cancelled by {event.by or 'a person'}")
+        case DraftApproved():
+            return approve(state, event)
+        case DraftRejected():
+            return reject(state, event)
+        case DraftEdited():
+            return edit(state, event)
+        case _:
+            assert_never(event)

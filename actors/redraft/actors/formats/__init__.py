@@ -1,0 +1,1 @@
+"""Holds plans as YAML and as Mermaid diagrams; knows nothing of runs."""

@@ -1,0 +1,267 @@
+"""Plans as YAML, for people who do not write Python.
+
+name: article
+steps:
+  - generate: {actor: write}
+  - repeat:
+      until: score >= 0.9 or plateau(gain=0.01, over=2)
+      max_iterations: 5
+      body:
+        - critique: {actor: judge, timeout: 2m, retry: {attempts: 3}}
+        - refine: {actor: improve}
+  - publish: {actor: save}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from redraft.actors.conditions.text import parse_condition
+from redraft.actors.formats.yaml_source import (
+    SourceNode,
+    compose,
+    entries,
+    is_kind,
+    mapping,
+    read_number,
+    read_seconds,
+    read_text,
+    read_truth,
+    read_whole,
+    sequence,
+)
+from redraft.actors.formats.yaml_writer import FIELDS, KEYS, VERBS, print_plan
+from redraft.actors.plans.arms import NAMES
+from redraft.actors.plans.check import check_plan
+from redraft.actors.plans.paths import path_of
+from redraft.events.errors import ConditionError, PlanError
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.plan import (
+    Approve,
+    Arm,
+    Budget,
+    Criterion,
+    Node,
+    Option,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
+
+__all__ = ["print_plan", "read_plan"]
+
+_POINTS: Final = re.compile(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)", re.ASCII)
+
+Lines: TypeAlias = dict[str, dict[str, int]]
+"""For each path of a plan, the lines of its settings; under the empty name, where the node begins."""
+
+
+def read_plan(text: str, source: str = "plan", check: Callable[[Plan], Plan] = check_plan) -> Plan:
+    """The plan that a YAML text says, as `check` returns it; `source` names the text in faults, such as its file.
+
+    Raises PlanError whose path is `file:line: place`, where the place is that in the text (`steps[1].repeat.until`) or
+    that in the plan (`Refinement/judge`).
+    """
+    root = compose(text, source)
+    lines: Lines = {}
+    plan = _plan(root, lines)
+    try:
+        return check(plan)
+    except PlanError as error:
+        raise _with_line(error, source, lines) from None
+
+
+def _with_line(error: PlanError, source: str, lines: Lines) -> PlanError:
+    """Returns the fault of a plan with its line in the text: faults begin with the name of their setting."""
+    settings = lines.get(error.path, {"": 1})
+    setting = re.split(r"[ :]", error.fault, maxsplit=1)[0]
+    line = settings.get(setting) or settings.get(setting.split(".")[0]) or settings[""]
+    place = f"{source}:{line}"
+    return PlanError(f"{place}: {error.path}" if error.path else place, error.fault)
+
+
+def _plan(root: SourceNode, lines: Lines) -> Plan:
+    found = mapping(root, KEYS["plan"], ("name", "steps"))
+    lines[""] = _lines(root, found)
+    return Plan(**_settings(found), steps=tuple(_node(item, "", lines) for item in sequence(found["steps"])))
+
+
+def _settings(found: Mapping[str, SourceNode], **defaults: object) -> dict[str, Any]:
+    """Returns what these settings say, by the names of their fields; the nodes among them are left out."""
+    given = {FIELDS.get(key, key): _READERS[key](value) for key, value in found.items() if key in _READERS}
+    return {**defaults, **given}
+
+
+def _node(item: SourceNode, parent: str, lines: Lines) -> Node:
+    verb, spot = _only(item, (*VERBS, "repeat", "parallel", "approve"))
+    match verb:
+        case "repeat":
+            return _repeat(spot, item, parent, lines)
+        case "parallel":
+            return _parallel(spot, item, parent, lines)
+        case "approve":
+            return _approve(spot, item, parent, lines)
+        case _:
+            return _step(spot, VERBS[verb], item, parent, lines)
+
+
+def _only(item: SourceNode, verbs: tuple[str, ...]) -> tuple[str, SourceNode]:
+    found = list(entries(item, verbs))
+    if len(found) != 1:
+        raise item.fault(f"{len(found)} steps in one item; begin each with '- ' and one of {', '.join(verbs)}")
+    return found[0]
+
+
+def _step(spot: SourceNode, role: Role, item: SourceNode, parent: str, lines: Lines) -> Step:
+    found = mapping(spot, KEYS["step"], ("actor",) if "choose" not in dict(entries(spot, KEYS["step"])) else ())
+    given = _settings(found, actor="")
+    given.setdefault("name", given["actor"] or NAMES.get(role, "choice"))
+    lines[path_of(parent, given["name"])] = _lines(item, found)
+    if not isinstance(given.get("gate", False), bool):
+        given |= {"gate": True, "passes": given["gate"]}
+    return Step(role, **given)
+
+
+def _repeat(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Repeat:
+    found = mapping(spot, KEYS["repeat"], ("until", "max_iterations", "body"))
+    given = _settings(found, name="Refinement")
+    if isinstance(given.get("rollback_margin"), tuple):
+        given["rollback_margin"], given["rollback_top"] = given["rollback_margin"]
+    path = path_of(parent, given["name"])
+    lines[path] = _lines(item, found)
+    return Repeat(**given, body=tuple(_node(each, path, lines) for each in sequence(found["body"])))
+
+
+def _parallel(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Parallel:
+    found = mapping(spot, KEYS["parallel"], ("name", "steps"))
+    given = _settings(found)
+    path = path_of(parent, given["name"])
+    lines[path] = _lines(item, found)
+    steps = []
+    for each in sequence(found["steps"]):
+        verb, value = _only(each, tuple(VERBS))
+        steps.append(_step(value, VERBS[verb], each, path, lines))
+    judge = found.get("judge")
+    judging = None if judge is None else _step(judge, "critic", judge, path, lines)
+    return Parallel(**given, steps=tuple(steps), judge=judging)
+
+
+def _approve(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Approve:
+    found = mapping(spot, KEYS["approve"])
+    given = _settings(found, name="approve")
+    lines[path_of(parent, given["name"])] = _lines(item, found)
+    return Approve(**given)
+
+
+def _budget(spot: SourceNode) -> Budget:
+    return Budget(**_settings(mapping(spot, KEYS["budget"])))
+
+
+def _arms(spot: SourceNode) -> tuple[Arm, ...]:
+    arms = tuple(map(_arm, sequence(spot)))
+    if not arms:
+        raise spot.fault("no actor is here; name at least two")
+    return arms
+
+
+def _arm(spot: SourceNode) -> Arm:
+    """Returns an actor that can be chosen, given by its name alone or with settings."""
+    if not is_kind(spot, "map"):
+        actor = read_text(spot)
+        return Arm(actor, actor)
+    given = _settings(mapping(spot, KEYS["arm"], ("actor",)))
+    given.setdefault("name", given["actor"])
+    return Arm(**given)
+
+
+def _condition(spot: SourceNode) -> Condition:
+    try:
+        return parse_condition(read_text(spot))
+    except ConditionError as error:
+        raise spot.fault(str(error)) from None
+
+
+def _margin(spot: SourceNode) -> float | tuple[float, float]:
+    """Returns a margin, or with its scale: `1 of 10`."""
+    if not is_kind(spot, "str"):
+        return read_number(spot)
+    found = _POINTS.fullmatch(read_text(spot))
+    if found is None:
+        raise spot.fault(f"{read_text(spot)!r} is no margin; write a number such as 0.1, or 1 of 10")
+    return float(found[1]), float(found[2])
+
+
+def _gate(spot: SourceNode) -> bool | Condition:
+    return _condition(spot) if is_kind(spot, "str") else read_truth(spot)
+
+
+def _scale(spot: SourceNode) -> tuple[float, ...]:
+    return tuple(map(read_number, sequence(spot)))
+
+
+def _criteria(spot: SourceNode) -> tuple[Criterion, ...]:
+    return tuple(_criterion(name, value) for name, value in entries(spot))
+
+
+def _criterion(name: str, spot: SourceNode) -> Criterion:
+    """Returns a criterion, given by what is meant alone or with settings."""
+    if not is_kind(spot, "map"):
+        return Criterion(name, read_text(spot))
+    return Criterion(name, **_settings(mapping(spot, KEYS["criterion"])))
+
+
+def _options(spot: SourceNode) -> dict[str, Option]:
+    return {key: _option(value) for key, value in entries(spot)}
+
+
+def _option(spot: SourceNode) -> Option:
+    if is_kind(spot, "bool"):
+        return read_truth(spot)
+    if is_kind(spot, "int"):
+        return read_whole(spot)
+    if is_kind(spot, "float"):
+        return read_number(spot)
+    if is_kind(spot, "seq"):
+        return [read_whole(item) if is_kind(item, "int") else read_text(item) for item in sequence(spot)]
+    if is_kind(spot, "map"):
+        return {key: _value(value) for key, value in entries(spot)}
+    return read_text(spot)
+
+
+def _value(spot: SourceNode) -> str | int | float:
+    if is_kind(spot, "int"):
+        return read_whole(spot)
+    return read_number(spot) if is_kind(spot, "float") else read_text(spot)
+
+
+def _lines(item: SourceNode, found: dict[str, SourceNode]) -> dict[str, int]:
+    return {"": item.line, **{key: value.line for key, value in found.items()}}
+
+
+_READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
+    **dict.fromkeys(("actor", "name", "version", "combine", "keep", "rollback_of", "says"), read_text),
+    **dict.fromkeys(("on_failure", "on_oscillation", "on_deadline"), read_text),
+    **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
+    **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls"), read_whole),
+    **dict.fromkeys(("factor", "cost", "weight"), read_number),
+    "rollback_margin": _margin,
+    "gate": _gate,
+    "scale": _scale,
+    "criteria": _criteria,
+    "until": _condition,
+    "success": _condition,
+    "with": _options,
+    "retry": lambda spot: Retry(**_settings(mapping(spot, KEYS["retry"]))),
+    "choose": _arms,
+    "wait": lambda spot: read_whole(spot) if is_kind(spot, "int") else read_text(spot),
+    "weights": lambda spot: tuple(map(read_number, sequence(spot))),
+    "approvers": lambda spot: tuple(map(read_text, sequence(spot))),
+    "budget": _budget,
+    "daily_budget": _budget,
+}
+"""The reader of each setting that is no node; what the texts may be, `check_plan` knows."""

@@ -1,0 +1,372 @@
+"""Validates plans. The same rules hold for plans from Python, from YAML or from elsewhere.
+
+The order of steps is checked too: a draft is written before it is judged, and judged before it is published. That check
+walks the plan once in order and keeps the state of the draft. A loop whose iterations leave the draft worse judged than
+the first one found it is walked a second time from there.
+
+Each fault is a PlanError with the path of the node, such as `Refinement/judge`. A fault of one setting begins with the
+setting's name, as it is written in YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, TypeAlias, assert_never, get_args
+
+import msgspec
+
+from redraft.actors.conditions.reading import check_gain, check_name_declared, check_reading, critics_of, scale_named
+from redraft.actors.conditions.text import check_printable, is_reference, print_condition, terms
+from redraft.actors.plans.check_nodes import (
+    check_approve,
+    check_budget,
+    check_choice,
+    check_choose,
+    check_criteria,
+    check_options,
+    check_parallel,
+    check_reserves,
+    check_retry,
+    check_scale,
+    check_seconds,
+    check_version,
+    check_whole,
+)
+from redraft.actors.plans.paths import asks_people, check_actor, check_name, check_workflow, path_of, role_of
+from redraft.actors.values import is_number, shown
+from redraft.events.errors import ConditionError, PlanError
+from redraft.events.messages.conditions import Approved, Compare, Exit, Oscillating, Plateau
+from redraft.events.messages.plan import (
+    DEFAULT_ROLLBACK_MARGIN,
+    Approve,
+    Keep,
+    Node,
+    OnFailure,
+    OnOscillation,
+    Parallel,
+    Plan,
+    Repeat,
+    Role,
+    Step,
+    members,
+    nodes_of,
+    steps_of,
+)
+
+MAX_NODES: Final = 200
+"""The number of steps, loops and parallels that a plan may have, at all depths together."""
+
+MAX_DEPTH: Final = 8
+"""The depth to which loops and parallels may nest."""
+
+MAX_ITERATIONS: Final = 1_000_000
+"""The highest `max_iterations`."""
+
+_CONTAINERS: Final = (Parallel, Repeat)
+
+
+def check_plan(plan: Plan) -> Plan:
+    """Returns the plan itself if it can be run; else raises PlanError with the first fault's path and its remedy."""
+    if not isinstance(plan, Plan):
+        raise PlanError("", f"{shown(plan)} is not a plan; build one with Workflow, or read it from YAML")
+    check_name("", plan.name, "workflow")
+    check_workflow(plan.name)
+    check_choice("", "on_failure", plan.on_failure, get_args(OnFailure))
+    if not plan.steps:
+        raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
+    check_nodes(plan.steps, "")
+    check_budget("budget", plan.budget)
+    check_budget("daily_budget", plan.daily, a_day=True)
+    check_flow(plan.steps)
+    check_approvals(plan.steps)
+    _check_storable(plan)
+    return plan
+
+
+def check_ready(plan: Plan) -> Plan:
+    """Returns the plan itself if a run of it can begin: it is right, and its conditions fit what its critics declare.
+
+    Raises PlanError: a criterion that no critic of the loop declares, a number on no scale of theirs, or on two.
+    """
+    for path, node in nodes_of(check_plan(plan).steps):
+        try:
+            _check_declared(plan, node)
+        except ConditionError as error:
+            raise PlanError(path, str(error)) from None
+    return plan
+
+
+def _check_declared(plan: Plan, node: Node) -> None:
+    match node:
+        case Repeat():
+            critics = critics_of(node.body)
+            _named("until", lambda: check_reading(node.until, critics))
+            if node.rollback_of:
+                _named("rollback_of", lambda: check_name_declared(node.rollback_of, critics))
+            scale = scale_named(node.rollback_of or "score", critics)
+            margin = node.rollback_margin
+            check_gain(
+                "rollback_margin", "rollback_margin: ", margin, node.rollback_top, DEFAULT_ROLLBACK_MARGIN, scale
+            )
+        case Step(passes=passes, success=success):
+            if passes is not None:
+                _named("gate", lambda: check_reading(passes, (node,)))
+            if success is not None:
+                _named("success", lambda: check_reading(success, critics_of(plan.steps)))
+        case _:
+            pass
+
+
+def _named(setting: str, check: Callable[[], object]) -> None:
+    try:
+        check()
+    except ConditionError as error:
+        raise ConditionError(f"{setting}: {error}") from None
+
+
+def check_nodes(nodes: tuple[Node, ...], parent: str) -> None:
+    """Raises PlanError when one of these siblings is wrong in itself, or when two have one name."""
+    _check_size(nodes, parent)
+    _check_siblings(nodes, parent)
+
+
+def _check_size(nodes: object, parent: str) -> None:
+    """Bounds the number and depth of nodes, before the checks that visit each node."""
+    waiting = [(node, parent, 0) for node in _tuple(nodes, parent)]
+    for count, (node, around, depth) in enumerate(waiting, 1):
+        path = path_of(around, getattr(node, "name", node))
+        if not isinstance(node, (Step, Approve, *_CONTAINERS)):
+            raise PlanError(path, "this is not a node of a plan; give a Step, a Parallel, a Repeat or an Approve")
+        if count > MAX_NODES:
+            raise PlanError(path, f"the plan has more than {MAX_NODES} nodes; split it into several workflows")
+        if isinstance(node, _CONTAINERS) and depth == MAX_DEPTH:
+            raise PlanError(path, f"loops and parallels nest more than {MAX_DEPTH} deep; make the plan flatter")
+        waiting += [(inner, path, depth + 1) for inner in _inner(node, path)]
+
+
+def _inner(node: Node, path: str) -> tuple[object, ...]:
+    if isinstance(node, Repeat):
+        return _tuple(node.body, path)
+    if isinstance(node, Parallel):
+        return (*_tuple(node.steps, path), *(() if node.judge is None else (node.judge,)))
+    return ()
+
+
+def _tuple(nodes: object, path: str) -> tuple[object, ...]:
+    if not isinstance(nodes, tuple):
+        raise PlanError(path, f"{shown(nodes)} is not a tuple of nodes; write (first, second)")
+    return nodes
+
+
+def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
+    """Checks all names first: a path identifies a node only if the names differ."""
+    seen: set[str] = set()
+    for node in nodes:
+        path = path_of(parent, node.name)
+        check_name(path, node.name, "node")
+        if node.name in seen:
+            raise PlanError(path, f"name {node.name!r} is already that of a node beside it; give this one another name")
+        seen.add(node.name)
+    for node in nodes:
+        _check_node(node, path_of(parent, node.name))
+    _check_gates(nodes, parent)
+
+
+def _check_node(node: Node, path: str) -> None:
+    match node:
+        case Step():
+            _check_step(node, path)
+        case Parallel():
+            _check_siblings(members(node), path)
+            check_parallel(node, path)
+        case Repeat():
+            _check_repeat(node, path)
+        case Approve():
+            check_approve(node, path)
+        case _:
+            assert_never(node)
+
+
+def _check_step(step: Step, path: str) -> None:
+    check_choice(path, "role", step.role, get_args(Role))
+    if step.choose:
+        check_choose(step, path)
+    else:
+        check_actor(path, step.role, step.actor)
+    check_seconds(path, "timeout", step.timeout, zero=False)
+    check_retry(path, step.retry)
+    if step.queue_wait is not None:
+        check_seconds(path, "queue_wait", step.queue_wait, zero=False)
+    check_options(path, step.options)
+    check_reserves(path, step.options)
+    check_version(path, step.version)
+    if not isinstance(step.gate, bool):
+        raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")
+    if step.gate and step.role != "critic":
+        raise PlanError(path, f"gate is for critics, and this is a {step.role}; remove gate")
+    if (step.scale is not None or step.criteria) and step.role != "critic":
+        raise PlanError(path, f"scale and criteria are for critics, and this is a {step.role}; remove them")
+    check_scale(path, "scale", step.scale)
+    check_criteria(path, step.criteria)
+    _check_conditions_of(step, path)
+
+
+def _check_conditions_of(step: Step, path: str) -> None:
+    if step.passes is not None and not step.gate:
+        raise PlanError(path, "passes is for gates; write gate: with the condition, or remove it")
+    if step.success is not None and not step.choose:
+        raise PlanError(path, "success is for steps that choose; remove it")
+    for what, condition in (("gate", step.passes), ("success", step.success)):
+        if condition is None:
+            continue
+        try:
+            check_printable(condition)
+        except ConditionError as error:
+            raise PlanError(path, f"{what}: {error}") from None
+        for term in terms(condition):
+            if isinstance(term, Plateau | Oscillating | Exit) or (
+                isinstance(term, Compare) and term.quantity not in ("score", "errors", "criterion")
+            ):
+                raise PlanError(path, f"{what}: {print_condition(term)} is no word about one draft; write score >= 0.8")
+
+
+def _check_gates(nodes: Sequence[Node], parent: str) -> None:
+    """Raises PlanError unless gates come before other critics: they save those the work."""
+    before = ""
+    for node in nodes:
+        steps = node.steps if isinstance(node, Parallel) else (node,)
+        critics = [step for step in steps if isinstance(step, Step) and step.role == "critic"]
+        if before and any(step.gate for step in critics):
+            raise PlanError(
+                path_of(parent, node.name), f"gate: gates are asked before other critics; put it before {before}"
+            )
+        if not critics:
+            before = ""
+        elif not all(step.gate for step in critics):
+            before = node.name
+
+
+def _check_repeat(repeat: Repeat, path: str) -> None:
+    check_whole(path, "max_iterations", repeat.max_iterations, MAX_ITERATIONS)
+    check_choice(path, "keep", repeat.keep, get_args(Keep))
+    if not (is_number(repeat.rollback_margin) and repeat.rollback_margin >= 0):
+        raise PlanError(path, f"rollback_margin is {shown(repeat.rollback_margin)}; write a number 0 to 1")
+    if repeat.rollback_top is not None and not (is_number(repeat.rollback_top) and repeat.rollback_top > 0):
+        raise PlanError(path, f"rollback_margin: of {shown(repeat.rollback_top)} names no scale; write 1 of 10")
+    if repeat.rollback_of and not is_reference(repeat.rollback_of):
+        raise PlanError(path, f"rollback_of is {shown(repeat.rollback_of)}; write a criterion, such as accuracy")
+    check_choice(path, "on_oscillation", repeat.on_oscillation, get_args(OnOscillation))
+    try:
+        check_printable(repeat.until)
+    except ConditionError as error:
+        raise PlanError(path, f"until: {error}") from None
+    if not repeat.body:
+        raise PlanError(path, "body is empty; give it at least a critic and a refiner")
+    _check_siblings(repeat.body, path)
+    if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
+        remedy = "write until: approved, or put the approve after the loop"
+        raise PlanError(
+            path, f"until does not mention approved, so the decision of people would have no effect; {remedy}"
+        )
+    counts = any(isinstance(term, Compare) and term.quantity == "outputs" for term in terms(repeat.until))
+    if counts and not any(isinstance(node, Repeat) for node in repeat.body):
+        raise PlanError(
+            path, "until uses outputs, the drafts of loops in this body, but the body has no loop; add a repeat"
+        )
+
+
+def _check_storable(plan: Plan) -> None:
+    """Raises PlanError when the plan would not come back as it was stored; catches values that no other check knows."""
+    try:
+        same = msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError, TypeError) as error:
+        raise PlanError("", f"the plan cannot be stored: {error}; use the types that Plan declares") from None
+    if not same:
+        raise PlanError("", "the plan cannot be stored as it is; use the types that Plan declares, such as tuples")
+
+
+DraftState: TypeAlias = Literal["none", "unjudged", "judged"]
+
+
+def check_flow(nodes: tuple[Node, ...], draft: DraftState = "none", parent: str = "") -> DraftState:
+    """Returns the state of the draft after these nodes; raises PlanError if a step lacks a fit draft."""
+    for node in nodes:
+        draft = _after(node, draft, path_of(parent, node.name))
+    return draft
+
+
+def check_approvals(
+    nodes: tuple[Node, ...], parent: str = "", *, approved: bool = False, changed: bool = False
+) -> None:
+    """Raises PlanError where a draft is published that was changed after people had approved one."""
+    for node in nodes:
+        path = path_of(parent, node.name)
+        role = role_of(node)
+        if role == "publisher" and approved and changed:
+            raise PlanError(
+                path, "a step before this one changes what people approved; put the approve after the change"
+            )
+        if isinstance(node, Repeat):
+            check_approvals(node.body, path, approved=approved, changed=changed)
+        if isinstance(node, Approve) or (isinstance(node, Repeat) and asks_people(node)):
+            approved, changed = True, False
+        elif role in ("generator", "refiner") or (isinstance(node, Repeat) and _changes(node)):
+            changed = True
+
+
+def _changes(loop: Repeat) -> bool:
+    return any(step.role in ("generator", "refiner") for _, step in steps_of(loop.body))
+
+
+def _after(node: Node, draft: DraftState, path: str) -> DraftState:
+    match node:
+        case Step():
+            return _after_role(node.role, draft, path)
+        case Parallel():
+            after = _after_role(node.steps[0].role, draft, path)
+            return after if node.judge is None else "judged"
+        case Repeat():
+            return _after_repeat(node, draft, path)
+        case Approve():
+            if draft != "judged":
+                raise PlanError(path, "nothing judges the draft before people decide on it; add a critic before this")
+            return draft
+        case _:
+            assert_never(node)
+
+
+def _after_role(role: Role, draft: DraftState, path: str) -> DraftState:
+    if draft == "none" and role != "generator":
+        raise PlanError(path, f"nothing has written a draft yet for this {role}; put a generator before it")
+    match role:
+        case "generator" | "refiner":
+            return "unjudged"
+        case "critic":
+            return "judged"
+        case "publisher":
+            if draft != "judged":
+                raise PlanError(path, "nothing judges the draft before it is published; add a critic before this step")
+            return "judged"
+        case _:
+            assert_never(role)
+
+
+def _after_repeat(repeat: Repeat, draft: DraftState, path: str) -> DraftState:
+    end = check_flow(repeat.body, draft, path)
+    if not any(role_of(node) == "critic" for node in repeat.body):
+        _check_without_critic(repeat, end, path)
+    if draft == "judged" and end == "unjudged":
+        check_flow(repeat.body, end, path)
+    return "judged"
+
+
+def _check_without_critic(repeat: Repeat, end: DraftState, path: str) -> None:
+    """Raises PlanError unless an inner loop or a parallel's judge leaves every draft of this body judged."""
+    if end != "judged" or not any(_judges_inside(node) for node in repeat.body):
+        raise PlanError(path, "nothing in the body judges what an iteration ends with; add a critic to the body")
+    if any(isinstance(node, Step) and node.role == "refiner" for node in repeat.body):
+        raise PlanError(path, "its refiner may end the loop with a draft that nothing judges; add a critic to the body")
+
+
+def _judges_inside(node: Node) -> bool:
+    return isinstance(node, Repeat) or (isinstance(node, Parallel) and node.judge is not None)

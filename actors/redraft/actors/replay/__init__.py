@@ -1,0 +1,1 @@
+"""Holds recorded runs decided again under another policy; pure like deciding."""

@@ -1,0 +1,303 @@
+"""Decides a recorded run again under another policy, with its recorded answers.
+
+The decider of real runs decides, and the recorded answers stand in for the workers, so it costs nothing and calls no
+actor. It ends when the run ends, or at the first request that was never made in the record. An answer takes as long as
+it took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final, TypeAlias, TypeGuard, assert_never
+
+import msgspec
+
+from redraft.actors.deciding.decider import Decision as Decided
+from redraft.actors.deciding.decider import continue_from, handle
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.policy import Policy, with_policy
+from redraft.actors.deciding.state import OpenStep, RunState
+from redraft.actors.plans.arms import choose_as_recorded as choices_in
+from redraft.actors.plans.paths import required_answers
+from redraft.actors.replay.recorded_answers import Answer, RecordedAnswers, as_message
+from redraft.events.errors import InputError
+from redraft.events.messages.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep
+from redraft.events.messages.content import Critique
+from redraft.events.messages.domain_events import (
+    ApprovalRequested,
+    DomainEvent,
+    DraftApproved,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    DraftRejected,
+    IterationStarted,
+    LoopClosing,
+    LoopEnded,
+    Outcome,
+    RunEnded,
+    RunStarted,
+    StepRequested,
+)
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Plan
+from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.scales import Scale
+
+ANY_SIZE: Final = 2**62
+"""Bytes of a draft: one that was accepted once is accepted again."""
+
+StepResult: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
+Decision: TypeAlias = IterationStarted | StepRequested | ApprovalRequested | LoopClosing | LoopEnded | RunEnded
+
+
+class RunSummary(msgspec.Struct, frozen=True):
+    """The course of a run: `outcome` is None if it did not end.
+
+    `steps` counts the answers of workers, `iterations` those of the outermost loops. `draft` is the version that it
+    ended with and `score` (0..1) its score; if it did not end, those of the best judged draft.
+    """
+
+    outcome: Outcome | None
+    reason: str
+    iterations: int
+    steps: int
+    draft: int | None
+    score: float | None
+    tokens: int
+    cost: float
+    scale: Scale | None = None
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """The first decision that differs. `version` is that of the recorded event; None if there is none.
+
+    `instead` is None if nothing more is decided, since the record ends.
+    """
+
+    version: int | None
+    recorded: Decision | None
+    instead: Decision | None
+
+
+class WhatIf(msgspec.Struct, frozen=True):
+    """A run as recorded and as imagined. `parting` is None when no decision differs.
+
+    `ends_at` is the path of the step for which the record has no answer; None when the imagined run came to its end.
+    """
+
+    run: str
+    workflow: str
+    recorded: RunSummary
+    imagined: RunSummary
+    parting: Divergence | None
+    ends_at: str | None
+
+    @property
+    def saved(self) -> int:
+        """How many steps fewer the imagined run took; below 0, how many more."""
+        return self.recorded.steps - self.imagined.steps
+
+
+def plan_of(events: Sequence[Recorded]) -> Plan:
+    """Returns the plan that a recorded run had in the end, with people's changes.
+
+    Raises InputError if it was erased.
+    """
+    begun = events[0].data if events else None
+    if not isinstance(begun, RunStarted):
+        raise InputError("this is not a recorded run: it does not begin with its start")
+    if begun.brief.text == ERASED:
+        raise InputError(f"run {events[0].run} was erased: its texts cannot be read any more")
+    return fold(event.data for event in events).plan
+
+
+def what_if(events: Sequence[Recorded], policy: Policy, loop: str = "") -> WhatIf:
+    """Returns the run of these events, which are complete, decided again with another policy for one of its loops.
+
+    `loop` is its name or path; it may be empty if the plan has a single loop. Raises InputError (PlanError) when there
+    is no such loop, the plan were wrong then, or the run was erased.
+    """
+    return decide_again(events, with_policy(plan_of(events), policy, loop))
+
+
+def decide_again(events: Sequence[Recorded], plan: Plan) -> WhatIf:
+    """Returns the run of these events, which are complete, decided again by this plan."""
+    happened = [event.data for event in events]
+    again = _Again(events, plan)
+    state = again.run()
+    waits = next((path for path, step in state.open.items() if step.retry_at is None), None)
+    ends_at = None if state.status == "ended" else waits or (state.approval.request.path if state.approval else "")
+    return WhatIf(
+        events[0].run,
+        plan.name,
+        _summarize(happened, fold(happened)),
+        _summarize(again.events, state),
+        _first_divergence(events, again.events),
+        ends_at,
+    )
+
+
+class _Again:
+    """A run that continues by recorded answers."""
+
+    def __init__(self, events: Sequence[Recorded], plan: Plan) -> None:
+        self.events: list[DomainEvent] = []
+        self._outcomes = RecordedAnswers(events)
+        self._decisions_of_people = [
+            event.data for event in events if isinstance(event.data, DraftApproved | DraftRejected)
+        ]
+        self._choose = choices_in(event.data for event in events)
+        self._run = events[0].run
+        self._state = RunState()
+        self._critiques: dict[int, Critique] = {}
+        self._since: dict[tuple[str, int], datetime] = {}
+        self._again: dict[str, datetime] = {}
+        self._now = events[0].time
+        begun = events[0].data
+        if isinstance(begun, RunStarted):
+            first = RunStarted(plan, begun.brief, begun.at, rules=begun.rules)
+            self._keep(continue_from(self._state, first, self._now, choose=self._choose))
+
+    def run(self) -> RunState:
+        """Returns the state when the run has ended, or when no request has a recorded answer."""
+        while self._state.status == "running" and self._go_on():
+            pass
+        return self._state
+
+    def _go_on(self) -> bool:
+        """Takes the message that comes next; returns False when none does."""
+        closing = self._deadline_message()
+        return (closing is not None and self._take(closing)) or self._take_coming()
+
+    def _take_coming(self) -> bool:
+        """Takes the earliest answer or retry; without one, a person's decision."""
+        coming = sorted(self._upcoming(), key=lambda each: each[0])
+        if not coming:
+            decided = self._decision_of_person()
+            return decided is not None and self._take(decided)
+        (at, _), step, answer = coming[0]
+        self._now = max(self._now, at)
+        if answer is None:
+            return self._take(RetryStep(self._run, step.request.path, step.attempt))
+        return self._take_answer(step, answer)
+
+    def _take_answer(self, step: OpenStep, answer: Answer) -> bool:
+        if (wait := self._outcomes.wait(answer)) is not None:
+            self._again[step.request.path] = self._now + wait
+        message = as_message(self._run, step, answer)
+        self._outcomes.use(step, answer, self._critiques)
+        return message is not None and self._take(message)
+
+    def _deadline_message(self) -> Message | None:
+        """Returns the deadline message if a panel times out before its next critic answers; else None."""
+        panel = self._state.frames[-1].parallel
+        waits = next((step for step in self._state.open.values() if step.retry_at is None), None)
+        if panel is None or panel.until is None or waits is None or len(panel.verdicts) < required_answers(panel.node):
+            return None
+        if any(at <= panel.until for (at, _), _, _ in self._upcoming()):
+            return None
+        self._now = max(self._now, panel.until)
+        return ExpireStep(self._run, waits.request.path, waits.attempt)
+
+    def _upcoming(self) -> Iterator[tuple[tuple[datetime, int], OpenStep, Answer | None]]:
+        """Yields open steps with their answers, or None for a retry, and the order in which these come."""
+        for step in self._state.open.values():
+            if step.retry_at is not None:
+                yield (max(step.retry_at, self._again.get(step.request.path, step.retry_at)), 0), step, None
+            elif (answer := self._outcomes.find(step, self._critiques)) is not None:
+                since = self._since[step.request.path, step.attempt]
+                yield (since + answer.took, answer.number), step, answer
+
+    def _decision_of_person(self) -> Message | None:
+        """Returns a recorded decision of a person about the draft that people are asked about; None without one."""
+        waiting = self._state.approval
+        if waiting is None:
+            return None
+        of_it = (each for each in self._decisions_of_people if each.draft.sha256 == waiting.request.draft.sha256)
+        said = next(of_it, None)
+        if said is None:
+            return None
+        self._decisions_of_people.remove(said)
+        kind = ApproveDraft if isinstance(said, DraftApproved) else RejectDraft
+        return kind(self._run, waiting.request.draft, said.reason, said.by)
+
+    def _take(self, message: Message) -> bool:
+        return self._keep(handle(self._state, message, self._now, ANY_SIZE, choose=self._choose))
+
+    def _keep(self, decision: Decided) -> bool:
+        for event in decision.events:
+            self.events.append(event)
+            if isinstance(event, StepRequested):
+                self._since[event.path, event.attempt] = self._now
+            elif isinstance(event, DraftCritiqued):
+                self._critiques[len(self.events)] = event.critique
+        self._state = decision.state
+        return bool(decision.events)
+
+
+def _summarize(events: Sequence[DomainEvent], state: RunState) -> RunSummary:
+    steps = sum(isinstance(event, StepResult) for event in events)
+    used = state.usage
+    ended = next((event for event in reversed(events) if isinstance(event, RunEnded)), None)
+    if ended is not None:
+        draft = ended.draft.version if ended.draft else None
+        return RunSummary(
+            *(ended.outcome, ended.reason, ended.iterations, steps, draft, ended.score, used.tokens, used.cost),
+            ended.scale,
+        )
+    best = state.best
+    score = best.judgement.known_score if best and best.judgement else None
+    draft = best.ref.version if best else None
+    scale = best.judgement.scale if best and best.judgement else None
+    return RunSummary(None, "", state.iterations, steps, draft, score, used.tokens, used.cost, scale)
+
+
+def _first_divergence(recorded: Sequence[Recorded], imagined: Sequence[DomainEvent]) -> Divergence | None:
+    """Returns the first decision that differs, apart from its reason and from retries; None if none does."""
+    was = list(_decisions(recorded))
+    now = [event for event in imagined if _counts(event)]
+    for (version, before), after in zip(was, now, strict=False):
+        if _key(before) != _key(after):
+            return Divergence(version, before, after)
+    if len(now) > len(was):
+        return Divergence(None, None, now[len(was)])
+    if len(was) > len(now):
+        return Divergence(*was[len(now)], None)
+    return None
+
+
+def _decisions(events: Sequence[Recorded]) -> Iterator[tuple[int, Decision]]:
+    """Yields the decisions of a recorded run. A request that a fork repeats is not a new decision."""
+    requested: set[str] = set()
+    for event in events:
+        data = event.data
+        if not _counts(data) or (isinstance(data, StepRequested | ApprovalRequested) and data.path in requested):
+            continue
+        if isinstance(data, StepRequested | ApprovalRequested):
+            requested.add(data.path)
+        yield event.version, data
+
+
+def _counts(event: DomainEvent) -> TypeGuard[Decision]:
+    return isinstance(event, Decision) and not (isinstance(event, StepRequested) and event.attempt > 1)
+
+
+def _key(event: Decision) -> tuple[object, ...]:
+    match event:
+        case StepRequested(path=path, draft=draft, choice=choice):
+            return type(event), path, draft.sha256 if draft else "", choice.arm if choice else ""
+        case ApprovalRequested(path=path, draft=draft):
+            return type(event), path, draft.sha256
+        case IterationStarted(path, iteration):
+            return type(event), path, iteration
+        case LoopClosing(path=path, outcome=outcome):
+            return type(event), path, outcome
+        case LoopEnded(path=path, outcome=outcome, draft=draft):
+            return type(event), path, outcome, draft.sha256
+        case RunEnded(outcome=outcome, draft=draft):
+            return type(event), outcome, draft.sha256 if draft else ""
+        case _:
+            assert_never(event)

@@ -1,0 +1,200 @@
+"""Admission checks for incoming messages and requests: readable, within their size limits, and consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, cast, get_args
+
+import msgspec
+from msgspec.structs import replace
+
+from redraft.actors.plans.check import check_ready
+from redraft.actors.values import shown
+from redraft.events.bus.port import BusMessage, require_head
+from redraft.events.errors import CodecError, InputError
+from redraft.events.messages.codec import decode_message, decode_work
+from redraft.events.messages.commands import (
+    ANSWERS,
+    MESSAGE_NAMES,
+    WORK_NAMES,
+    ApproveDraft,
+    Critiqued,
+    EditDraft,
+    ExpireStep,
+    Failed,
+    Generate,
+    Generated,
+    Message,
+    OutcomeMessage,
+    Published,
+    Refined,
+    RejectDraft,
+    RetryStep,
+    StartRun,
+    Work,
+)
+from redraft.events.messages.content import MOST_EVENTS, Files, checked
+from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.plan import Plan, Role
+
+OPERATOR: Final = "operator"
+
+_ROLES: Final = get_args(Role)
+
+
+def require_parts(user: str, parts: Sequence[str]) -> None:
+    """Raises InputError when a user is configured for a role or an actor that cannot exist."""
+    for part in parts:
+        role, dot, actor = part.partition(".")
+        if part != OPERATOR and (role not in _ROLES or bool(dot) != bool(actor)):
+            forms = f"{OPERATOR}, a role ({', '.join(_ROLES)}) or an actor such as critic.judge"
+            raise InputError(
+                f"the setting users gives user {user[:100]!r} the right {part[:100]!r}, which is none: give {forms}"
+            )
+
+
+class Authority:
+    """Decides which user may send which message.
+
+    `me` is the coordinators' user; `users` maps each other user to the roles and actors that it may answer for.
+    """
+
+    def __init__(self, me: str, users: Mapping[str, Sequence[str]]) -> None:
+        self._me = me
+        self._parts = {user: frozenset(parts) for user, parts in users.items()}
+
+    def require(self, user: str, message: Message) -> None:
+        """Raises InputError when a user may not send this message, whatever its run.
+
+        Answers pass: whether a user may give one depends on the request, see `refusal`.
+        """
+        if user == self._me or isinstance(message, ANSWERS):
+            return
+        if isinstance(message, RetryStep | ExpireStep):
+            raise InputError(f"{_describe_user(user)} may not send timer messages: only coordinators may")
+        if OPERATOR not in self._parts.get(user, ()):
+            raise InputError(
+                f"{_describe_user(user)} is not an operator: the coordinators' setting `users` says who is"
+            )
+
+    def refusal(self, user: str, request: StepRequested) -> str:
+        """Returns why a user may not answer a request; empty when it may."""
+        parts = self._parts.get(user, ())
+        if user == self._me or request.role in parts or f"{request.role}.{request.actor}" in parts:
+            return ""
+        whom = f"the {request.role} {shown(request.actor)}"
+        return f"{_describe_user(user)} may not answer for {whom}: the coordinators' setting `users` says who may"
+
+
+def _describe_user(user: str) -> str:
+    return f"the user {shown(user)}" if user else "a message that names no user"
+
+
+LONGEST_ID: Final = 200
+"""The longest id of a run, in characters. One that is longer, empty or not printable may break a database."""
+
+_PLANS: Final = 256
+_ABOUT_DRAFTS: Final = (Critiqued, Published, ApproveDraft, RejectDraft)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+class Admission:
+    """Decodes and checks messages.
+
+    `limit` is the largest brief, the largest draft, and the largest rest of a message, in bytes; `largest` is the
+    largest body. No text is longer than the body that holds it, so that most messages are checked by the size of the
+    body alone.
+    """
+
+    def __init__(self, limit: int, largest: int) -> None:
+        self._limit = limit
+        self._largest = largest
+        self._checked_plans: set[bytes] = set()
+
+    def message(self, bus_message: BusMessage) -> Message:
+        """Returns the decoded message for the coordinator.
+
+        Raises CodecError or InputError with the reason why it is refused.
+        """
+        self._require_size(bus_message)
+        require_head(bus_message.origin)
+        content = bus_message.content
+        decoded = cast("Message", content) if type(content) in MESSAGE_NAMES else None
+        message = decoded or decode_message(bus_message.name, bus_message.body)
+        _require_id(message.run)
+        if isinstance(message, _ABOUT_DRAFTS):
+            _require_version(message.draft.version)
+        elif isinstance(message, EditDraft):
+            _require_version(message.before.version)
+        elif isinstance(message, StartRun):
+            if message.parent is not None:
+                _require_id(message.parent.run)
+                _require_version(message.parent.version)
+            checked(message.brief.text, "brief", self._limit)
+            self._require_plan(message.plan)
+            if decoded is None and message.files != Files():
+                message = replace(message, files=Files())
+        if len(bus_message.body) > self._limit and not isinstance(message, StartRun):
+            self._require_bounds(message)
+        return _refuse_impossible_usage(message) if isinstance(message, OutcomeMessage) else message
+
+    def work(self, bus_message: BusMessage) -> Work:
+        """Returns the decoded request for a worker.
+
+        Raises CodecError or InputError with the reason why it is refused.
+        """
+        self._require_size(bus_message)
+        require_head(bus_message.origin)
+        content = bus_message.content
+        decoded = cast("Work", content) if type(content) in WORK_NAMES else None
+        work = decoded or decode_work(bus_message.name, bus_message.body)
+        if len(bus_message.body) > self._limit:
+            request = work.request
+            checked(request.brief.text, "brief", self._limit)
+            for draft in (*request.outputs, *request.beside, *(() if isinstance(work, Generate) else (work.draft,))):
+                checked(draft.text, f"draft {draft.version}", self._limit)
+        return work
+
+    def _require_size(self, bus_message: BusMessage) -> None:
+        size = len(bus_message.body)
+        if size > self._largest:
+            raise CodecError(
+                f"{bus_message.name}: {size:,} bytes, more than the {self._largest:,} that a message may have"
+            )
+
+    def _require_plan(self, plan: Plan) -> None:
+        try:
+            raw = _ENCODER.encode(plan)
+        except RecursionError:
+            raise CodecError("the plan nests deeper than can be followed") from None
+        if raw in self._checked_plans:
+            return
+        check_ready(plan)
+        if len(self._checked_plans) >= _PLANS:
+            self._checked_plans.clear()
+        self._checked_plans.add(raw)
+
+    def _require_bounds(self, message: Message) -> None:
+        """Raises InputError when a message is too large without its draft; the decider checks the draft's size."""
+        said = msgspec.structs.replace(message, text="") if isinstance(message, Generated | Refined) else message
+        size = len(_ENCODER.encode(said))
+        if size > self._limit:
+            raise InputError(f"{size:,} bytes beside a draft, more than the limit of {self._limit:,}")
+
+
+def _refuse_impossible_usage(message: OutcomeMessage) -> OutcomeMessage:
+    """Returns the outcome itself, or a failure if it reports an invalid usage."""
+    if not (fault := message.usage.fault):
+        return message
+    said = f"the outcome holds an impossible value: {fault}"
+    return Failed(message.run, message.path, message.attempt, "invalid", said, retryable=False)
+
+
+def _require_version(version: int) -> None:
+    if not 1 <= version <= MOST_EVENTS:
+        raise CodecError(f"{shown(version)} cannot be the version of an event or a draft")
+
+
+def _require_id(run: str) -> None:
+    if not (run.isprintable() and 0 < len(run) <= LONGEST_ID):
+        raise CodecError(f"{run[:40]!r} cannot be the id of a run")

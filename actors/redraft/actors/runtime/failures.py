@@ -1,0 +1,64 @@
+"""Tells what people's functions raise: the error, the line of theirs that it came from, and whether it may pass."""
+
+from __future__ import annotations
+
+import inspect
+import sysconfig
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+FAULTS_OF_CODE: Final = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
+"""Errors in the code itself: calling the function again would raise them again."""
+
+_OURS: Final = str(Path(__file__).resolve().parents[1])
+_INSTALLED: Final = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+
+
+def describe_error(error: BaseException, function: Callable[..., Any]) -> str:
+    """Returns the error and where the function raised it: `raised ValueError: no such word (loop.py:12)`."""
+    said = str(error).strip()
+    place = place_of(error, function)
+    hint = "; an `await` is missing before what made it" if "'coroutine' object" in said else ""
+    return f"raised {type(error).__name__}{': ' if said else ''}{said}{hint}{f' ({place})' if place else ''}"
+
+
+def place_of(error: BaseException, function: Callable[..., Any]) -> str:
+    """Returns file and line of the innermost frame that lies in the function's file, or else in code of this project.
+
+    Empty if there is none, as for an error that was raised elsewhere.
+    """
+    frames = [(each.filename, each.lineno) for each in traceback.extract_tb(error.__traceback__) if each.lineno]
+    own = file_of(function)
+    inside = [each for each in frames if each[0] == own]
+    theirs = [each for each in frames if not each[0].startswith((_OURS, *_INSTALLED, "<frozen"))]
+    if not (inside or theirs):
+        return ""
+    name, line = (inside or theirs)[-1]
+    return f"{_shorten(name)}:{line}"
+
+
+def traceback_of(error: BaseException) -> list[str]:
+    """Returns the frames of an error, from outside to inside, and its class: no message, which may hold a text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [each for each in frames if not each.filename.startswith(_OURS)] or list(frames)
+    return [*(f"{each.filename}:{each.lineno} in {each.name}" for each in theirs), type(error).__name__]
+
+
+def file_of(function: Callable[..., Any]) -> str:
+    """Returns the file that the function was written in; empty where that is not known."""
+    while isinstance(function, partial):
+        function = function.func
+    written = function if inspect.isroutine(function) else type(function).__call__
+    code = getattr(inspect.unwrap(written), "__code__", None)
+    return str(code.co_filename) if code is not None else ""
+
+
+def _shorten(name: str) -> str:
+    """Returns a file's name as seen from the current folder, if it lies below it."""
+    try:
+        return str(Path(name).relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return name

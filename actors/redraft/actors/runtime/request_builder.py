@@ -1,0 +1,223 @@
+"""Collects the texts of a run from its events and builds requests with them: each text is stored only once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from sys import getsizeof
+from typing import Final, assert_never
+
+import msgspec
+
+from redraft.actors.deciding.judgement import merge
+from redraft.actors.plans.arms import resolve_arm
+from redraft.actors.plans.paths import step_key
+from redraft.events.errors import CodecError
+from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
+from redraft.events.messages.content import Brief, Critique, Draft, History, Round
+from redraft.events.messages.domain_events import (
+    DraftCritiqued,
+    DraftEdited,
+    DraftGenerated,
+    DraftRefined,
+    DraftRejected,
+    IterationStarted,
+    RunGuided,
+    RunStarted,
+    StepRequested,
+)
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.plan import Option, Step, steps_of
+
+OVERHEAD: Final = 8 * 1024
+"""The approximate memory of a run beside its texts, in bytes: mostly its plan."""
+
+ROUNDS: Final = 20
+"""The number of latest rounds that a refiner gets, so that requests do not grow with their run."""
+
+USUAL_TEMPERATURE: Final = 0.7
+"""The temperature that a step without one starts from when it is raised."""
+
+TEMPERATURE_STEP: Final = 0.2
+"""The amount by which the temperature is raised each time."""
+
+MAX_TEMPERATURE: Final = 2.0
+"""The highest temperature that models accept."""
+
+
+class RequestBuilder:
+    """The texts and critiques of one run, gathered event by event.
+
+    `version` is that of the last event added, `trace` the trace context of the first, `facts` are the workflow and
+    tags of the run, `size` is the memory of its texts in bytes, at least.
+    """
+
+    def __init__(self, events: Iterable[Recorded] = ()) -> None:
+        self.version = 0
+        self.size = OVERHEAD
+        self.trace = ""
+        self.facts = RunFacts()
+        self._steps: dict[str, Step] = {}
+        self._brief = Brief("")
+        self._drafts: dict[int, Draft] = {}
+        self._critiques: dict[int, Critique] = {}
+        self._rounds: dict[int, Round] = {}
+        self._changes: dict[int, tuple[str, ...]] = {}
+        self._advice: dict[int, str] = {}
+        self._disputed: dict[str, None] = {}
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Recorded) -> None:
+        """Adds the next event of the run; ignores one that was added before."""
+        if event.version <= self.version:
+            return
+        self.version = event.version
+        data = event.data
+        match data:
+            case StepRequested() | IterationStarted():  # the most frequent
+                pass
+            case DraftCritiqued():
+                self._critiques[event.version] = data.critique
+                said = data.critique
+                self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
+                self._add_round(data)
+            case DraftRefined():
+                self._drafts[data.draft.version] = data.draft
+                self._add_size(data.draft.text, *data.changes, *data.declined)
+                self._changes[data.draft.version] = data.changes
+                self._disputed.update(dict.fromkeys(data.declined))
+            case RunStarted():
+                self.trace = event.trace
+                self._brief, self._steps = data.brief, dict(steps_of(data.plan.steps))
+                self.facts = RunFacts(data.plan.name, data.tags)
+                self._add_size(data.brief.text)
+            case DraftGenerated():
+                self._drafts[data.draft.version] = data.draft
+                self._add_size(data.draft.text)
+            case RunGuided():
+                self._advice[event.version] = data.advice
+                self._add_size(data.advice)
+            case DraftRejected():
+                self._advice[event.version] = data.reason
+                self._add_size(data.reason)
+            case DraftEdited():
+                self._drafts[data.draft.version] = data.draft
+                self._add_size(data.draft.text, data.reason)
+                self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
+            case _:  # no other event has a text that a request may need
+                pass
+
+    def _add_size(self, *texts: str) -> None:
+        self.size += sum(map(getsizeof, texts))
+
+    def _add_round(self, data: DraftCritiqued) -> None:
+        said, number = data.critique, data.draft.version
+        before = self._rounds.get(number)
+        self._rounds[number] = Round(
+            data.draft,
+            min(said.score, before.score) if before else said.score,
+            self._changes.get(number, ()),
+            (*before.suggestions, *said.suggestions) if before else said.suggestions,
+            (*before.errors, *said.errors) if before else said.errors,
+            _lowest_marks(before.criteria if before else {}, said),
+            said.scale if before is None or before.scale == said.scale else None,
+        )
+
+    def command(
+        self,
+        run: str,
+        requested: StepRequested,
+        sent: int = 1,
+        *,
+        confirmed: bool = False,
+        at: datetime | None = None,
+    ) -> Work:
+        """Returns the command that this request stands for, with its texts; `sent` is the ordinal of this sending.
+
+        `at` is when it was requested. Raises CodecError when the run's events lack something that the request names.
+        """
+        step = self._steps.get(step_key(requested.path))
+        if step is None:
+            raise CodecError(f"the plan of run {run} has no step {requested.path}")
+        if requested.choice is not None:
+            step = resolve_arm(step, requested.choice, requested.actor)
+        request = Request(
+            request_id(run, requested.path, requested.attempt),
+            run,
+            requested.path,
+            requested.actor,
+            requested.attempt,
+            step.timeout,
+            self._brief,
+            raise_temperature(step.options, requested.heat),
+            tuple(self._drafts[ref.version] for ref in requested.outputs),
+            sent,
+            confirmed,
+            step.version,
+            tuple(self._drafts[ref.version] for ref in requested.beside),
+            at,
+            step.scale,
+            step.criteria,
+        )
+        match requested.role:
+            case "generator":
+                return Generate(request)
+            case "critic":
+                return CritiqueDraft(request, self._draft(run, requested))
+            case "refiner":
+                return Refine(
+                    request, self._draft(run, requested), self._critique(run, requested), self._history(requested)
+                )
+            case "publisher":
+                return Publish(request, self._draft(run, requested))
+            case _:
+                assert_never(requested.role)
+
+    def _draft(self, run: str, requested: StepRequested) -> Draft:
+        draft = self._drafts.get(requested.draft.version) if requested.draft else None
+        if draft is None or draft.ref != requested.draft:
+            raise CodecError(f"run {run} has no draft {requested.draft} for {requested.path} to work on")
+        return draft
+
+    def _critique(self, run: str, requested: StepRequested) -> Critique | None:
+        missing = [version for version in requested.critiques if version not in self._critiques]
+        if missing:
+            raise CodecError(f"run {run} has no critique at version {missing[0]} to pass to {requested.path}")
+        return merge([self._critiques[version] for version in requested.critiques], requested.score)
+
+    def _history(self, requested: StepRequested) -> History:
+        history = history_of(tuple(self._rounds.values())[-ROUNDS:])
+        said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
+        disputed = tuple(self._disputed)[-ROUNDS:]
+        if not (said or disputed or requested.oscillation):
+            return history
+        return msgspec.structs.replace(history, advice=said, disputed=disputed, oscillation=requested.oscillation)
+
+
+def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
+    return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}
+
+
+def history_of(rounds: tuple[Round, ...]) -> History:
+    """Returns which suggestions and errors of these rounds, oldest first, are open, fixed, or raised again."""
+    if not rounds:
+        return History()
+    named = [dict.fromkeys((*each.errors, *each.suggestions)) for each in rounds]
+    raised, earlier = named[-1], dict.fromkeys(line for lines in named[:-1] for line in lines)
+    before = named[-2] if len(named) > 1 else {}
+    return History(
+        rounds,
+        tuple(raised),
+        tuple(line for line in earlier if line not in raised),
+        tuple(line for line in raised if line in earlier and line not in before),
+    )
+
+
+def raise_temperature(options: dict[str, Option], times: int) -> dict[str, Option]:
+    """Returns the step's options with `temperature` raised by `times` steps; it starts at 0.7 when unset."""
+    given = options.get("temperature", USUAL_TEMPERATURE)
+    if not times or not isinstance(given, int | float):
+        return options
+    return options | {"temperature": round(min(MAX_TEMPERATURE, given + times * TEMPERATURE_STEP), 2)}

@@ -1,0 +1,290 @@
+"""Builders of a workflow's parts: steps, loops and parallels, each a plan node with the actors given for it.
+
+    parallel("Panel", clarity, step(facts, timeout=60), combine="median")
+    repeat("Chapters", until=outputs >= 5, max_iterations=5, body=[write, repeat("Refinement", ...)])
+
+Each call refuses a part that is wrong in itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from msgspec.structs import astuple
+
+from redraft.actors.conditions.text import parse_condition
+from redraft.actors.plans.arms import NAMES
+from redraft.actors.plans.check import check_nodes
+from redraft.actors.plans.paths import steps_in
+from redraft.actors.values import shown
+from redraft.actors.workflow.declaring import criteria_of, with_declared
+from redraft.actors.workflow.roles import Actor
+from redraft.events.errors import ActorError, PlanError
+from redraft.events.messages.conditions import Condition, Points
+from redraft.events.messages.plan import (
+    DEFAULT_RETRY,
+    DEFAULT_ROLLBACK_MARGIN,
+    DEFAULT_TIMEOUT,
+    Approve,
+    Arm,
+    Combine,
+    Criterion,
+    Keep,
+    Node,
+    OnDeadline,
+    OnOscillation,
+    Option,
+    Parallel,
+    Repeat,
+    Retry,
+    Role,
+    Step,
+)
+from redraft.events.messages.scales import Scale
+
+Actors: TypeAlias = Mapping[str, Actor]
+
+
+@dataclass(frozen=True, slots=True)
+class StepSpec:
+    """A node of a plan and the actors in it, by name."""
+
+    node: Node
+    actors: Actors = field(default_factory=lambda: MappingProxyType({}))
+
+
+Member: TypeAlias = Actor | StepSpec | Node
+"""A part of a workflow. An actor stands for a step of its own name; nodes are for actors that run elsewhere."""
+
+
+def step(
+    actor: Actor | str | None = None,
+    *,
+    choose: Iterable[Member | str] | None = None,
+    name: str | None = None,
+    role: Role | None = None,
+    timeout: float = DEFAULT_TIMEOUT,
+    retry: Retry = DEFAULT_RETRY,
+    options: dict[str, Option] | None = None,
+    version: str = "",
+    gate: bool | Condition | str = False,
+    queue_wait: float | None = None,
+    scale: Scale | None = None,
+    criteria: Mapping[str, str | Criterion] | None = None,
+    success: Condition | str | None = None,
+) -> StepSpec:
+    """Returns a step by this actor, named as the actor unless `name` is given.
+
+    `timeout` is seconds for one attempt, above 0 and at most 24 hours; `queue_wait` is for how many it waits while no
+    worker serves the actor (by default as the deployment's setting says). The actor gets `options` as
+    `context.options`. `version` is that of the actor's code which the run is meant for; by default, it is that of the
+    actors given when the run begins. A critic that is a `gate` answers first: a draft that it does not pass cannot be
+    accepted, and the critics that are no gates are not asked about it; with a condition, `gate="accuracy >= 8"`, that
+    is what passes it. An actor that runs elsewhere is given by its name, with its `role` and, if it is a critic, the
+    `scale` and the `criteria` that it declares.
+
+    With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
+    the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
+    `step(other, name="brief", options={…})`. The step is then named `generate`, `critique` or `refine` unless `name` is
+    given, and its `options` are for all of them. A run is a success of the chosen when it is accepted, or when the
+    condition `success` holds for the draft that it ends with. Raises PlanError, ConditionError.
+    """
+    given: dict[str, Option] = {} if options is None else deepcopy(options)
+    known = actor.name if isinstance(actor, Actor) else actor or ""
+    if choose is not None:
+        arms, of, actors = _make_choice(choose, role)
+        usual = NAMES.get(of, "choice")
+    elif actor is None:
+        raise PlanError(name or "", "actor is missing; give one, or several to choose among: choose=[first, second]")
+    else:
+        arms, of, actors = (), _role_of(actor, role), {known: actor} if isinstance(actor, Actor) else {}
+        usual = known
+    named = usual if name is None else name
+    passes = None if isinstance(gate, bool) else _condition_of(gate)
+    judged = criteria_of(criteria or {})
+    node = Step(
+        *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
+        *(scale, judged, passes, None if success is None else _condition_of(success)),
+    )
+    return _make_part(with_declared(node, actors.values()), actors)
+
+
+def _condition_of(given: Condition | str) -> Condition:
+    return parse_condition(given) if isinstance(given, str) else given
+
+
+def parallel(
+    name: str,
+    *steps: Member,
+    wait: int | Literal["all", "first"] = "all",
+    combine: Combine = "min",
+    weights: Sequence[float] = (),
+    judge: Member | None = None,
+    deadline: float | None = None,
+) -> StepSpec:
+    """Returns steps of one role that run at the same time; see `redraft.events.messages.plan.Parallel`.
+
+    Raises PlanError.
+    """
+    parts = as_parts(steps)
+    judging = as_parts([] if judge is None else [judge])
+    nodes = tuple(_step_of(part.node, name) for part in parts)
+    judges = [_step_of(part.node, name) for part in judging]
+    node = Parallel(name, nodes, wait, combine, tuple(weights), judges[0] if judges else None, deadline)
+    return _make_part(node, join_actors(part.actors for part in [*parts, *judging]))
+
+
+def repeat(
+    name: str,
+    *,
+    until: Condition | str,
+    max_iterations: int,
+    body: Iterable[Member],
+    keep: Keep = "best",
+    rollback_margin: float | Points = DEFAULT_ROLLBACK_MARGIN,
+    on_oscillation: OnOscillation = "ignore",
+    rollback_of: str = "",
+) -> StepSpec:
+    """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
+
+    It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
+    scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `points(1, of=10)`, or
+    a share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
+    a refinement repeats or undoes an earlier one. Raises PlanError, ConditionError.
+    """
+    parts = as_parts(body)
+    margin, top = (rollback_margin, None) if not isinstance(rollback_margin, Points) else astuple(rollback_margin)
+    node = Repeat(
+        *(name, _condition_of(until), max_iterations, tuple(part.node for part in parts), keep, margin),
+        *(on_oscillation, rollback_of, top),
+    )
+    return _make_part(node, join_actors(part.actors for part in parts))
+
+
+def approve(
+    name: str = "approve",
+    *,
+    approvers: Sequence[str] = (),
+    quorum: int = 1,
+    deadline: float = 86400.0,
+    on_deadline: OnDeadline = "reject",
+) -> StepSpec:
+    """Returns a node in which people decide on the draft.
+
+    `quorum` of `approvers` (none: anybody) have to approve within `deadline` seconds, at most 90 days; `on_deadline` is
+    what happens if they do not. See `redraft.events.messages.plan.Approve`. Raises PlanError.
+    """
+    return _make_part(Approve(name, tuple(approvers), quorum, deadline, on_deadline), {})
+
+
+def as_parts(members: Iterable[Member]) -> tuple[StepSpec, ...]:
+    """Returns these members as parts; raises PlanError on anything else."""
+    if not _is_iterable(members):
+        raise PlanError(_describe(members), "a list of actors, steps and loops is expected here; put this one in [ ]")
+    return tuple(as_part(member) for member in members)
+
+
+def as_part(member: object) -> StepSpec:
+    """Returns this member as a part; an actor becomes a step of its own name. Raises PlanError on anything else."""
+    match member:
+        case StepSpec():
+            return member
+        case Actor():
+            return step(member)
+        case Step() | Parallel() | Repeat() | Approve():
+            return _make_part(member, {})
+        case _:
+            raise _not_a_part(member)
+
+
+def join_actors(groups: Iterable[Actors]) -> Actors:
+    """Returns these groups of actors as one; raises ActorError when two different actors have one name."""
+    joined: dict[str, Actor] = {}
+    for name, actor in (each for group in groups for each in group.items()):
+        if joined.setdefault(name, actor) != actor:
+            raise ActorError(f"two different actors are named {name!r}; give one of them another name=")
+    return MappingProxyType(joined)
+
+
+def check_roles(nodes: Iterable[Node], actors: Actors) -> None:
+    """Raises ActorError when a step names one of these actors in a role that it does not have."""
+    for path, node in steps_in(nodes):
+        actor = actors.get(node.actor)
+        if actor is not None and actor.role != node.role:
+            raise ActorError(
+                f"{path}: the plan wants {node.actor} as a {node.role}, but it is a {actor.role}; give another actor"
+            )
+
+
+def _make_choice(choose: Iterable[Member | str], role: Role | None) -> tuple[tuple[Arm, ...], Role, Actors]:
+    """Returns the arms of a choice, their role, and the actors among them."""
+    if isinstance(choose, str) or not _is_iterable(choose):
+        raise PlanError(_describe(choose), "choose takes a list of actors; write choose=[first, second]")
+    parts = [step(each, role=role) if isinstance(each, str) else as_part(each) for each in choose]
+    steps = [_arm_of(part.node) for part in parts]
+    roles = list(dict.fromkeys(each.role for each in steps))
+    if len(roles) > 1:
+        raise PlanError(steps[0].name, f"choose has a {roles[0]} and a {roles[1]}; choose among actors of one role")
+    if not roles:
+        raise PlanError("choose", "it names no actor; give at least two")
+    if role not in (None, roles[0]):
+        raise PlanError(steps[0].name, f"role is {shown(role)}, but it is a {roles[0]}; leave the role out")
+    arms = tuple(Arm(each.actor, each.name, each.options, each.version) for each in steps)
+    return arms, roles[0], join_actors(part.actors for part in parts)
+
+
+def _arm_of(node: Node) -> Step:
+    """Returns a node that can be chosen: a plain step, without the settings that belong to the whole choice."""
+    if not isinstance(node, Step) or node.choose:
+        raise PlanError(node.name, "choose takes actors and plain steps only; remove this one")
+    if node.gate:
+        raise PlanError(node.name, "choose: a gate asks the same of every draft; remove gate")
+    if node.timeout != DEFAULT_TIMEOUT or node.retry != DEFAULT_RETRY or node.queue_wait is not None:
+        raise PlanError(
+            node.name, "choose: timeout, queue_wait and retry are those of the whole step; give them beside choose"
+        )
+    return node
+
+
+def _role_of(actor: object, role: Role | None) -> Role:
+    match actor:
+        case Actor():
+            if role not in (None, actor.role):
+                raise PlanError(actor.name, f"role is {shown(role)}, but it is a {actor.role}; leave the role out")
+            known: Role = actor.role
+            return known
+        case str():
+            if role is None:
+                remedy = f'write step({shown(actor)}, role="critic"), or give the actor itself'
+                raise PlanError(shown(actor), f"role is missing; {remedy}")
+            return role
+        case _:
+            raise _not_a_part(actor)
+
+
+def _not_a_part(member: object) -> PlanError:
+    remedy = "decorate the function with @generator, @critic, @refiner or @publisher"
+    return PlanError(_describe(member), f"this is not part of a workflow; {remedy}")
+
+
+def _describe(member: object) -> str:
+    return str(getattr(member, "name", None) or getattr(member, "__name__", None) or shown(member))
+
+
+def _is_iterable(members: object) -> bool:
+    return isinstance(members, Iterable)
+
+
+def _make_part(node: Node, actors: Actors) -> StepSpec:
+    check_nodes((node,), "")
+    return StepSpec(node, MappingProxyType(dict(actors)))
+
+
+def _step_of(node: Node, name: str) -> Step:
+    if not isinstance(node, Step):
+        raise PlanError(f"{name}/{node.name}", "only steps can be in parallel; move the loop or parallel out")
+    return node

@@ -1,0 +1,357 @@
+"""The four roles, as decorators for plain functions, with the arguments and the result of each role.
+
+    @generator   def write(brief, context): ...                              -> str or Draft
+    @critic      def judge(draft, brief, context): ...                       -> Critique, score, bool or object
+    @refiner     def improve(draft, critique, history, brief, context): ...  -> str, Draft or Revision
+    @publisher   def save(draft, brief, context): ...                        -> Receipt, str, path or None
+
+Functions may be async or not (those that are not run in threads) and take any of these arguments, by name. Each
+decorator takes a `name=` for the actor and a `version=` for its code, in place of those that the function itself gives.
+With `isolation="process"` the function runs in a child process, which is killed at the step's deadline.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from textwrap import dedent
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args, overload
+
+from msgspec.structs import replace
+
+from redraft.actors.plans.check_nodes import check_criteria
+from redraft.actors.values import VERSION_FORM, ignore, is_version
+from redraft.events.errors import ActorError, PlanError, suggest
+from redraft.events.messages.content import Draft
+from redraft.events.messages.plan import Criterion, Option, Role
+from redraft.events.messages.scales import Scale
+from redraft.events.messages.usage import MOST, Usage
+
+Function: TypeAlias = Callable[..., Any]
+Isolation: TypeAlias = Literal["none", "process"]
+ActorKey: TypeAlias = tuple[Role, str]
+"""A role, and the name of an actor that has it."""
+
+_SCALE: Final[Scale] = (0.0, 1.0)
+_NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_CRITERIA: Final[Mapping[str, str | Criterion]] = MappingProxyType({})
+_NO_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({})
+
+TAKES: Final[dict[Role, tuple[str, ...]]] = {
+    "generator": ("brief", "context"),
+    "critic": ("draft", "brief", "context"),
+    "refiner": ("draft", "critique", "history", "brief", "context"),
+    "publisher": ("draft", "brief", "context"),
+}
+_EXAMPLES: Final[dict[Role, str]] = {
+    "generator": "def {name}(brief, context): ...  # -> str or Draft",
+    "critic": "def {name}(draft, brief, context): ...  # -> Critique, a score from 0 to 1, or a bool",
+    "refiner": "def {name}(draft, critique, history, brief, context): ...  # -> str or Revision",
+    "publisher": "def {name}(draft, brief, context): ...  # -> Receipt, str or None",
+}
+
+
+@dataclass(slots=True)
+class Context:
+    """The surroundings of a step: its run, its path with iterations, the attempt (from 1) and its options in the plan.
+
+    `outputs` are the finished drafts of the loops around, `beside` the drafts among which the judge of a parallel
+    compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
+    attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
+    the plan has a critic judge. `spent` and `used` report the usage of the
+    work, whether it then succeeds or fails.
+    """
+
+    run: str
+    path: str
+    attempt: int
+    timeout: float
+    idempotency_key: str
+    options: dict[str, Option] = field(default_factory=dict)
+    outputs: tuple[Draft, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    beside: tuple[Draft, ...] = ()
+    meters: tuple[Callable[[], Usage], ...] = ()
+    scale: Scale | None = None
+    criteria: tuple[Criterion, ...] = ()
+    on_usage: Callable[[], None] = ignore
+
+    @property
+    def total(self) -> Usage:
+        """The usage so far, with the readings of running meters."""
+        return sum((meter() for meter in self.meters), self.usage)
+
+    @contextmanager
+    def metered(self, meter: Callable[[], Usage]) -> Iterator[None]:
+        """Counts the meter's usage when the block ends, and also when a deadline comes in the middle."""
+        self.meters = (*self.meters, meter)
+        try:
+            yield
+        finally:
+            self.meters = tuple(each for each in self.meters if each is not meter)
+            self.used(meter())
+
+    def spent(self, *, tokens: int = 0, cost: float = 0.0) -> None:
+        """Adds to the usage of this step; conditions such as `tokens > 5000` count it. Raises ValueError below 0."""
+        self.used(Usage(tokens, cost))
+
+    def used(self, usage: Usage) -> None:
+        """Adds usage to this step: model, tokens in and out, cost and currency, calls.
+
+        Raises ValueError when a number is below 0 or above 10**15.
+        """
+        for name in usage.__struct_fields__:
+            value = getattr(usage, name)
+            if not (isinstance(value, str) or 0 <= value <= MOST):
+                raise ValueError(f"{name}={value}: what was spent is a number from 0 to 10**15")
+        self.usage += usage
+        self.on_usage()
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", bound=Role, covariant=True, default=Role)
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", bound=Role, covariant=True)
+
+R = TypeVar("R", bound=Role)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor(Generic[R_co]):
+    """A function with a role and a name. `scale` is the range in which a critic gives its scores.
+
+    `version` identifies the state of its code, see `source_version`; empty when it is unknown.
+    `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
+    `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` are
+    those that a critic declares.
+    """
+
+    name: str
+    role: R_co
+    function: Function
+    takes: tuple[str, ...]
+    is_async: bool
+    scale: Scale = _SCALE
+    version: str = ""
+    isolation: Isolation = "none"
+    file: str = field(default="", compare=False)
+    fields: tuple[tuple[str, str], ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
+        """Calls the function itself, as if it were not decorated."""
+        return self.function(*args, **kwargs)
+
+
+Generator: TypeAlias = Actor[Literal["generator"]]
+Critic: TypeAlias = Actor[Literal["critic"]]
+Refiner: TypeAlias = Actor[Literal["refiner"]]
+Publisher: TypeAlias = Actor[Literal["publisher"]]
+"""The types that the decorators return, for annotations: `def panel(*critics: Critic) -> StepSpec`."""
+
+Decorator: TypeAlias = Callable[[Function], Actor[R]]
+
+MAPPED: Final = ("score", "approved", "strengths", "weaknesses", "suggestions", "errors", "samples")
+"""The fields of a critique that `@critic(fields={...})` may map others to."""
+
+
+@overload
+def generator(function: Function, /) -> Generator: ...
+@overload
+def generator(
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Decorator[Literal["generator"]]: ...
+def generator(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+) -> Generator | Decorator[Literal["generator"]]:
+    """Makes an actor that writes a first draft. Raises ActorError when the arguments are not a generator's."""
+    return _make_decorator("generator", function, _SCALE, name, version, isolation)
+
+
+@overload
+def critic(function: Function, /) -> Critic: ...
+@overload
+def critic(
+    *,
+    name: str | None = None,
+    scale: Scale = _SCALE,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    fields: Mapping[str, str] = _NO_FIELDS,
+    criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
+    weights: Mapping[str, float] = _NO_WEIGHTS,
+) -> Decorator[Literal["critic"]]: ...
+def critic(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    scale: Scale = _SCALE,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    fields: Mapping[str, str] = _NO_FIELDS,
+    criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
+    weights: Mapping[str, float] = _NO_WEIGHTS,
+) -> Critic | Decorator[Literal["critic"]]:
+    """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
+
+    `criteria` are what it judges, each with a sentence that says what is meant, or a Criterion with a scale of its own:
+    it returns `criteria={"accuracy": 8, …}`. Its score is their mean, by `weights` (1 unless given), unless it returns
+    one. `fields` names fields of what the function returns that stand for a critique's: `{"improvements":
+    "suggestions"}`. Raises ActorError when the function's arguments are not a critic's, the scale is not two rising
+    numbers, a criterion cannot be used, or `fields` names a field that a critique has not.
+    """
+    declared = _declared_criteria(criteria, weights)
+    return _make_decorator("critic", function, scale, name, version, isolation, fields, declared)
+
+
+@overload
+def refiner(function: Function, /) -> Refiner: ...
+@overload
+def refiner(
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Decorator[Literal["refiner"]]: ...
+def refiner(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+) -> Refiner | Decorator[Literal["refiner"]]:
+    """Makes an actor that improves a draft. Raises ActorError when the function's arguments are not a refiner's."""
+    return _make_decorator("refiner", function, _SCALE, name, version, isolation)
+
+
+@overload
+def publisher(function: Function, /) -> Publisher: ...
+@overload
+def publisher(
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+) -> Decorator[Literal["publisher"]]: ...
+def publisher(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+) -> Publisher | Decorator[Literal["publisher"]]:
+    """Makes an actor that publishes a draft. Raises ActorError when the function's arguments are not a publisher's."""
+    return _make_decorator("publisher", function, _SCALE, name, version, isolation)
+
+
+def _make_decorator(
+    role: R,
+    function: Function | None,
+    scale: Scale,
+    name: str | None,
+    version: str | None,
+    isolation: Isolation,
+    fields: Mapping[str, str] = _NO_FIELDS,
+    criteria: tuple[Criterion, ...] = (),
+) -> Actor[R] | Decorator[R]:
+    if function is not None:
+        return _make_actor(role, function, name, version, isolation, scale, fields, criteria)
+    return lambda decorated: _make_actor(role, decorated, name, version, isolation, scale, fields, criteria)
+
+
+def _declared_criteria(criteria: Mapping[str, str | Criterion], weights: Mapping[str, float]) -> tuple[Criterion, ...]:
+    for name in weights:
+        if name not in criteria:
+            raise ActorError(f"@critic: weights: {name!r} is no criterion of it; {suggest(name, tuple(criteria))}")
+    found = []
+    for name, said in criteria.items():
+        made = replace(said, name=name) if isinstance(said, Criterion) else Criterion(name, said)
+        found.append(replace(made, weight=weights[name]) if name in weights else made)
+    try:
+        check_criteria("@critic", tuple(found))
+    except PlanError as error:
+        raise ActorError(str(error)) from None
+    return tuple(found)
+
+
+def _make_actor(
+    role: R,
+    function: Function,
+    name: str | None,
+    version: str | None,
+    isolation: Isolation,
+    scale: Scale,
+    fields: Mapping[str, str],
+    criteria: tuple[Criterion, ...],
+) -> Actor[R]:
+    known = name or str(getattr(function, "__name__", ""))
+    if not known.replace("-", "_").isidentifier():
+        raise ActorError(f"@{role}: {known!r} is not a name for an actor; use letters, digits, _ and -")
+    if not (all(math.isfinite(end) for end in scale) and scale[0] < scale[1]):
+        raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
+    if version is not None and not is_version(version):
+        raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
+    if isolation not in get_args(Isolation):
+        raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
+    for theirs, ours in fields.items():
+        if ours not in MAPPED:
+            raise ActorError(f"@{role} {known}: fields: {theirs!r} stands for {ours!r}; {suggest(ours, MAPPED)}")
+    takes = _argument_names(role, known, function)
+    version = source_version(function) if version is None else version
+    pairs = tuple(fields.items())
+    return Actor(known, role, function, takes, _is_async(function), scale, version, isolation, "", pairs, criteria)
+
+
+def source_version(function: Callable[..., Any]) -> str:
+    """Returns the first 12 hex digits of the SHA-256 of the function's source, decorators included.
+
+    For a callable object it is the source of its class. Functions that it calls are not part of it. Empty if the source
+    is not available, as for a function that was typed into a prompt.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    written = function if inspect.isroutine(function) else type(function)
+    try:
+        source = inspect.getsource(written)
+    except (OSError, TypeError, SyntaxError, IndentationError):
+        return ""
+    return sha256(dedent(source).encode(errors="replace")).hexdigest()[:12]
+
+
+def _argument_names(role: Role, name: str, function: Function) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise ActorError(f"@{role} {name}: not a function; write {_EXAMPLES[role].format(name=name)}") from None
+    taken = tuple(each.name for each in parameters)
+    faults = [_reason_refused(role, each) for each in parameters]
+    if "draft" in TAKES[role] and "draft" not in taken:
+        faults.append("does not take 'draft'")
+    for fault in filter(None, faults):
+        raise ActorError(f"@{role} {name}: {fault}; write {_EXAMPLES[role].format(name=name)}")
+    return tuple(each for each in taken if each in TAKES[role])
+
+
+def _reason_refused(role: Role, parameter: inspect.Parameter) -> str | None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        return f"arguments come by name, so {parameter} cannot be filled"
+    if parameter.name not in TAKES[role] and parameter.default is parameter.empty:
+        return f"there is no argument {parameter.name!r}"
+    return None
+
+
+def _is_async(function: Function) -> bool:
+    call: Literal["__call__"] = "__call__"
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, call, None))

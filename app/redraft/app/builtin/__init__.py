@@ -1,0 +1,1 @@
+"""Holds the actors that come with Redraft; knows nothing of runs, wiring and the command line."""

@@ -1,0 +1,221 @@
+"""The actors `llm`: a language model that writes, judges and improves. What it judges is data to it, never a rule."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from statistics import fmean, median
+from typing import TypeVar
+
+import msgspec
+
+from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
+from redraft.app.builtin.llm.prompt import CriticOptions, LlmOptions, Prompt, check_options, read_prompt
+from redraft.app.builtin.llm.reply import (
+    CritiqueReply,
+    Reply,
+    RevisionReply,
+    critique_fault,
+    critique_reply,
+    revision_fault,
+)
+from redraft.app.builtin.support.options import read_options
+from redraft.app.models.configuration import INSTALL, Models
+from redraft.events.errors import PermanentError
+from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Revision
+from redraft.events.messages.plan import Criterion
+from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
+
+_CRITERIA = "Instead of one score, score each of these criteria, with a reason and a word-by-word quote from the draft:"
+
+T = TypeVar("T")
+R = TypeVar("R", bound=str | Reply)
+
+
+def llm_generator(models: Models) -> Actor:
+    """The generator `llm`: writes what the brief asks for; options: LlmOptions, prompt `generator`."""
+
+    @generator(name="llm")
+    async def write(brief: Brief, context: Context) -> str:
+        options = read_options(LlmOptions, context.options, "llm")
+        prompt = read_prompt(options.prompt or "generator", options.instructions)
+        return await ask_model(models, options, context, prompt, {"BRIEF": brief.text, **parts_of(context)}, str)
+
+    return write
+
+
+def llm_critic(models: Models) -> Actor:
+    """The critic `llm`: judges a draft on its scale, once or as the median of several; options: CriticOptions.
+
+    The verdict is left to the condition, unless the option `verdict` gives it to the model.
+    """
+
+    @critic(name="llm")
+    async def judge(draft: Draft, brief: Brief, context: Context) -> Critique:
+        options = check_options(read_options(CriticOptions, context.options, "llm"))
+        judged = _judged(options, context)
+        first = await _judge_once(models, options, context, draft, brief, judged)
+        score = judged.share(first)
+        if options.samples == 1 or not _is_borderline(score, options):
+            return _critique([first], judged)
+        asking = [_judge_once(models, options, context, draft, brief, judged) for _ in range(options.samples - 1)]
+        return _critique([first, *await all_of(asking)], judged)
+
+    return judge
+
+
+def llm_refiner(models: Models) -> Actor:
+    """The refiner `llm`: improves a draft by what was said of it; options: LlmOptions, prompt `refiner`.
+
+    It gives the text and the changes, or says what it would not change and why; when that is everything, it is done.
+    """
+
+    @refiner(name="llm")
+    async def improve(
+        draft: Draft, critique: Critique | None, history: History, brief: Brief, context: Context
+    ) -> Revision:
+        options = read_options(LlmOptions, context.options, "llm")
+        prompt = read_prompt(options.prompt or "refiner", options.instructions)
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history), **parts_of(context)}
+        reply = await ask_model(
+            models, options, context, prompt, texts, RevisionReply, lambda given: revision_fault(given, draft.text)
+        )
+        return revision(reply, draft)
+
+    return improve
+
+
+def revision(reply: RevisionReply, draft: Draft) -> Revision:
+    """A refiner's reply as a Revision of this draft; it keeps the draft's last line end, and adds no code fence."""
+    text = draft.text if reply.text is None else _as_before(reply.text, draft.text)
+    declined = tuple(map(str, reply.declined))
+    return Revision(text, tuple(reply.changes), exit=text == draft.text, declined=declined)
+
+
+def remarks_on(critique: Critique | None, history: History) -> dict[str, str]:
+    """Returns the critiques of the draft and the earlier attempts, as texts for a model."""
+    tried = msgspec.structs.replace(history, advice=())
+    return {
+        "ADVICE OF PEOPLE": "\n".join(history.advice),
+        "CRITIQUE": _json(critique) if critique else "",
+        "HISTORY": _json(tried) if tried.rounds else "",
+    }
+
+
+def parts_of(context: Context) -> dict[str, str]:
+    """The finished parts of a larger whole, such as the chapters before this one."""
+    return {f"FINISHED PART {number}": each.text for number, each in enumerate(context.outputs, 1)}
+
+
+async def ask_model(
+    models: Models,
+    options: LlmOptions,
+    context: Context,
+    prompt: Prompt,
+    texts: dict[str, str],
+    reply: type[R],
+    fault: Callable[[R], str] = lambda _: "",
+) -> R:
+    """See `ask.ask`. The library that speaks to models takes a second to import: beside the event loop."""
+    try:
+        module = await asyncio.to_thread(importlib.import_module, "redraft.app.builtin.llm.ask")
+    except ImportError:
+        raise PermanentError(f"llm: {INSTALL}") from None
+    answer: R = await module.ask(models, options, context, prompt, texts, reply, fault)
+    return answer
+
+
+async def all_of(asking: Iterable[Coroutine[None, None, T]]) -> list[T]:
+    """Returns the results of these calls, made in parallel.
+
+    When one fails it still waits for the others, as they are paid for.
+    """
+    replies = await asyncio.gather(*asking, return_exceptions=True)
+    for each in replies:
+        if isinstance(each, BaseException):
+            raise each
+    return [each for each in replies if not isinstance(each, BaseException)]
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    """The scale and criteria of a critic: those of the plan or, if it declares none, the options' scale, as shares."""
+
+    scale: Scale
+    criteria: tuple[Criterion, ...]
+    declared: bool
+
+    def share(self, reply: CritiqueReply) -> float:
+        """The score of a reply as a share, 0..1."""
+        if reply.score is not None:
+            return to_share(reply.score, self.scale)
+        marks = reply.marks
+        shares = [to_share(marks[each.name].score, each.scale or self.scale) for each in self.criteria]
+        return fmean(shares, [each.weight for each in self.criteria])
+
+    def given(self, share: float) -> float:
+        """A share as the score that the critic returns."""
+        return on_scale(share, self.scale) if self.declared else share
+
+
+def _judged(options: CriticOptions, context: Context) -> _Judged:
+    low, high = options.scale
+    if context.scale is not None or context.criteria:
+        return _Judged(context.scale or UNIT, context.criteria, declared=True)
+    if options.criteria:
+        raise PermanentError("llm: the plan does not declare the criteria of its options; begin another run")
+    return _Judged((low, high), (), declared=False)
+
+
+async def _judge_once(
+    models: Models, options: CriticOptions, context: Context, draft: Draft, brief: Brief, judged: _Judged
+) -> CritiqueReply:
+    low, high = judged.scale
+    lines = "\n".join(
+        f"- {each.name}: {each.says or each.name} (from {of[0]:g} to {of[1]:g})"
+        for each in judged.criteria
+        for of in [each.scale or judged.scale]
+    )
+    asked = f"{_CRITERIA}\n{lines}\n\n{options.instructions}" if lines else options.instructions
+    prompt = read_prompt(options.prompt or "critic", asked, {"low": f"{low:g}", "high": f"{high:g}"})
+    reply = critique_reply(judged.scale, judged.criteria, verdict=options.verdict)
+    texts = {"BRIEF": brief.text, "DRAFT": draft.text}
+    return await ask_model(
+        models, options, context, prompt, texts, reply, lambda given: critique_fault(given, draft.text)
+    )
+
+
+def _is_borderline(score: float, options: CriticOptions) -> bool:
+    return options.borderline is None or abs(score - options.borderline) <= options.margin + 1e-9
+
+
+def _critique(replies: Sequence[CritiqueReply], judged: _Judged) -> Critique:
+    """Returns the reply whose score is the median, with the median of each criterion."""
+    shares = [judged.share(each) for each in replies]
+    reply = replies[shares.index(median(shares))]
+    scores = tuple(map(judged.given, shares))
+    return Critique(
+        judged.given(median(shares)),
+        tuple(reply.strengths),
+        tuple(reply.weaknesses),
+        tuple(reply.suggestions),
+        tuple(map(str, reply.errors)),
+        reply.approved,
+        samples=scores if len(scores) > 1 else (),
+        criteria=tuple(
+            Mark(name, median(each.marks[name].score for each in replies), mark.confidence, mark.reason, mark.quote)
+            for name, mark in reply.marks.items()
+        ),
+    )
+
+
+def _json(value: msgspec.Struct) -> str:
+    return msgspec.json.format(msgspec.json.encode(value)).decode()
+
+
+def _as_before(text: str, before: str) -> str:
+    """The text as the draft before was framed: without a fence that was not there, and with the same end."""
+    if text.startswith("```") and not before.startswith("```") and text.rstrip().endswith("```"):
+        text = text.rstrip()[:-3].partition("\n")[2]
+    ending = before[len(before.rstrip("\n")) :]
+    return text.rstrip("\n") + ending

@@ -1,0 +1,144 @@
+"""The replies of a model, and their checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from redraft.events.messages.plan import Criterion
+from redraft.events.messages.scales import Scale
+
+Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
+Lines: TypeAlias = Annotated[list[Line], Field(max_length=50)]
+
+VERDICT = "true: good as it is; false: it must never be published; leave it out when it is merely not good enough yet"
+
+
+class Reply(BaseModel):
+    """A reply holds what it should and nothing else, each value of its own type."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Fault(Reply):
+    """An error in the draft: the place, quoted word by word (empty where something is missing), and what is wrong."""
+
+    quote: Annotated[str, Field(max_length=2_000)] = ""
+    message: Line
+
+    def __str__(self) -> str:
+        return f"“{_one_line(self.quote)}”: {self.message}" if self.quote.strip() else self.message
+
+
+class CritiqueReply(Reply):
+    """A critic's reply, on the critic's own scale."""
+
+    score: Annotated[float | None, Field(allow_inf_nan=False)]
+    strengths: Lines = []
+    weaknesses: Lines = []
+    suggestions: Lines = []
+    errors: Annotated[list[Fault], Field(max_length=50)] = []
+    approved: bool | None = None
+
+    @property
+    def marks(self) -> dict[str, MarkReply]:
+        """The scores by criterion."""
+        found = getattr(self, "criteria", None)
+        return {name: getattr(found, name) for name in type(found).model_fields} if found is not None else {}
+
+
+class MarkReply(Reply):
+    """The score for one criterion, why, what in the draft it means, and how sure the model is."""
+
+    score: Annotated[float, Field(allow_inf_nan=False)]
+    reason: Line
+    quote: Annotated[str, Field(max_length=2_000)] = ""
+    confidence: Annotated[float, Field(ge=0, le=1, description="how sure you are, from 0 to 1")]
+
+
+class VerdictReply(CritiqueReply):
+    """A reply of a critic that may approve the draft or veto it."""
+
+    approved: Annotated[bool | None, Field(description=VERDICT)] = None
+
+
+class Declined(Reply):
+    """A suggestion that was not followed, and why."""
+
+    suggestion: Line
+    reason: Line
+
+    def __str__(self) -> str:
+        return f"{self.suggestion} — {self.reason}"
+
+
+class RevisionReply(Reply):
+    """A refiner's reply: the whole new text (none when nothing should change), what changed, what did not and why."""
+
+    text: str | None = None
+    changes: Lines = []
+    declined: Annotated[list[Declined], Field(max_length=50)] = []
+
+
+def critique_reply(scale: Scale, criteria: Sequence[Criterion] = (), *, verdict: bool) -> type[CritiqueReply]:
+    """A CritiqueReply whose score lies on this scale, or that scores these criteria; without `verdict` nothing may be
+    approved or vetoed.
+    """
+    fields: dict[str, Any] = {"score": _score_on(scale)} if not criteria else {"score": (None, None)}
+    if criteria:
+        fields["criteria"] = (_marks_reply(scale, criteria), ...)
+    if verdict:
+        return create_model("Critique", __base__=VerdictReply, **fields)
+    return create_model("Critique", __base__=CritiqueReply, **fields, approved=(None, None))
+
+
+def _marks_reply(scale: Scale, criteria: Sequence[Criterion]) -> type[Reply]:
+    """A reply with one field for each criterion, which says what is meant."""
+    fields: dict[str, Any] = {}
+    for each in criteria:
+        mark = create_model(f"Mark_{each.name}", __base__=MarkReply, score=_score_on(each.scale or scale))
+        fields[each.name] = (mark, Field(description=each.says or each.name))
+    return create_model("Criteria", __base__=Reply, **fields)
+
+
+def _score_on(scale: Scale) -> tuple[Any, Any]:
+    low, high = scale
+    return float, Field(ge=low, le=high, allow_inf_nan=False, description=f"from {low:g} to {high:g}")
+
+
+def critique_fault(reply: CritiqueReply, text: str) -> str:
+    """Returns the fault of a critic's reply to this text, a quote that is not in it; empty when there is none."""
+    for number, error in enumerate(reply.errors):
+        if fault := place_fault(error.quote, text):
+            return f"errors[{number}].{fault}"
+    for name, mark in reply.marks.items():
+        if fault := place_fault(mark.quote, text):
+            return f"criteria.{name}.{fault}"
+    return ""
+
+
+def place_fault(quote: str, text: str) -> str:
+    """Returns the fault of a quote from this text, spaces and line ends aside; empty when there is none."""
+    if _one_line(quote) in _one_line(text):
+        return ""
+    return (
+        f"quote is not in the draft: {quote[:200]!r}. "
+        "Quote the draft word by word, or leave the quote empty when something is missing."
+    )
+
+
+def revision_fault(reply: RevisionReply, text: str) -> str:
+    """Returns the fault of a refiner's reply to this text; empty when there is none."""
+    if reply.text is not None and not reply.text.strip():
+        return "text is empty. Give the whole new text, or leave text out and say in declined why nothing changes."
+    unchanged = reply.text is None or reply.text.strip() == text.strip()
+    if unchanged and not reply.declined:
+        return "nothing was changed, and declined does not say why. Give the whole new text, or say what you decline."
+    return ""
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()

@@ -1,0 +1,1 @@
+"""Holds actors that run programs: commands, pytest, ruff; knows no other built-in actors."""

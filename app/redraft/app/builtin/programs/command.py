@@ -1,0 +1,313 @@
+"""Any program as an actor named `command`: a critic, a generator or a refiner. A plan has to name it and its program.
+
+- critique: {actor: command, with: {run: [mypy, "{file}"], input: file, suffix: .py, parser: mypy}}
+- refine: {actor: command, with: {run: [black, -q, "-"]}}
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from redraft.actors.workflow.roles import Context, critic, generator, refiner
+from redraft.app.builtin.programs.parsers import PARSERS
+from redraft.app.builtin.support.options import RELEASE, changed_lines, listed, read_options
+from redraft.app.builtin.support.process import OUTPUT_LIMIT, Finished, run_process
+from redraft.app.builtin.support.workspace import (
+    environment,
+    how_it_ended,
+    passed_values,
+    read_last_lines,
+    recordable,
+    refuse_unfinished,
+    working_time,
+    workspace,
+)
+from redraft.events.errors import PermanentError, StepError
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, Revision
+from redraft.events.messages.plan import Option
+from redraft.events.messages.scales import on_scale
+
+ACTOR: Final = "command"
+
+_Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)]
+_Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+_PLACEHOLDER: Final = re.compile(r"\{(file|here|critique)\}")
+_SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9_.-]{0,15}")
+
+_SECRET_LENGTH: Final = 8
+"""Characters from which a passed variable's value in a text is taken for the secret itself."""
+
+
+class CommandOptions(msgspec.Struct, frozen=True):
+    """The options of every role: the program, how it gets the text, what counts as success, what it may know and print.
+
+    `run` is the program and its arguments; no shell reads them. `suffix` is that of the temporary file (by default the
+    source's own, or `.txt`). `ok_codes` are exit codes, as numbers or in quotes. `output_limit` is bytes in all.
+    """
+
+    run: tuple[str, ...] = ()
+    input: Literal["stdin", "file"] = "stdin"
+    suffix: str = ""
+    ok_codes: tuple[int | str, ...] = (0,)
+    env_pass: tuple[str, ...] = ()
+    output_limit: _Limit = OUTPUT_LIMIT
+
+    def is_ok(self, code: int) -> bool:
+        """Returns whether the program succeeded."""
+        return str(code) in map(str, self.ok_codes)
+
+
+class CriticOptions(CommandOptions, frozen=True):
+    """A critic's: how its output is read, and what one finding costs (0..1)."""
+
+    parser: Literal["exit", "json", "ruff", "pytest", "mypy", "lines"] = "exit"
+    cost_per_finding: _Share = 0.1
+
+
+class WriterOptions(CommandOptions, frozen=True):
+    """A generator's or refiner's: where the new text is. Its output may be as large as a draft may be."""
+
+    output: Literal["stdout", "file"] = "stdout"
+    output_limit: _Limit = MAX_DRAFT_BYTES + OUTPUT_LIMIT
+
+
+O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
+
+
+@critic(name="command", version=RELEASE)
+async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critique | dict[str, Any]:
+    """Runs a program on the draft and reads its exit code and output; options: CriticOptions.
+
+    With parser `exit` the score is 1 when the exit code is in `ok_codes`, else 0 with the last lines of output as the
+    error. With any other it is `max(0, 1 - cost_per_finding * findings)`, and a program that fails without a finding
+    scores 0. With `json` the program prints a critique, on the scale and with the criteria that the plan declares. The
+    verdict is left to the condition. Raises StepError past the deadline, PermanentError for wrong
+    options, a program that cannot be started, or output above the limit.
+    """
+    options = command_options(CriticOptions, context.options)
+    answer = await run_command(options, draft.text, brief.source, context)
+    if options.parser == "json":
+        return _printed_critique(answer, options)
+    said = _counted_critique(answer, options)
+    return said if context.scale is None else msgspec.structs.replace(said, score=on_scale(said.score, context.scale))
+
+
+def _printed_critique(answer: Answer, options: CriticOptions) -> dict[str, Any]:
+    """Returns the fields of the critique that a program printed."""
+    if not options.is_ok(answer.code):
+        raise StepError(f"{answer.name}: {answer.failure}")
+    try:
+        return msgspec.json.decode(answer.stdout, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        example = '{"score": 0.8, "errors": []}'
+        raise PermanentError(f"{answer.name}: it printed no critique as JSON, such as {example}: {error}") from None
+
+
+def _counted_critique(answer: Answer, options: CriticOptions) -> Critique:
+    parse = PARSERS.get(options.parser)
+    findings = [finding for stream in answer.printed for finding in parse(stream)] if parse else []
+    if findings:
+        score = max(0.0, round(1 - options.cost_per_finding * len(findings), 6))
+        errors, more = listed([str(each) for each in findings])
+        return Critique(score, errors=errors, weaknesses=more)
+    if options.is_ok(answer.code):
+        return Critique(1.0)
+    return Critique(0.0, errors=(answer.failure,))
+
+
+@generator(name="command", version=RELEASE)
+async def command_generator(brief: Brief, context: Context) -> str:
+    """Runs a program on the brief's text and gives what it wrote; options and errors are the refiner's."""
+    options = command_options(WriterOptions, context.options)
+    return _decode_text(await run_command(options, brief.text, brief.source, context), options)
+
+
+@refiner(name="command", version=RELEASE)
+async def command_refiner(draft: Draft, critique: Critique | None, brief: Brief, context: Context) -> Revision:
+    """Runs a program on the draft and gives what it wrote; options: WriterOptions. `{critique}` is a JSON file.
+
+    Raises StepError when the program passes the deadline, ends with a code that is not in `ok_codes`, or writes
+    nothing; PermanentError for wrong options, a program that cannot be started, or an output that is too large, not
+    UTF-8, or holds the value of a variable in `env_pass`.
+    """
+    options = command_options(WriterOptions, context.options)
+    encoded = msgspec.json.encode(critique or Critique(0.0))
+    answer = await run_command(options, draft.text, brief.source, context, critique=encoded)
+    text = _decode_text(answer, options)
+    return Revision(text, changed_lines(draft.text, text, Path(options.run[0]).name))
+
+
+def _decode_text(answer: Answer, options: WriterOptions) -> str:
+    if not options.is_ok(answer.code):
+        raise StepError(f"{answer.name}: {answer.failure}; the text is as it was")
+    raw = answer.stdout if options.output == "stdout" else answer.file
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise PermanentError(
+            f"{answer.name}: byte {error.start + 1} of what it wrote is not UTF-8; make it write UTF-8"
+        ) from None
+    if not text.strip():
+        raise StepError(f"{answer.name}: it wrote nothing; the text is as it was")
+    for name in options.env_pass:
+        if len(os.environ.get(name, "")) >= _SECRET_LENGTH and os.environ[name] in text:
+            raise PermanentError(
+                f"{answer.name}: it wrote the value of {name} into the text; change the program so that it does not"
+            )
+    return text
+
+
+def command_options(kind: type[O], options: Mapping[str, Option]) -> O:
+    """A step's options, checked strictly and against each other; raises PermanentError with the remedy."""
+    if isinstance(text := options.get("run"), str):
+        raise PermanentError(f"{ACTOR}: option run is one text, and no shell reads it; write run: {_as_list(text)}")
+    chosen = read_options(kind, options, ACTOR)
+    for fault in (_run_fault(chosen.run), _file_fault(chosen), _suffix_fault(chosen.suffix), _code_fault(chosen)):
+        if fault:
+            raise PermanentError(f"{ACTOR}: {fault}")
+    return chosen
+
+
+def arguments(run: tuple[str, ...], places: Mapping[str, Path]) -> tuple[str, ...]:
+    """The argument list with `{file}`, `{here}` and `{critique}` replaced, once and anywhere in an argument.
+
+    A program that is named by a relative path is looked for in `{here}`. Raises PermanentError when the role has no
+    such place.
+    """
+
+    def place(found: re.Match[str]) -> str:
+        if found[1] not in places:
+            raise PermanentError(f"{ACTOR}: {found[0]} has no meaning in this role; remove it from run")
+        return str(places[found[1]])
+
+    program, *rest = (_PLACEHOLDER.sub(place, each) for each in run)
+    if "/" in program:
+        program = str(places["here"] / program)
+    return (program, *rest)
+
+
+def _run_fault(run: tuple[str, ...]) -> str | None:
+    if not run or not run[0].strip():
+        return 'option run names no program; write the program and its arguments, such as run: ["ruff", "check", "-"]'
+    if "{file}" in run[0] or "{critique}" in run[0]:
+        return f"a text cannot be the program itself; name what reads it, such as run: [python, {run[0]!r}]"
+    return None
+
+
+def _file_fault(options: CommandOptions) -> str | None:
+    named = any("{file}" in each for each in options.run)
+    if options.input == "file" and not named:
+        return "option input is file, but no argument says {file}; add it where the program expects a file's name"
+    if options.input == "stdin" and named:
+        return "an argument says {file}, but the text goes to standard input; add the option input: file"
+    if isinstance(options, WriterOptions) and options.output == "file" and options.input == "stdin":
+        return "option output is file, but no file is given to the program; add the option input: file"
+    return None
+
+
+def _suffix_fault(suffix: str) -> str | None:
+    if suffix and not _SUFFIX.fullmatch(suffix):
+        return f"option suffix cannot be {suffix!r}; write a dot and up to 16 letters or digits, such as .py"
+    return None
+
+
+def _code_fault(options: CommandOptions) -> str | None:
+    for code in options.ok_codes:
+        if not re.fullmatch("[0-9]{1,3}", str(code)):
+            return f"option ok_codes holds {code!r}; write exit codes, 0 to 255"
+    return None
+
+
+def _as_list(text: str) -> str:
+    try:
+        return json.dumps(shlex.split(text) or ["program", "argument"])
+    except ValueError:
+        return json.dumps([text])
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The output of a program: as it was, both streams as text fit to be recorded, and what it left in its file.
+
+    `failure` says in a line how it ended, and its last words.
+    """
+
+    name: str
+    code: int
+    stdout: bytes
+    printed: tuple[str, str]
+    failure: str
+    file: bytes
+
+
+async def run_command(
+    options: CommandOptions, text: str, source: str, context: Context, critique: bytes | None = None
+) -> Answer:
+    """Runs the program on the text. Raises StepError past the deadline, PermanentError above the output limit."""
+    async with workspace() as folder:
+        places = {"here": Path.cwd()}
+        if options.input == "file":
+            places["file"] = folder / f"draft{options.suffix or suffix_of(source)}"
+            await asyncio.to_thread(places["file"].write_bytes, text.encode())
+        if critique is not None:
+            places["critique"] = folder / "critique.json"
+            await asyncio.to_thread(places["critique"].write_bytes, critique)
+        finished = await run_process(
+            arguments(options.run, places),
+            stdin=text.encode() if options.input == "stdin" else b"",
+            timeout=working_time(context.timeout),
+            output_limit=options.output_limit,
+            cwd=folder,
+            env=environment(folder, options.env_pass, os.environ, ACTOR),
+        )
+        name = f"{ACTOR} {PurePath(options.run[0]).name}"
+        refuse_unfinished(finished, name, context.timeout, options.output_limit)
+        reads_file = isinstance(options, WriterOptions) and options.output == "file"
+        left = (
+            await asyncio.to_thread(_read_left_file, places["file"], name, options.output_limit) if reads_file else b""
+        )
+    return _answer(name, finished, folder, left, options)
+
+
+def suffix_of(source: str) -> str:
+    """The suffix of the brief's source, or `.txt` when it has none that is plain."""
+    suffix = PurePath(source).suffix
+    return suffix if suffix[1:].isalnum() and suffix.isascii() and len(suffix) <= 16 else ".txt"
+
+
+def _answer(name: str, finished: Finished, folder: Path, left: bytes, options: CommandOptions) -> Answer:
+    hide = partial(recordable, folder=folder, masked=passed_values(options.env_pass, os.environ))
+    printed = (hide(finished.stdout.decode(errors="replace")), hide(finished.stderr.decode(errors="replace")))
+    failure = ": ".join(filter(None, (how_it_ended(finished.code), read_last_lines(finished, hide))))
+    return Answer(name, finished.code, finished.stdout, printed, failure, left)
+
+
+def _read_left_file(path: Path, name: str, limit: int) -> bytes:
+    """Returns the content of the program's file, if that is still a plain file of at most `limit` bytes."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise StepError(f"{name}: the file that it was given cannot be read: {error.strerror}") from None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise StepError(f"{name}: it left something that is not a plain file; have it change the file in place")
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            raw = file.read(limit + 1)
+    finally:
+        os.close(handle)
+    if len(raw) > limit:
+        raise PermanentError(f"{name}: it left a file of more than {limit:,} bytes; raise output_limit")
+    return raw

@@ -1,0 +1,153 @@
+"""Reads the output of checkers into findings. Pure functions that take any text and never raise."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from redraft.app.builtin.support.workspace import clean_line, without_colours
+
+Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]
+ParserName: TypeAlias = Literal["ruff", "pytest", "mypy", "lines"]
+
+_LINE: Final = re.compile(r"(?P<file>.+?):(?P<line>[0-9]{1,9})(?::(?P<column>[0-9]{1,9}))?: *(?P<message>\S.*)")
+_RUFF_CONCISE: Final = re.compile(r".+?:(?P<line>[0-9]{1,9}):(?P<column>[0-9]{1,9}): (?P<rest>\S.*)")
+_RUFF_RULE: Final = re.compile(r"(?P<code>[A-Z]+[0-9]{3,4}|[a-z]+(?:-[a-z]+)+):? (?:\[\*\] )?(?P<message>\S.*)")
+_RUFF_PLACE: Final = re.compile(r" *--> .*?:(?P<line>[0-9]{1,9}):(?P<column>[0-9]{1,9})")
+_MYPY: Final = re.compile(
+    r".+?:(?:(?P<line>[0-9]{1,9}):)?(?:(?P<column>[0-9]{1,9}):)?(?:[0-9]+:[0-9]+:)? error: "
+    r"(?P<message>\S.*?)(?:  \[(?P<code>[a-z0-9-]+)\])?"
+)
+_PYTEST_NAMED: Final = re.compile(r"(?P<code>FAILED|ERROR) (?P<test>\S.*?)(?: - (?P<message>.*))?")
+_PYTEST_COUNT: Final = re.compile(r"(?P<count>[0-9]{1,9}) (?P<what>failed|errors?|passed)\b")
+_PYTEST_HEADER: Final = "short test summary info"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a checker says. `line` and `column` count from 1; 0 means that it named none."""
+
+    line: int
+    column: int
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.line}:{self.column}" if self.column else f"line {self.line}" if self.line else ""
+        return clean_line(" ".join(filter(None, (place, self.code, self.message))))
+
+
+class _Place(msgspec.Struct, frozen=True):
+    row: int
+    column: int
+
+
+class _Fix(msgspec.Struct, frozen=True):
+    message: str | None = None
+
+
+class _RuffRow(msgspec.Struct, frozen=True):
+    """Ruff's JSON for one finding; https://docs.astral.sh/ruff/settings/#output-format."""
+
+    message: str
+    location: _Place | None = None
+    code: str | None = None
+    fix: _Fix | None = None
+
+    def finding(self, message: str) -> Finding:
+        """Returns what the message says of the row's place."""
+        place = self.location or _Place(0, 0)
+        return Finding(place.row, place.column, self.code or "", message)
+
+
+def ruff_findings(text: str) -> tuple[Finding, ...]:
+    """Findings in ruff's JSON, concise or full text."""
+    rows = _ruff_rows(text)
+    if rows:
+        return tuple(row.finding(row.message) for row in rows)
+    lines = without_colours(text).splitlines()
+    return tuple(_ruff_concise(lines)) or tuple(_ruff_full(lines))
+
+
+def ruff_suggestions(text: str) -> tuple[str, ...]:
+    """Returns the fixes that ruff proposes, from its JSON: `3:1 Remove unused import: os`."""
+    return tuple(str(row.finding(row.fix.message)) for row in _ruff_rows(text) if row.fix and row.fix.message)
+
+
+def mypy_findings(text: str) -> tuple[Finding, ...]:
+    """Errors in mypy's text, with or without columns; notes are not findings."""
+    return tuple(_match_lines(_MYPY, text))
+
+
+def line_findings(text: str) -> tuple[Finding, ...]:
+    """Lines of the form `file:line: message` or `file:line:column: message`; all others are passed over."""
+    return tuple(_match_lines(_LINE, text))
+
+
+def _match_lines(pattern: re.Pattern[str], text: str) -> Iterator[Finding]:
+    """Yields a finding for each line that is of this form as a whole."""
+    for line in without_colours(text).splitlines():
+        if found := pattern.fullmatch(line):
+            fields = found.groupdict()
+            yield Finding(
+                int(fields["line"] or 0), int(fields["column"] or 0), fields.get("code") or "", fields["message"]
+            )
+
+
+def pytest_findings(text: str) -> tuple[Finding, ...]:
+    """Failed tests and errors in pytest's short summary; those it counts but does not name are one more finding."""
+    lines = without_colours(text).splitlines()
+    starts = [number for number, line in enumerate(lines) if _PYTEST_HEADER in line]
+    named = (_PYTEST_NAMED.fullmatch(line) for line in lines[starts[-1] if starts else 0 :])
+    findings = tuple(
+        Finding(0, 0, each["code"], f"{each['test']}: {each['message']}" if each["message"] else each["test"])
+        for each in named
+        if each is not None
+    )
+    unnamed = _pytest_failures(lines) - len(findings)
+    if unnamed > 0:
+        return (*findings, Finding(0, 0, "FAILED", f"{unnamed} more that pytest did not name; run it with -rfE"))
+    return findings
+
+
+PARSERS: Final[Mapping[str, Parse]] = MappingProxyType(
+    {"ruff": ruff_findings, "pytest": pytest_findings, "mypy": mypy_findings, "lines": line_findings}
+)
+
+
+def _ruff_rows(text: str) -> tuple[_RuffRow, ...]:
+    if not text.lstrip().startswith("["):
+        return ()
+    try:
+        return msgspec.json.decode(text, type=tuple[_RuffRow, ...])
+    except (msgspec.MsgspecError, RecursionError, ValueError):
+        return ()
+
+
+def _ruff_concise(lines: Iterable[str]) -> Iterable[Finding]:
+    for line in lines:
+        place = _RUFF_CONCISE.fullmatch(line)
+        rule = _RUFF_RULE.fullmatch(place["rest"]) if place else None
+        if place and rule:
+            yield Finding(int(place["line"]), int(place["column"]), rule["code"], rule["message"])
+
+
+def _ruff_full(lines: list[str]) -> Iterable[Finding]:
+    for line, following in pairwise(lines):
+        rule, place = _RUFF_RULE.fullmatch(line), _RUFF_PLACE.fullmatch(following)
+        if rule and place:
+            yield Finding(int(place["line"]), int(place["column"]), rule["code"], rule["message"])
+
+
+def _pytest_failures(lines: list[str]) -> int:
+    for line in reversed(lines):
+        counts = [(int(each["count"]), each["what"]) for each in _PYTEST_COUNT.finditer(line)]
+        if counts and " in " in line:
+            return sum(count for count, what in counts if what != "passed")
+    return 0

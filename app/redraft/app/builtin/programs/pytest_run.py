@@ -1,0 +1,155 @@
+"""Run as a program, by whatever Python has the pytest that is meant: tests a draft, and tells what came of each test.
+
+The arguments are the draft's file, what `pytest` is given, and last the number of the pipe that is told. Each line
+there is JSON that begins with the key that was read from standard input before any code of the draft ran. Tests that
+must fail are put between the others: who changes how tests are judged lets them pass.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+from hashlib import sha256
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
+from unittest import SkipTest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+DRAFT, ARGUMENTS, PIPE = sys.argv[1], sys.argv[2:-1], int(sys.argv[-1])
+ANY = SystemRandom()
+LONGEST = 20_000
+"""Characters of what is told of a failure at most."""
+
+sys.path[0] = str(Path.cwd())
+sys.argv[:] = ["pytest", *ARGUMENTS]
+os.set_inheritable(PIPE, False)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with who started it
+try:
+    import pytest
+except ModuleNotFoundError as error:
+    sys.exit(f"{sys.executable}: No module named {error.name}")
+
+
+def teller(
+    key: str, dump: Callable[..., str] = json.dumps, write: Callable[[int, bytes], int] = os.write
+) -> Callable[..., None]:
+    """Returns what tells; it keeps what it needs, since a draft may put other functions in their places."""
+
+    def tell(*said: object) -> None:
+        line = dump([key, *said]).encode() + b"\n"
+        while line:
+            line = line[write(PIPE, line) :]
+
+    return tell
+
+
+def fails() -> None:
+    raise AssertionError
+
+
+class Report:
+    """Tells of what was collected, and of every phase of every test."""
+
+    def __init__(self, tell: Callable[..., None]) -> None:
+        self._tell = tell
+        self._sources = _sources()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> None:
+        if hasattr(config.option, "numprocesses"):  # processes of pytest-xdist would not tell
+            config.option.numprocesses, config.option.dist, config.option.tx = None, "no", []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        modules = {id(module): module for item in items if (module := item.getparent(pytest.Module))}
+        must_fail = []
+        for module in modules.values():
+            places = [place for place, item in enumerate(items) if item.getparent(pytest.Module) is module]
+            name = f"test_{os.urandom(6).hex()}"
+            made = pytest.Function.from_parent(module, name=name, callobj=fails)
+            items.insert(ANY.choice(places) + ANY.choice((0, 1)), made)
+            must_fail.append(made.nodeid)
+        for changed in sorted({name for name, _ in _sources().items() ^ self._sources.items()}):
+            self._tell("uncollected", changed, "the draft changed this file", "")
+        self._tell("collected", [item.nodeid for item in items], must_fail)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        name = report.nodeid.replace("/", ".").removesuffix(".py")
+        if report.failed:
+            self._tell("uncollected", name, *_words(report))
+        elif report.skipped and _is_drafts_own(report.longrepr):
+            self._tell("uncollected", name, "the draft skips its tests", "")
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+        skips = SkipTest, pytest.skip.Exception, pytest.xfail.Exception
+        info = call.excinfo
+        is_drafts_own = info is not None and isinstance(info.value, skips) and _is_from_draft(info.tb)
+        outcome = yield
+        if is_drafts_own:
+            report = outcome.get_result()
+            report.outcome, report.longrepr = "failed", "the draft skips the test"
+            vars(report).pop("wasxfail", None)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        words = _words(report) if report.failed else ("", "")
+        self._tell("test", report.nodeid, report.when, report.outcome, report.location[2], *words)
+
+
+def _sources() -> dict[str, bytes]:
+    """The Python files in the working folder, without the draft, and what is in them."""
+    there = (path for path in Path.cwd().rglob("*.py") if path.is_file() and not _is_no_tests(str(path)))
+    return {str(path.relative_to(Path.cwd())): sha256(path.read_bytes()).digest() for path in there}
+
+
+def _is_drafts_own(longrepr: object) -> bool:
+    """Returns whether the draft, or code that is in no file, skipped it."""
+    return isinstance(longrepr, tuple) and _is_no_tests(str(longrepr[0]))
+
+
+def _is_from_draft(tb: TracebackType | None) -> bool:
+    while tb is not None:
+        if _is_no_tests(tb.tb_frame.f_code.co_filename):
+            return True
+        tb = tb.tb_next
+    return False
+
+
+def _is_no_tests(file: str) -> bool:
+    """Returns whether this is the draft, or code that is in no file."""
+    return not Path(file).exists() or Path(file).resolve() == Path(DRAFT).resolve()
+
+
+def _words(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str]:
+    """A failure's message, and all that is known of it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = str(crash.message if crash is not None else report.longrepr)
+    return message[:LONGEST], str(report.longreprtext)[-LONGEST:]
+
+
+def _key() -> str:
+    """Reads standard input to its end, so that nobody can read it afterwards, and returns it."""
+    key = os.read(0, 100).decode().strip()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return key
+
+
+def main() -> int:
+    tell = teller(_key())
+    code = int(pytest.main([*ARGUMENTS, "--maxfail=0"], plugins=[Report(tell)]))
+    tell("end", code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

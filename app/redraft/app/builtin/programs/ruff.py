@@ -1,0 +1,224 @@
+"""Ruff as the critic `ruff` and the refiner `ruff-fix` for Python text."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import os
+import re
+import warnings
+from collections import Counter
+from functools import partial
+from pathlib import Path, PurePath
+from typing import Annotated, Final
+
+import msgspec
+from ruff import find_ruff_bin  # type: ignore[import-untyped]
+
+from redraft.actors.workflow.roles import Context, critic, refiner
+from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
+from redraft.app.builtin.support.files import own_file
+from redraft.app.builtin.support.module_names import needed_imports
+from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
+from redraft.app.builtin.support.process import Finished, run_process
+from redraft.app.builtin.support.workspace import (
+    environment,
+    read_last_lines,
+    recordable,
+    refuse_unfinished,
+    working_time,
+    workspace,
+)
+from redraft.events.errors import PermanentError
+from redraft.events.messages.content import Brief, Critique, Draft, Revision
+
+_OUTPUT_LIMIT: Final = 16 * 1024 * 1024
+_LINES_AT_LEAST: Final = 10
+_SYNTAX: Final = "invalid-syntax"
+_UNUSED: Final = "F401"
+_ORDER: Final = "I001"
+_NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
+
+
+class RuffOptions(msgspec.Struct, frozen=True):
+    """The options of both actors. Without `config`, a configuration file, ruff reads none and uses its default rules.
+
+    `select` and `ignore` are rules, such as `E` or `F401`; `target` is the oldest Python that the text is for, `py312`.
+    """
+
+    config: str = ""
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    target: Annotated[str, msgspec.Meta(pattern="^(py3[0-9]{1,2})?$")] = ""
+
+
+class FixOptions(RuffOptions, frozen=True):
+    """Further options of the refiner: also apply fixes that may change what the code does; format as well."""
+
+    unsafe: bool = False
+    format: bool = False
+
+
+@critic(name="ruff", version=RELEASE)
+async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
+    """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
+
+    An unused import that others may use through the module is only a suggestion.
+
+    Raises StepError past the deadline, PermanentError for wrong options or when ruff is missing.
+    """
+    options = read_options(RuffOptions, context.options, "ruff")
+    report = await _report(draft.text, options, brief, context, "ruff")
+    if report is None:
+        return Critique(0.0, errors=(f"more findings than ruff can tell in {_OUTPUT_LIMIT:,} bytes; is it Python?",))
+    findings = ruff_findings(report)
+    if broken := [each for each in findings if each.code == _SYNTAX]:
+        errors, more = listed([str(each) for each in broken])
+        return Critique(0.0, errors=errors, weaknesses=more)
+    needed = _read_needed(draft.text)
+    faults = [each for each in findings if not _is_needed(each, needed)]
+    errors, more = listed([str(each) for each in faults])
+    kept = [
+        f"{each}; kept, since its name or its effect may be needed" for each in findings if _is_needed(each, needed)
+    ]
+    return Critique(
+        ruff_score(len(faults), draft.text),
+        errors=errors,
+        weaknesses=more,
+        suggestions=(*ruff_suggestions(report), *kept)[:LISTED],
+    )
+
+
+@refiner(name="ruff-fix", version=RELEASE)
+async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision:
+    """Applies ruff's safe fixes; options: FixOptions. `changes` lists the findings that are gone.
+
+    No import of a module's own level is removed that others may use through it (that `__all__` lists or, without one,
+    whose name is not private) or that may be there for what it does (of anything but Python's library). A text with a
+    syntax error comes back as it was. Raises as `ruff_critic` does.
+    """
+    options = read_options(FixOptions, context.options, "ruff-fix")
+    before = ruff_findings(await _report(draft.text, options, brief, context, "ruff-fix") or "")
+    if any(each.code == _SYNTAX for each in before):
+        return Revision(draft.text)
+    unsafe = ("--unsafe-fixes",) if options.unsafe else ()
+    argv = ("check", "--fix-only", *unsafe, *_rules(options))
+    fixed = await _fix(argv, draft.text, options, brief, context)
+    after = ruff_findings(await _report(fixed, options, brief, context, "ruff-fix") or "")
+    formatted = await _text(("format",), fixed, options, brief, context) if options.format else fixed
+    return Revision(formatted, (*_list_fixed(before, after), *changed_lines(fixed, formatted, "ruff format")))
+
+
+def ruff_score(findings: int, text: str) -> float:
+    """`1 / (1 + 10 * findings / lines)`, where lines are those that are not blank, taken as 10 at least.
+
+    So one finding in a hundred lines costs 0.09, one in ten lines 0.5, and each finding less always shows.
+    """
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    return round(1 / (1 + 10 * findings / max(lines, _LINES_AT_LEAST)), 6)
+
+
+def _list_fixed(before: tuple[Finding, ...], after: tuple[Finding, ...]) -> tuple[str, ...]:
+    left = Counter((each.code, each.message) for each in after)
+    gone: list[str] = []
+    for each in before:
+        if left[each.code, each.message] > 0:
+            left[each.code, each.message] -= 1
+        else:
+            gone.append(f"fixed {each}")
+    first, more = listed(gone)
+    return (*first, *more)
+
+
+async def _report(text: str, options: RuffOptions, brief: Brief, context: Context, actor: str) -> str | None:
+    """Ruff's JSON for a text; None when there is too much of it."""
+    argv = ("check", "--output-format", "json", *_rules(options))
+    finished = await _ruff(argv, text, options, brief, context, actor)
+    return None if finished.truncated else finished.stdout.decode(errors="replace")
+
+
+async def _text(argv: tuple[str, ...], text: str, options: FixOptions, brief: Brief, context: Context) -> str:
+    """The text as ruff rewrites it; as it was when nothing would be left, since a draft cannot be empty."""
+    finished = await _ruff(argv, text, options, brief, context, "ruff-fix")
+    refuse_unfinished(finished, "ruff-fix", context.timeout, _OUTPUT_LIMIT)
+    rewritten = finished.stdout.decode()
+    return rewritten if rewritten.strip() else text
+
+
+async def _fix(argv: tuple[str, ...], text: str, options: FixOptions, brief: Brief, context: Context) -> str:
+    """The text with ruff's fixes; a last line that uses the imports that are needed holds them while ruff works."""
+    needed = sorted(set(_read_needed(text).values()))
+    if not needed:
+        return await _text(argv, text, options, brief, context)
+    end = "" if text.endswith("\n") else "\n"
+    guard = f"{end}_redraft_needs = ({', '.join(needed)},)\n"
+    fixed = await _text(argv, text + guard, options, brief, context)
+    return fixed.removesuffix(guard) if fixed.endswith(guard) else text
+
+
+def _read_needed(text: str) -> dict[tuple[int, int], str]:
+    """The imports of the text that others may use; none where it is no Python of the version that Redraft runs on."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return needed_imports(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return {}
+
+
+def _is_needed(finding: Finding, needed: dict[tuple[int, int], str]) -> bool:
+    return finding.code == _UNUSED and (finding.line, finding.column) in needed
+
+
+async def _ruff(
+    argv: tuple[str, ...], text: str, options: RuffOptions, brief: Brief, context: Context, actor: str
+) -> Finished:
+    common = await asyncio.to_thread(_common, options, actor)
+    async with workspace() as folder:
+        finished = await run_process(
+            (_program(actor), *argv, *common, "--stdin-filename", _file_name(brief.source), "-"),
+            stdin=text.encode(),
+            timeout=working_time(context.timeout),
+            output_limit=_OUTPUT_LIMIT,
+            cwd=folder,
+            env=environment(folder, (), os.environ, actor),
+        )
+        if finished.timed_out:
+            refuse_unfinished(finished, actor, context.timeout, _OUTPUT_LIMIT)
+        if not finished.truncated and finished.code not in (0, 1):
+            message = read_last_lines(finished, partial(recordable, folder=folder))
+            raise PermanentError(f"{actor}: {message}; correct the options config, select, ignore or target")
+    return finished
+
+
+def _program(actor: str) -> str:
+    try:
+        return str(find_ruff_bin())
+    except FileNotFoundError:
+        raise PermanentError(f"{actor}: ruff is not installed beside Redraft; install it: pip install ruff") from None
+
+
+def _rules(options: RuffOptions) -> tuple[str, ...]:
+    """The flags that choose rules. The order of imports is left alone, as formatting is, unless it is asked for."""
+    is_chosen = options.select or options.config or (isinstance(options, FixOptions) and options.format)
+    ignored = options.ignore if is_chosen else (*options.ignore, _ORDER)
+    chosen = (("--select", options.select), ("--ignore", ignored))
+    return tuple(f"{flag}={','.join(rules)}" for flag, rules in chosen if rules)
+
+
+def _common(options: RuffOptions, actor: str) -> tuple[str, ...]:
+    """The flags of every call: no cache, one configuration file or none, the oldest Python to support."""
+    target = (f"--target-version={options.target}",) if options.target else ()
+    if not options.config:
+        return ("--isolated", "--no-cache", *target)
+    config = own_file(options.config, f"{actor}: option config")
+    if not config.is_file():
+        raise PermanentError(
+            f"{actor}: option config names {options.config!r}, and there is no such file in {Path.cwd()}"
+        )
+    return (f"--config={config}", "--no-cache", *target)
+
+
+def _file_name(source: str) -> str:
+    name = PurePath(source).name
+    return name if _NAME.fullmatch(name) else "draft.py"

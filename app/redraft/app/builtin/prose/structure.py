@@ -1,0 +1,99 @@
+"""The gate `structure`: what a text is built of has to be in the draft as it was in the brief.
+
+It knows no dictionary and shares nothing with what finds and mends mistakes: it reads blocks with markdown-it, and all
+that stands within a line with patterns of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
+
+import msgspec
+from markdown_it import MarkdownIt
+
+from redraft.actors.workflow.roles import Context, critic
+from redraft.app.builtin.prose.anchors import anchors, kept_anchors, without_anchors
+from redraft.app.builtin.support.options import RELEASE, read_options
+from redraft.events.messages.content import Brief, Critique, Draft
+
+_CODE: Final = re.compile(r"(?<!`)(`{1,9})(?!`)([^`]+)\1(?!`)")
+_LINK: Final = re.compile(r"\](\([^()\n]*\)|\[[^\[\]\n]*\]|: *\S+)")
+_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"']+|\bwww\.[^\s<>\"']+|[^\s@<>(]{1,64}@[^\s@<>)]{1,255}")
+_NUMBER: Final = re.compile(r"\S*\d\S*")
+_NAME: Final = re.compile(r"(?<=[\w,;)] )[A-Z][\w'-]*|\b\w*[a-z_][A-Z]\w*|\b[A-Z]{2,}\w*|\b\w+_\w+")
+_TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
+_LONGEST: Final = 60
+
+
+class StructureOptions(msgspec.Struct, frozen=True):
+    """There is no option."""
+
+
+@critic(name="structure", version=RELEASE)
+def structure_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
+    """A gate: headings, links, code, tables, numbers, addresses and names of the draft are those of the brief.
+
+    Words of headings may differ if their anchors are kept. Raises PermanentError for an option.
+    """
+    read_options(StructureOptions, context.options, "structure")
+    faults = find_differences(brief.text, draft.text)
+    return Critique(0.0 if faults else 1.0, errors=tuple(faults))
+
+
+def find_differences(before: str, after: str) -> list[str]:
+    """A sentence for each part of the structure that changed, with the first place where it did."""
+    if before == after:
+        return []
+    lost = [anchor for anchor in anchors(before) if anchor not in {*anchors(after), *kept_anchors(after)}]
+    faults = [f"headings: the anchor {_quote(lost[0])} is gone"] if lost else []
+    bare = without_anchors(after)
+    for (part, old), (_, new) in zip(_parts(before), _parts(bare), strict=True):
+        differing = next((pair for pair in zip_longest(old, new) if pair[0] != pair[1]), None)
+        if differing:
+            faults.append(f"{part}: {_quote(differing[0])} became {_quote(differing[1])}")
+    return faults
+
+
+def _parts(text: str) -> Iterator[tuple[str, Sequence[str]]]:
+    """Each part of the structure with all that there is of it, in order."""
+    headings, code, cells = _read_blocks(text)
+    yield "headings", headings
+    yield "code", [*code, *(found.group(2) for found in _CODE.finditer(text))]
+    yield "tables", cells
+    for part, pattern in (
+        ("links", _LINK),
+        ("addresses", _URL),
+        ("tags", _TAG),
+        ("numbers", _NUMBER),
+        ("names", _NAME),
+    ):
+        yield part, pattern.findall(text)
+
+
+def _read_blocks(text: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
+    """The levels of headings, the content of code and HTML blocks, and that of the cells of tables."""
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    headings: list[str] = []
+    code: list[str] = []
+    cells: list[str] = []
+    before = ""
+    for token in parser.parse(text):
+        match token.type:
+            case "heading_open":
+                headings.append(token.tag)
+            case "fence" | "code_block" | "html_block":
+                code.append(token.content)
+            case "inline" if before in {"td_open", "th_open"}:
+                cells.append(token.content)
+            case _:
+                pass
+        before = token.type
+    return headings, code, cells
+
+
+def _quote(part: str | None) -> str:
+    return "nothing" if part is None else repr(part[:_LONGEST])

@@ -1,0 +1,1 @@
+"""Holds the publishers that come with Redraft; knows no other built-in actors."""

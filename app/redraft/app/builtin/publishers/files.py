@@ -1,0 +1,137 @@
+"""The publishers `file`, confined to one folder, and `stdout`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path, PurePath
+from typing import Final, TextIO
+
+import msgspec
+
+from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.app.builtin.support.files import write_confined
+from redraft.app.builtin.support.options import RELEASE, nearest, read_options
+from redraft.events.errors import PermanentError
+from redraft.events.messages.content import Brief, Draft, Receipt
+from redraft.projections.display import visible
+
+
+class ContentOptions(msgspec.Struct, frozen=True):
+    """`whole`: publish all finished drafts of the loops, such as the chapters of a book, a blank line between them."""
+
+    whole: bool = False
+
+
+def content_of(draft: Draft, context: Context, *, whole: bool) -> str:
+    """The text to publish. Raises PermanentError when the `whole` is wanted and there is none."""
+    if not whole:
+        return draft.text
+    if not context.outputs:
+        raise PermanentError("option whole: no loop has finished a draft; remove the option")
+    return "\n\n".join(each.text.strip("\n") for each in context.outputs) + "\n"
+
+
+def publication_key(draft: Draft, context: Context, text: str) -> str:
+    """The idempotency key of a publication: of the run, the draft and what is published, the same at every attempt."""
+    return sha256("\n".join((context.run, draft.sha256, sha256(text.encode()).hexdigest())).encode()).hexdigest()
+
+
+def save_file(actor: str, root: Path, path: str, content: bytes, version: int) -> Receipt:
+    """Writes a draft of this version below `root` for an actor, as `write_confined` does, and returns the receipt."""
+    try:
+        written = write_confined(root, path, content)
+    except PermanentError as error:
+        raise PermanentError(f"{actor}: {error}") from None
+    return Receipt(str(written), f"{len(content):,} bytes, version {version}")
+
+
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
+_SUFFIXES: Final[Mapping[str, str]] = {"text/markdown": ".md", "text/x-python": ".py", "text/html": ".html"}
+_PLAIN: Final = re.compile(r"[^<>/\\]+")
+
+
+class FileOptions(ContentOptions, frozen=True):
+    """`path`: relative to the output folder; `{run}` and `{version}` stand for the run's id and the draft's number."""
+
+    path: str = ""
+
+
+class _NoOptions(msgspec.Struct, frozen=True):
+    """`stdout` has none."""
+
+
+def file_publisher(root: Path) -> Actor:
+    """The actor `file`, which writes the draft to a file below `root`, whole or not at all; options: FileOptions.
+
+    Without a path the file is named after the brief's source: `essay.redraft.md`. Publishing the same text again
+    changes nothing and gives the same receipt. It raises PermanentError when the path is not one that it may write.
+    """
+
+    @publisher(name="file", version=RELEASE)
+    def save(draft: Draft, brief: Brief, context: Context) -> Receipt:
+        options = read_options(FileOptions, context.options, "file")
+        path = (
+            _fill_path(options.path, context.run, draft.version)
+            if options.path
+            else _default(brief, draft, context.run)
+        )
+        content = content_of(draft, context, whole=options.whole).encode()
+        return save_file("file", root, path, content, draft.version)
+
+    return save
+
+
+def stdout_publisher(stream: TextIO) -> Actor:
+    """The actor `stdout`, which writes the draft's text exactly, or to a terminal made `visible` and with a line end.
+
+    It has no options.
+    It raises PermanentError when the stream is closed or cannot hold the text's characters; then nothing is written.
+    """
+
+    @publisher(name="stdout", version=RELEASE)
+    def show(draft: Draft, context: Context) -> Receipt:
+        read_options(_NoOptions, context.options, "stdout")
+        try:
+            draft.text.encode(stream.encoding or "utf-8", stream.errors or "strict")
+            stream.write(_for_terminal(draft.text) if stream.isatty() else draft.text)
+            stream.flush()
+        except UnicodeEncodeError as error:
+            character = draft.text[error.start]
+            raise PermanentError(
+                f"stdout: {stream.encoding} has no {character!r}; set PYTHONIOENCODING=utf-8"
+            ) from None
+        except (OSError, ValueError) as error:
+            gone = isinstance(error, BrokenPipeError)
+            remedy = "the program that reads the output must read all of it" if gone else "send it to another place"
+            fault = error.strerror if isinstance(error, OSError) else error
+            raise PermanentError(f"stdout: the text cannot be written: {fault}; {remedy}") from None
+        return Receipt("stdout", f"{len(draft.text):,} characters, version {draft.version}")
+
+    return show
+
+
+def _for_terminal(text: str) -> str:
+    """The text made `visible`, with a line end: what is printed after it begins on a line of its own."""
+    return visible(text) if text.endswith("\n") else f"{visible(text)}\n"
+
+
+def _fill_path(path: str, run: str, version: int) -> str:
+    values = {"run": run, "version": str(version)}
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            raise PermanentError(f"file: option path holds {found[0]}; {nearest(found[1], tuple(values))}")
+        return values[found[1]]
+
+    return _PLACEHOLDER.sub(value, path)
+
+
+def _default(brief: Brief, draft: Draft, run: str) -> str:
+    """`essay.redraft.md` for `notes/essay.md`; the run's id for a text that came from no file."""
+    name = PurePath(brief.source).name.lstrip(".")
+    if not _PLAIN.fullmatch(name) or not name.isprintable() or name == "-":
+        return f"{run}.redraft{_SUFFIXES.get(draft.media_type, '.txt')}"
+    source = PurePath(name)
+    return f"{source.stem}.redraft{source.suffix}"

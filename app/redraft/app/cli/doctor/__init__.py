@@ -1,0 +1,1 @@
+"""Holds the checks of `redraft doctor`; knows no verb."""

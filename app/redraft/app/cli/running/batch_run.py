@@ -1,0 +1,219 @@
+"""`redraft run --batch`: many briefs, a progress bar, and a table of how they ended."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import asdict
+
+from redraft.actors.workflow.roles import Actor
+from redraft.app.cli.running.progress import RunProgress
+from redraft.app.cli.running.run_locally import GRACE
+from redraft.app.cli.running.run_request import prepare_batch
+from redraft.app.cli.shared.errors import say
+from redraft.app.cli.shared.exit_codes import FAILED, UNACCEPTED
+from redraft.app.cli.shared.options import RunOptions
+from redraft.app.cli.shared.output import print_json
+from redraft.app.cli.shared.signals import interrupts, until_done
+from redraft.app.cli.shared.tables import print_table
+from redraft.app.models.configuration import models_of
+from redraft.app.process.lifecycle import run
+from redraft.app.runs.refine import Ended, Item, key_of, read_batch, run_batch
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.app.telemetry.sdk import exporting
+from redraft.app.wiring.local import LocalRuntime, open_local
+from redraft.app.workflows.publish_targets import ActorEnvironment
+from redraft.events.errors import InputError, RedraftError
+from redraft.events.messages.content import check_tags
+from redraft.events.messages.plan import Plan
+from redraft.events.messages.scales import score_text
+from redraft.projections.display import counted, outcome_text, plain, usage_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as ProgressBar
+    from rich.progress import TaskID
+
+
+_BRIEF: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A plan, its actors, and the briefs to run it for, with a key each."""
+
+    plan: Plan
+    actors: tuple[Actor, ...]
+    items: Sequence[Item]
+    keys: Sequence[str]
+
+
+def run_batch_locally(given: RunOptions, store: str | None, *, json: bool, quiet: bool) -> int:
+    """Runs the briefs of a file and prints the end of each; returns the exit code. Raises RedraftError."""
+    settings = read_settings(store=store)
+    results, done = sys.stdout, list[Ended]()
+    with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
+        batch = _read(given, settings)
+        with _progress(len(batch.items), quiet=quiet) as show:
+
+            def ended(each: Ended) -> None:
+                done.append(each)
+                show(each)
+                if json:
+                    with redirect_stdout(results):
+                        print_json(
+                            {
+                                "line": each.line,
+                                "id": each.id,
+                                **asdict(each.result if given.texts else each.result.without_texts()),
+                            }
+                        )
+
+            with exporting("run", say):
+                signal = run(_run_to_end(settings, batch, given.concurrency, ended))
+    if not json:
+        _print_table(sorted(done, key=lambda each: each.line), batch.items)
+    say(_summary(done, len(batch.items)))
+    if signal:
+        say("interrupted; run the same command again to continue")
+        return 128 + signal
+    outcomes = {each.result.outcome for each in done}
+    return FAILED if "failed" in outcomes else UNACCEPTED if outcomes - {"accepted"} else 0
+
+
+def _read(given: RunOptions, settings: Settings) -> Batch:
+    """Returns the batch that the options mean. Raises InputError."""
+    models = models_of(settings)
+    name = _workflow(given)
+    items = read_batch(Path(given.batch), settings.max_draft_bytes, check_tags(given.tag or ()))
+    longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
+    environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
+    plan, actors, written = prepare_batch(given, name, environment, longest)
+    return Batch(plan, actors, items, [key_of(written, item, given.key or "") for item in items])
+
+
+def _workflow(given: RunOptions) -> str:
+    """The workflow that is named; a batch has no other source than its file."""
+    for option, there in {"--resume": bool(given.resume), "--text": given.text, "--watch": given.watch}.items():
+        if there:
+            raise InputError(f"--batch runs the briefs of a file; leave {option} out")
+    if given.concurrency < 1:
+        raise InputError(f"--concurrency {given.concurrency}: give at least 1")
+    if given.out and "{run}" not in given.out:
+        raise InputError(f"--out {given.out}: every run would write this file; put {{run}} into its name")
+    match given.words:
+        case []:
+            return given.workflow or "prose"
+        case [workflow] if not given.workflow:
+            return workflow
+        case _:
+            raise InputError("--batch names the file of sources; give only the workflow beside it")
+
+
+async def _run_to_end(settings: Settings, batch: Batch, concurrency: int, ended: Callable[[Ended], None]) -> int:
+    """Runs all items; returns the number of the signal that came before their end, or 0."""
+
+    def drain() -> None:
+        runtime.drain()
+        say("stopping when the steps under way have ended; press Ctrl-C again to stop at once")
+
+    with interrupts() as signals:
+        async with open_local(settings, batch.actors) as runtime:
+            idle = partial(_idle, runtime, await runtime.store.head())
+            running = run_batch(runtime, batch.plan, batch.items, batch.keys, concurrency, ended)
+            working = asyncio.create_task(running)
+            if await until_done(working, signals, drain, idle, GRACE):
+                _raise_first(working)
+                return 0
+            working.cancel()
+            await asyncio.wait({working})
+            return signals.number
+
+
+def _raise_first(working: asyncio.Task[None]) -> None:
+    """Raises the one of several errors that people can act on."""
+    try:
+        working.result()
+    except BaseExceptionGroup as errors:
+        known = (each for each in errors.exceptions if isinstance(each, RedraftError))
+        raise next(known, errors.exceptions[0]) from None
+
+
+async def _idle(runtime: LocalRuntime, after: int) -> None:
+    """Returns when everything that was asked for when it began has been answered."""
+    runs: defaultdict[str, RunProgress] = defaultdict(RunProgress)
+    async for event in runtime.client.subscribe(after, follow=False):
+        runs[event.run].note(event)
+        after = event.position
+    asked = [(run, attempt) for run, progress in runs.items() for attempt in progress.open]
+    async for event in runtime.client.subscribe(after, follow=bool(asked)):
+        runs[event.run].note(event)
+        if not any(attempt in runs[run].open for run, attempt in asked):
+            return
+
+
+@contextmanager
+def _progress(total: int, *, quiet: bool) -> Iterator[Callable[[Ended], None]]:
+    """Yields what shows that a run ended: on a progress bar in a terminal, else by a line; not at all if `quiet`."""
+    if quiet:
+        yield lambda ended: None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(file=sys.stderr)) as bar:
+            yield partial(_advance, bar, bar.add_task("runs", total=total), Counter())
+    else:
+        yield partial(_print_end, count(1), total)
+
+
+def _advance(bar: ProgressBar, task: TaskID, counts: Counter[str], ended: Ended) -> None:
+    """Moves the bar on; it says how many runs ended how."""
+    counts[outcome_text(ended.result.outcome)] += 1
+    bar.update(task, advance=1, description=_format_counts(counts))
+
+
+def _print_end(numbers: Iterator[int], total: int, ended: Ended) -> None:
+    result = ended.result
+    score = f", score {score_text(result.score, result.scale)}" if result.score is not None else ""
+    end = f"{plain(ended.id, 40)} {outcome_text(result.outcome)}{score}, run {result.run}"
+    print(f"{next(numbers)}/{total} {end}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _format_counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {outcome}" for outcome, number in counts.most_common())
+
+
+def _print_table(done: Sequence[Ended], items: Sequence[Item]) -> None:
+    briefs = {item.line: plain(item.brief.text.lstrip().partition("\n")[0], _BRIEF) for item in items}
+    rows = [
+        (
+            plain(each.id, 40),
+            outcome_text(each.result.outcome),
+            score_text(each.result.score, each.result.scale) if each.result.score is not None else "",
+            each.result.iterations,
+            each.result.run,
+            briefs[each.line],
+        )
+        for each in done
+    ]
+    names = ("id", "outcome", "score", "iterations", "run", "brief")
+    print_table(names, rows, right=("score", "iterations"), cut=True, spare=("iterations", "brief"))
+
+
+def _summary(done: Sequence[Ended], total: int) -> str:
+    counts = Counter(outcome_text(each.result.outcome) for each in done)
+    left = f", {total - len(done):,} not ended" if len(done) < total else ""
+    usage = sum((each.result.usage for each in done[1:]), done[0].result.usage) if done else None
+    used = f"; {usage_text(usage)}" if usage is not None and not usage.is_nothing else ""
+    return f"{counted(total, 'brief')}: {_format_counts(counts) or 'none ended'}{left}{used}"

@@ -1,0 +1,319 @@
+"""Prepares what `redraft run`, `submit` and `fork` ask for: a plan, its actors, and a brief or a run to resume."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.plans.paths import steps_in
+from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.workflow import pin_versions, unpin_versions
+from redraft.app.cli.shared.errors import say
+from redraft.app.cli.shared.options import ForkOptions, RunOptions
+from redraft.app.cli.shared.reading import events_at, events_of, refuse_missing
+from redraft.app.client.client import Client
+from redraft.app.client.result import Change, fork_of, state_at
+from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, with_model
+from redraft.app.settings.settings import Settings
+from redraft.app.wiring.local import open_readonly
+from redraft.app.workflows.actor_registry import build_actor_registry
+from redraft.app.workflows.briefs import check_pytest, check_tested, read_brief, workflow_for
+from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
+from redraft.app.workflows.run_settings import apply_settings, refuse_vain
+from redraft.app.workflows.sources import PublishTarget, Source, override, own_actors, prepare, read_source
+from redraft.events.errors import InputError
+from redraft.events.messages.commands import StartRun
+from redraft.events.messages.content import Brief, Files, check_tags, digest
+from redraft.events.messages.domain_events import Parent, RunEnded, RunStarted
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Plan, Step
+from redraft.projections.read_models.runs_query import find_run
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run to start or to resume. `brief` is None for a `run` to resume, with its events in `past`.
+
+    `files` are those that its functions come from.
+
+    A fork has a `parent`: its run, and the version at which it is forked.
+    """
+
+    plan: Plan
+    actors: tuple[Actor, ...]
+    brief: Brief | None
+    key: str = ""
+    run: str = ""
+    past: tuple[Recorded, ...] = ()
+    files: Files = Files()  # noqa: RUF009 - frozen
+    tags: tuple[str, ...] = ()
+    parent: Parent | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return any(isinstance(event.data, RunEnded) for event in self.past[-2:])
+
+
+def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) -> RunRequest:
+    """Returns a new run.
+
+    `limit` is the largest brief in bytes. Raises InputError for options or a brief that are wrong.
+    """
+    if given.trust:
+        raise InputError("--trust is for --resume: a plan that you name here is trusted as it is; leave it out")
+    name, source = _words(given)
+    tags = check_tags(given.tag or ())
+    out = check_out(Path(given.out)) if given.out else None
+    brief = read_brief(source, sys.stdin.buffer, as_text=given.text, limit=limit)
+    chosen = name or workflow_for(brief)
+    publish: PublishTarget = "file" if out else "stdout"
+    found = read_source(chosen, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
+    check_tested(brief, given.tests)
+    if given.tests:
+        check_pytest()
+    plan, actors, _ = _prepare_with_actors(given, found, environment, brief)
+    files = _files_of(chosen, given.actors, found)
+    return RunRequest(plan, actors, brief, given.key or "", files=files, tags=tags)
+
+
+def prepare_batch(
+    given: RunOptions, name: str, environment: ActorEnvironment, longest: Brief
+) -> tuple[Plan, tuple[Actor, ...], Plan]:
+    """The plan of a workflow with the versions of its actors, the actors, and the plan as it is written.
+
+    `longest` is the longest of its briefs.
+    """
+    publish: PublishTarget = "stdout"
+    if given.out:
+        check_out(Path(given.out))
+        publish = "file"
+    found = read_source(name, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
+    return _prepare_with_actors(given, found, environment, longest)
+
+
+def _prepare_with_actors(
+    given: RunOptions, found: Source, environment: ActorEnvironment, brief: Brief
+) -> tuple[Plan, tuple[Actor, ...], Plan]:
+    plan = _change_plan(given, found)
+    written = with_model(plan, given.changes.model, environment.models.prices)
+    own = actor_keys(found.actors)
+    plan = prepare(plan, brief, environment.models, own, given.changes.model)
+    actors = build_actor_registry(plan, found.actors, environment)
+    if note := check_models(plan, environment.models, own):
+        say(note)
+    return pin_versions(plan, actors), actors, written
+
+
+def _change_plan(given: RunOptions, found: Source) -> Plan:
+    """Returns the plan with what the options change in it. Raises InputError, also for a folder nobody may write."""
+    refuse_folder(found.plan, found.actors)
+    plan = override(found.plan, given.changes.until, given.changes.max_iterations, given.changes.budget)
+    return publish_to(plan, Path(given.out)) if given.out else plan
+
+
+def remote_request(given: RunOptions, settings: Settings) -> RunRequest:
+    """Returns a new run for a deployment, whose workers have its actors and models. Raises InputError."""
+    tags = check_tags(given.tag or ())
+    workflow, source = given.words
+    brief = read_brief(source, sys.stdin.buffer, as_text=given.text, limit=settings.max_draft_bytes)
+    found = read_source(workflow, tests=given.tests, model=given.changes.model)
+    check_tested(brief, given.tests)
+    models, own = Models(prices=settings.model_prices), actor_keys(found.actors)
+    plan = prepare(_change_plan(given, found), brief, models, own, given.changes.model)
+    if note := check_money(plan, models, own):
+        say(note)
+    here = ActorEnvironment(sys.stdout, Path.cwd())
+    actors = build_actor_registry(plan, (), here) if found.shipped else found.actors
+    return RunRequest(pin_versions(plan, actors), (), brief, given.key or "", tags=tags)
+
+
+def resume_request(given: RunOptions, environment: ActorEnvironment, settings: Settings) -> RunRequest:
+    """Returns the run to resume, with the plan it began with. Raises NoSuchRun, InputError, StoreError."""
+    _refuse_changes(given)
+    refuse_missing(settings.store)
+    past, is_foreign = asyncio.run(_read_past(settings, given.resume))
+    begun = next(event.data for event in past if isinstance(event.data, RunStarted))
+    request = RunRequest(begun.plan, (), None, run=past[0].run, past=past)
+    if request.has_ended:
+        return request
+    if fold(event.data for event in past).paused:
+        raise InputError(f"run {request.run} is paused; first: redraft resume {request.run}")
+    if is_foreign and not given.trust:
+        _refuse_foreign(request.run, begun.plan)
+    mine = _actors_to_resume(given, Files() if is_foreign else begun.files)
+    actors = build_actor_registry(begun.plan, mine, environment)
+    check_models(begun.plan, environment.models, actor_keys(mine))
+    return RunRequest(begun.plan, actors, None, run=request.run, past=past)
+
+
+def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Settings) -> RunRequest:
+    """Returns a fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
+    mine = _load_own_actors(given)
+    own = actor_keys(mine)
+    start = _start_of(given, settings, environment.models, own)
+    plan = publish_to(start.plan, check_out(Path(given.out))) if given.out else start.plan
+    actors = build_actor_registry(plan, mine, environment)
+    check_models(plan, environment.models, own)
+    files = _files_of(given.workflow, given.actors)
+    return RunRequest(
+        pin_versions(plan, actors), actors, start.brief, start.key, files=files, tags=start.tags, parent=start.parent
+    )
+
+
+def remote_fork(given: ForkOptions, settings: Settings) -> RunRequest:
+    """Returns a fork for a deployment to work on. Raises NoSuchRun, StoreError, InputError."""
+    elsewhere = {"--out": given.out, "--workflow": given.workflow, "--actors": given.actors}
+    for name in (name for name, value in elsewhere.items() if value):
+        raise InputError(f"{name} is for a fork in this process; leave it out, or give --bus local:")
+    start = _start_of(given, settings, Models(prices=settings.model_prices))
+    return RunRequest(start.plan, (), start.brief, start.key, tags=start.tags, parent=start.parent)
+
+
+def _start_of(
+    given: ForkOptions, settings: Settings, models: Models, own: frozenset[ActorKey] = frozenset()
+) -> StartRun:
+    """Returns the message that begins the fork, with its plan as it is kept and no run id yet. Nothing is recorded."""
+    tags = check_tags(given.tag) if given.tag else None
+    brief = None
+    if given.brief:
+        brief = read_brief(given.brief, sys.stdin.buffer, as_text=None, limit=settings.max_draft_bytes)
+    refuse_missing(settings.store)
+    past, at, is_foreign = asyncio.run(_read_forked_past(settings, given))
+    state = state_at(past, at)
+    if is_foreign and not given.trust:
+        _refuse_foreign(past[0].run, state.plan)
+    change = apply_settings(unpin_versions(state.plan), given.settings)
+    refuse_vain(state, change)
+    plan = prepare(change.plan, brief or state.brief, models, own)
+    return fork_of(past, at, "", given.key or "", Change(plan, brief, tags))
+
+
+async def _read_forked_past(settings: Settings, given: ForkOptions) -> tuple[Sequence[Recorded], int, bool]:
+    """Returns the events of the run, how many of them the fork begins with, and whether the run was imported."""
+    if not given.at.strip():
+        raise InputError("--at is empty; give the number of an event, or a time")
+    async with open_readonly(settings) as log:
+        upto = await events_at(log, given.run, given.at)
+        past = await events_of(log, given.run)
+        return past, len(upto), await log.store.is_imported(past[0].run)
+
+
+def _actors_to_resume(given: RunOptions, files: Files) -> Sequence[Actor]:
+    """Returns the user's own actors: of the files that are named, or else of those that the run began with.
+
+    Says so when the plan in the file is another now. The files of an imported run are never loaded unasked.
+    """
+    named = bool(given.workflow or given.actors)
+    workflow, actors = (given.workflow, given.actors) if named else (files.workflow, files.actors)
+    for target in (workflow, actors) if not named else ():
+        file = target.partition(":")[0]
+        if file and not Path(file).is_file():
+            remedy = "name the file with --workflow or --actors"
+            raise InputError(f"{file}, which the run began with, is not there; {remedy}")
+    found = read_source(workflow) if workflow else None
+    if found and not found.shipped and files.plan and _digest_of(found.plan) != files.plan:
+        say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
+    return [*(found.actors if found else ()), *own_actors(actors)]
+
+
+def _load_own_actors(given: RunOptions | ForkOptions) -> Sequence[Actor]:
+    """Returns the user's own actors, of the workflow and the file that are named."""
+    own = read_source(given.workflow).actors if given.workflow else ()
+    return [*own, *own_actors(given.actors)]
+
+
+async def begin_run(client: Client, request: RunRequest, by: str) -> str:
+    """Returns the run that the request is about, begun if it is a new one."""
+    if request.brief is None:
+        return request.run
+    if request.parent is None:
+        return await client.submit(
+            request.plan, request.brief, key=request.key, tags=request.tags, by=by, files=request.files
+        )
+    return await client.fork(
+        request.parent.run,
+        request.parent.version,
+        plan=request.plan,
+        brief=request.brief,
+        key=request.key,
+        tags=request.tags,
+        by="redraft fork",
+        files=request.files,
+    )
+
+
+def _refuse_foreign(run: str, plan: Plan) -> NoReturn:
+    """Raises InputError that lists what the plan of an imported run would do on this machine."""
+    does = ", ".join(dict.fromkeys(_describe_step(step) for _, step in steps_in(plan.steps)))
+    raise InputError(
+        f"run {run} was imported, and its plan was written by somebody else: if it goes on, this machine does what "
+        f"that plan says ({does}); look at it with `redraft show {run}`, and give --trust if you accept this"
+    )
+
+
+def _describe_step(step: Step) -> str:
+    """Returns who works, and what it runs or where: `critic command sh -c make`, `publisher file /home/a b.md`."""
+    values = [step.options[name] for name in ("run", "folder", "project", "path", "url") if name in step.options]
+    words = [shlex.join(map(str, each)) if isinstance(each, list | tuple) else str(each) for each in values]
+    return " ".join([step.role, step.actor, *words])
+
+
+async def _read_past(settings: Settings, text: str) -> tuple[tuple[Recorded, ...], bool]:
+    """Returns the events of a run, and whether it was imported."""
+    async with open_readonly(settings) as log:
+        past = await log.client.history((await find_run(log.views, text)).run)
+        return past, await log.store.is_imported(past[0].run)
+
+
+def _words(given: RunOptions) -> tuple[str, str]:
+    """Returns the workflow, empty when none is named, and the source."""
+    match given.words:
+        case [source]:
+            return given.workflow, source
+        case [workflow, source] if not given.workflow:
+            return workflow, source
+        case []:
+            raise InputError("there is no source; name a file, - for standard input, or a text in quotes")
+        case _:
+            first = " ".join(given.words[:2])
+            raise InputError(f"give one source, not {len(given.words)} words; put a text in quotes: '{first} …'")
+
+
+def _refuse_changes(given: RunOptions) -> None:
+    changes = {
+        "SOURCE": bool(given.words),
+        "--out": bool(given.out),
+        "--until": bool(given.changes.until),
+        "--max-iterations": given.changes.max_iterations is not None,
+        "--budget": bool(given.changes.budget),
+        "--tests": bool(given.tests),
+        "--key": bool(given.key),
+        "--model": bool(given.changes.model),
+        "--text": given.text,
+        "--tag": bool(given.tag),
+    }
+    for name in (name for name, there in changes.items() if there):
+        raise InputError(f"a resumed run keeps its brief and its plan; leave {name} out, or start a new run")
+
+
+def _files_of(workflow: str, actors: str, found: Source | None = None) -> Files:
+    """Returns the files that a run's functions come from, with whole paths, and the digest of its plan as written."""
+    file, colon, name = workflow.partition(":")
+    own = bool(workflow) and not (found and found.shipped)
+    return Files(
+        f"{Path(file).resolve()}{colon}{name}" if own else "",
+        str(Path(actors).resolve()) if actors else "",
+        _digest_of(found.plan) if found and own else "",
+    )
+
+
+def _digest_of(plan: Plan) -> str:
+    return digest(msgspec.json.encode(plan).decode())

@@ -1,0 +1,1 @@
+"""Holds what the verbs that serve share: processes, supervision, health; knows no verb."""

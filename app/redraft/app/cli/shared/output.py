@@ -1,0 +1,66 @@
+"""Prints for the verbs: JSON as bytes that nothing wraps or colours, text by rich without control characters."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from redraft.projections.display import escaped, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDE: Final = 10_000
+"""Columns where no terminal sets them: lines are not cut for a file or a pipe."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document in one line, in UTF-8 whatever the terminal's encoding is.
+
+    On a terminal, characters that are not seen are written by their numbers (`\\u202e`), which says the same in JSON.
+    """
+    encoded = msgspec.json.encode(value)
+    if sys.stdout.isatty():
+        encoded = escaped(encoded.decode()).encode()
+    _write(encoded + b"\n")
+
+
+def print_text(text: str) -> None:
+    """A text, byte for byte, in UTF-8; for a terminal it is made `visible`, and gets a line end if it has none."""
+    if sys.stdout.isatty():
+        text = visible(text) if text.endswith("\n") else f"{visible(text)}\n"
+    _write(text.encode())
+
+
+def print_line(line: str) -> None:
+    """One line, at once, never wrapped, and made `visible`."""
+    _write(f"{visible(line)}\n".encode())
+
+
+def _write(raw: bytes) -> None:
+    """Writes all of it. With PYTHONUNBUFFERED the stream has no buffer, and takes as much as it likes at a time."""
+    sys.stdout.flush()
+    left = memoryview(raw)
+    while left:
+        left = left[sys.stdout.buffer.write(left) :]
+    sys.stdout.buffer.flush()
+
+
+def out() -> Console:
+    """Standard output for tables and trees; colours on a terminal only, and none where NO_COLOR is set."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=WIDE)
+
+
+def print_result(result: object, lines: Iterable[str], *, json: bool, nothing: str = "") -> None:
+    """Prints the result as JSON, or the lines that say it, or, where there are none, what says that."""
+    if json:
+        print_json(result)
+        return
+    for line in [*lines] or filter(None, [nothing]):
+        print_line(line)

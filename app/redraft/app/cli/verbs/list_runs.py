@@ -1,0 +1,151 @@
+"""`redraft list`: the runs, the newest first, filtered, counted, and a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from redraft.app.cli.shared.errors import say
+from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
+from redraft.app.cli.shared.output import out, print_json, print_result
+from redraft.app.cli.shared.reading import ask
+from redraft.app.cli.shared.tables import print_table
+from redraft.app.process.times import moment_of
+from redraft.app.wiring.local import LocalRuntime
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.scales import read_scale, score_text
+from redraft.projections.display import NAME_LENGTH, cost_text, counted, outcome_text, plain
+from redraft.projections.read_models.runs_query import (
+    RunFilter,
+    RunLine,
+    RunStatus,
+    count_runs,
+    find_run,
+    page_of_runs,
+)
+
+LIST: Final = """\b
+Examples:
+  redraft list --workflow prose --outcome accepted --limit 5
+  redraft list --since 7d --text tides --min-cost 0.5
+  redraft list --status running
+  redraft list --count --outcome failed
+"""
+
+_ENDING: Final = 8
+"""Characters of an id that a narrow terminal shows: its end, where ids differ, and which names a run as well."""
+
+_NARROW: Final = 120
+_BRIEF: Final = 60
+_LONGEST: Final = 64
+
+
+class ListOptions(msgspec.Struct, frozen=True):
+    """Which runs to list: those that match every option."""
+
+    workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None
+    outcome: Annotated[
+        Outcome | None, typer.Option(metavar="OUTCOME", help="Only runs with this outcome, such as accepted.")
+    ] = None
+    status: Annotated[
+        RunStatus | None, typer.Option(metavar="STATUS", help="running, paused, ended, quarantined or unreadable.")
+    ] = None
+    tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only runs that began at this time or later: 2026-01-03T10:00Z, 7d, 2h.")
+    ] = ""
+    until: Annotated[str, typer.Option(metavar="TIME", help="Only runs that began before that.")] = ""
+    text: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only runs with this in their brief's first line or its file's name.")
+    ] = ""
+    min_cost: Annotated[
+        float | None, typer.Option(metavar="AMOUNT", min=0, help="Only runs whose models cost this much or more.")
+    ] = None
+
+    def filter(self) -> RunFilter:
+        """Returns the filter that the options mean. Raises InputError for what is no time."""
+        return RunFilter(
+            self.status,
+            self.workflow,
+            self.outcome,
+            self.tag,
+            moment_of(self.since, "--since"),
+            moment_of(self.until, "--until"),
+            self.text,
+            self.min_cost,
+        )
+
+
+@with_options
+def list_(
+    which: ListOptions,
+    limit: Annotated[int, typer.Option(callback=refuse_beyond, metavar="N", help="Print at most N.")] = 20,
+    after: Annotated[
+        str, typer.Option(metavar="RUN", help="The next page: the runs that are listed after this one.")
+    ] = "",
+    count: Annotated[bool, typer.Option("--count", help="Print only how many runs match.")] = False,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the runs, the newest first.
+
+    For each: its id, workflow, outcome (or its status, and the step that it is at), iterations, score (0 to 1, or on
+    the critics' scale), when it began (UTC), and its brief's first line. Where there are more, one line on standard
+    error says how many, and how to list the next. A narrow terminal shows the end of each id, and fewer columns.
+    """
+    from redraft.app.record.with_texts import with_texts
+
+    chosen = which.filter()
+
+    async def list_found(log: LocalRuntime) -> tuple[list[RunLine], int]:
+        start = await find_run(log.views, after) if after else None
+        found = [] if count else await page_of_runs(log.views, chosen, limit, start)
+        return await with_texts(log.store, found), 0 if json and not count else await count_runs(log.views, chosen)
+
+    runs, total = ask(store, list_found)
+    if count:
+        print_result({"runs": total}, [f"{total}"], json=json)
+    elif json:
+        print_json(runs)
+    elif runs:
+        _print_runs(runs, narrow=out().width < _NARROW)
+        if len(runs) == limit < total:
+            say(f"{len(runs)} of {counted(total, 'run')}; the next: add --after {runs[-1].run}")
+    else:
+        out().print("no more runs" if after else "no runs")
+
+
+def _print_runs(runs: Sequence[RunLine], *, narrow: bool) -> None:
+    paid = ("tokens", "cost") if any(run.calls or run.tokens or run.cost for run in runs) else ()
+    rows = [
+        (
+            run.run[-_ENDING:] if narrow else run.run,
+            plain(run.workflow, 40),
+            _state(run),
+            run.iterations,
+            "" if run.score is None else score_text(run.score, read_scale(run.scale)),
+            *(_paid(run) if paid else ()),
+            f"{run.started:%Y-%m-%d %H:%M}",
+            plain(f"{run.source}: {run.brief}" if run.source else run.brief, _BRIEF),
+        )
+        for run in runs
+    ]
+    numbers = ("iterations", "score", *paid)
+    names = ("run", "workflow", "outcome", *numbers, "started (UTC)", "brief")
+    spare, whole = ("tokens", "iterations", "cost"), ("run", "started (UTC)")
+    print_table(names, rows, right=numbers, whole=whole, longest=_LONGEST, cut=True, spare=spare)
+
+
+def _state(run: RunLine) -> str:
+    """Returns how a run ended, else its status and the step that it is at."""
+    if run.outcome:
+        return outcome_text(run.outcome)
+    return f"{run.status} at {plain(run.step, NAME_LENGTH)}" if run.step else run.status
+
+
+def _paid(run: RunLine) -> tuple[str, str]:
+    """Returns the tokens and the money that a run took."""
+    return f"{run.tokens:,}" if run.tokens else "", cost_text(run.cost, run.currency, run.unpriced)

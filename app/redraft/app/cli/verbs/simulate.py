@@ -1,0 +1,146 @@
+"""`redraft simulate`: what a plan may come to, before anything is paid; guesses stand for all answers."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import typer
+
+from redraft.actors.plans.paths import steps_in
+from redraft.app.cli.shared.options import JsonOption, PlanChanges, WorkflowArgument, with_options
+from redraft.app.models.configuration import actor_keys, models_of
+from redraft.app.settings.settings import read_settings
+from redraft.app.workflows.sources import override, prepare, read_source
+from redraft.events.errors import InputError
+from redraft.events.messages.content import Brief
+from redraft.events.messages.plan import Plan
+
+if TYPE_CHECKING:
+    from redraft.app.rehearsal.guesses import Guesses
+    from redraft.app.rehearsal.rehearsal import Rehearsal
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft simulate article --critic 'noisy(0.1)' --model openai:gpt-5
+  redraft simulate plan.yaml --critic 'noisy(0.2)' --critic 'facts=noisy(0.05, bias=-0.1)' --runs 10000
+  redraft simulate plan.yaml --generator 'starts(0.4, 0.1)' --refiner 'gains(0.2, 0.1)' --until 'score >= 0.9' --json
+"""
+
+MOST: Final = 1_000_000
+
+LENGTH: Final = 400
+"""Characters of a brief where none is given."""
+
+
+class GuessOptions(msgspec.Struct, frozen=True):
+    """Guesses used instead of the answers of actors and people."""
+
+    critic: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="noisy(SD), or scores(S1, S2, …) [default: noisy(0.1)]; see below."),
+    ] = []
+    generator: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="The quality of first drafts: starts(MEAN, SD) [default: starts(0.5, 0.1)]"),
+    ] = []
+    refiner: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="What refining adds: gains(SHARE, SD) [default: gains(0.3, 0.1)]"),
+    ] = []
+    gate: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="How many drafts gates let pass: passes(SHARE) [default: passes(0.9)]"),
+    ] = []
+    people: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="approve(SHARE, after=SECONDS) [default: approve(1)]"),
+    ] = []
+    fails: Annotated[float, typer.Option(metavar="SHARE", help="How many attempts fail, 0 to 1.")] = 0.0
+    takes: Annotated[float, typer.Option(metavar="SECONDS", help="How long an answer takes, on average.")] = 10.0
+
+
+@with_options
+def simulate(
+    workflow: WorkflowArgument,
+    *,
+    given: GuessOptions,
+    runs: Annotated[int, typer.Option(help="How many runs.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The same number gives the same runs.")] = 0,
+    brief: Annotated[
+        str, typer.Option(metavar="SOURCE", help="A brief as long as those to come: a file, or the text itself.")
+    ] = "",
+    changes: PlanChanges,
+    json: JsonOption = False,
+) -> None:
+    """Rehearse a plan many times and print how it ends, its iterations, scores and cost. Nobody is asked.
+
+    The decider of real runs decides; guesses stand for the answers. Each draft has a quality, 0 to 1: first drafts have
+    about 0.5, refining adds about 0.3 of what is missing to 1, and noisy(0.1) scores it with a standard deviation of
+    0.1. A guess for one step has its name, or its actor's, before it: judge=noisy(0.05). docs/cli.md has the details.
+    """
+    from redraft.app.cli.views.simulate import print_rehearsed
+
+    if not 1 <= runs <= MOST:
+        raise InputError(f"--runs is {runs}; give 1 to {MOST:,}")
+    rehearsal = _rehearsal(workflow, _guesses(given), brief, changes)
+    print_rehearsed(rehearsal, runs, seed, json=json)
+
+
+def _guesses(given: GuessOptions) -> Guesses:
+    """Returns the guesses that the options mean. Raises InputError."""
+    from redraft.app.rehearsal.guesses import Approve, Gains, Guesses, Noisy, Passes, Scores, Starts, read_guesses
+
+    if not 0 <= given.fails <= 1:
+        raise InputError(f"--fails is {given.fails:g}; give a share, 0 to 1")
+    if not (math.isfinite(given.takes) and 0 <= given.takes <= 1e9):
+        raise InputError(f"--takes is {given.takes:g}; give seconds, 0 or more")
+    usual = Guesses()
+    return Guesses(
+        read_guesses("--critic", given.critic, [Noisy, Scores], usual.critics),
+        read_guesses("--generator", given.generator, [Starts], usual.generators),
+        read_guesses("--refiner", given.refiner, [Gains], usual.refiners),
+        read_guesses("--gate", given.gate, [Passes], usual.gates),
+        read_guesses("--people", given.people, [Approve], usual.people),
+        given.fails,
+        given.takes,
+    )
+
+
+def _rehearsal(workflow: str, guesses: Guesses, brief: str, changes: PlanChanges) -> Rehearsal:
+    """Returns the rehearsal of a workflow. Raises InputError for all that is wrong with what was given."""
+    from redraft.app.rehearsal.rehearsal import Rehearsal
+    from redraft.app.workflows.briefs import read_brief
+
+    settings = read_settings()
+    found = read_source(workflow, model=changes.model)
+    plan = override(found.plan, changes.until, changes.max_iterations, changes.budget)
+    _check_steps(plan, guesses)
+    about = (
+        read_brief(brief, sys.stdin.buffer, as_text=None, limit=settings.max_draft_bytes)
+        if brief
+        else Brief(" " * LENGTH)
+    )
+    models, own = models_of(settings), actor_keys(found.actors)
+    return Rehearsal(prepare(plan, about, models, own, changes.model), about, guesses, models, own)
+
+
+def _check_steps(plan: Plan, guesses: Guesses) -> None:
+    """Raises InputError for a guess about a step that is not there."""
+    from redraft.app.rehearsal.guesses import check_steps
+    from redraft.events.messages.plan import Approve, loops_of
+
+    steps = [step for _, step in steps_in(plan.steps)]
+
+    def list_names(role: str, *, gate: bool = False) -> list[str]:
+        return [name for step in steps if (step.role, step.gate) == (role, gate) for name in (step.name, step.actor)]
+
+    bodies = [plan.steps, *(loop.body for _, loop in loops_of(plan.steps))]
+    people = [node.name for body in bodies for node in body if isinstance(node, Approve)]
+    check_steps("--critic", guesses.critics, list_names("critic"))
+    check_steps("--gate", guesses.gates, list_names("critic", gate=True))
+    check_steps("--generator", guesses.generators, list_names("generator"))
+    check_steps("--refiner", guesses.refiners, list_names("refiner"))
+    check_steps("--people", guesses.people, people)

@@ -1,0 +1,130 @@
+"""`redraft whatif`: recorded runs decided on again under another policy, at no model cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Final, get_args
+
+import msgspec
+import typer
+
+from redraft.actors.deciding.policy import Policy
+from redraft.actors.replay.whatif import WhatIf, what_if
+from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
+from redraft.app.cli.shared.reading import ask, events_of
+from redraft.app.process.times import moment_of
+from redraft.app.wiring.local import LocalRuntime
+from redraft.app.workflows.sources import read_condition
+from redraft.events.errors import InputError
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.plan import Keep
+from redraft.projections.read_models.runs_query import list_runs
+
+if TYPE_CHECKING:
+    from redraft.app.cli.views.whatif import Row
+
+EXAMPLE: Final = """\b
+Examples:
+  redraft whatif last --until 'score >= 0.95' --max-iterations 8 --keep last
+  redraft whatif last --loop Chapters/ChapterRefinement --max-iterations 2
+  redraft whatif --workflow article --since 7d --until 'score >= 0.8' --until 'score >= 0.95'
+"""
+
+
+class PolicyOptions(msgspec.Struct, frozen=True):
+    """The options of the changed policy."""
+
+    until: Annotated[
+        list[str],
+        typer.Option(help="End the loop when this holds; given several times, each is a policy of its own."),
+    ] = []
+    max_iterations: Annotated[int | None, typer.Option(metavar="N", help="Allow at most N iterations of the loop.")] = (
+        None
+    )
+    keep: Annotated[str | None, typer.Option(help="Which draft leaves the loop: best or last.")] = None
+    rollback_margin: Annotated[
+        float | None, typer.Option(help="A fall in score beyond which refining starts from the best draft again.")
+    ] = None
+
+    def policies(self) -> list[Policy]:
+        """Returns a policy for each condition. Raises InputError."""
+        kept = next((each for each in get_args(Keep) if each == self.keep), None)
+        if self.keep is not None and kept is None:
+            raise InputError(f"--keep is {self.keep!r}; write {' or '.join(get_args(Keep))}")
+        conditions: list[Condition | None] = [read_condition(text) for text in self.until]
+        found = [Policy(each, self.max_iterations, kept, self.rollback_margin) for each in conditions or [None]]
+        if any(policy.changes_nothing for policy in found):
+            raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
+        return found
+
+
+class RunsOptions(msgspec.Struct, frozen=True):
+    """Which runs of a workflow to decide again."""
+
+    workflow: Annotated[str, typer.Option(metavar="NAME", help="Over all runs of this workflow that ended.")] = ""
+    tag: Annotated[str, typer.Option(metavar="TAG", help="Of these, only runs with this tag.")] = ""
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Of these, only runs begun at this time or later: 7d, 2h.")
+    ] = ""
+    limit: Annotated[int, typer.Option(callback=refuse_beyond, metavar="N", help="Of these, only the newest N.")] = 1000
+
+
+@with_options
+def whatif(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="A run's id, or the start or end of it, or `last`; or --workflow."),
+    ] = None,
+    *,
+    given: PolicyOptions,
+    loop: Annotated[str, typer.Option(metavar="NAME", help="Which loop, if there are several: its name or path.")] = "",
+    many: RunsOptions,
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Decide a recorded run again under another policy, with the answers that were recorded. No model is asked.
+
+    It shows where the two first differ, how many steps would have been saved, or where the record ends. Over many
+    runs it prints a table, in which means leave out the records that ended early.
+    """
+    from redraft.app.cli.views.whatif import print_each, print_policies
+
+    policies = given.policies()
+    if bool(run) == bool(many.workflow):
+        raise InputError("name one run, or many with --workflow" + (", not both" if run else ""))
+    if run is None:
+        since = moment_of(many.since, "--since")
+        table = ask(store, lambda log: _over(log, many, since, policies, loop))
+        print_policies(table, json=json)
+        return
+    if many.tag or many.since:
+        raise InputError(f"{'--tag' if many.tag else '--since'} chooses among the runs of a --workflow; leave it out")
+    events = ask(store, lambda log: events_of(log, run))
+    print_each([(policy, what_if(events, policy, loop)) for policy in policies], json=json)
+
+
+async def _over(
+    log: LocalRuntime, many: RunsOptions, since: datetime | None, policies: Sequence[Policy], loop: str
+) -> tuple[Row, ...]:
+    """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over."""
+    from redraft.app.cli.views.whatif import AS_RECORDED, row_of
+
+    lines = await list_runs(
+        log.views, limit=many.limit, status="ended", workflow=many.workflow, tag=many.tag or None, since=since
+    )
+    if not lines:
+        raise InputError(f"no run of the workflow {many.workflow!r} has ended{' since then' if since else ''}")
+    found: list[list[WhatIf]] = []
+    fault: InputError | None = None
+    for line in lines:
+        events = await log.store.read(line.run)
+        try:
+            found.append([what_if(events, policy, loop) for policy in policies])
+        except InputError as error:
+            fault = error
+    if not found and fault is not None:
+        raise fault
+    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
+    imagined = zip(policies, zip(*found, strict=True), strict=True)
+    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))

@@ -1,0 +1,129 @@
+"""A run's tree as people see it on a terminal."""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from rich.console import Group as Lines
+from rich.text import Text
+from rich.tree import Tree as View
+
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.scales import score_text
+from redraft.projections.display import counted, outcome_text, plain, usage_text
+from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree
+
+_STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
+
+
+_LABELS: Final = {"closing": "closing look", "edit": "look at a person's draft"}
+
+
+def tree_view(tree: Tree, *, whole: bool, shared: bool = False) -> Lines:
+    """The tree, with the run's name above it and how it ended below. `whole`: of all its events.
+
+    `shared`: a coordinator and workers go on with it.
+    """
+    view = View(Text(tree.workflow, style="bold"), guide_style="dim")
+    for branch in tree.branches:
+        _add(view, branch)
+    return Lines(
+        _head(tree), view, _end(tree, shared=shared) if whole or tree.ended or tree.quarantined else _cut(tree)
+    )
+
+
+def _head(tree: Tree) -> Text:
+    started = f", {tree.started:%Y-%m-%d %H:%M:%S} UTC" if tree.started else ""
+    used = f", {usage_text(tree.usage)}" if not tree.usage.is_nothing else ""
+    details = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}{used}"
+    fork = f", a fork of {plain(tree.parent.run)} at event {tree.parent.version}" if tree.parent else ""
+    return Text.assemble(f"run {tree.run}", fork, (details, "dim"))
+
+
+def _cut(tree: Tree) -> Text:
+    return Text(f"after the first {counted(tree.version, 'event')}", style="dim")
+
+
+def _end(tree: Tree, *, shared: bool) -> Text:
+    if tree.quarantined:
+        return Text(f"set aside {tree.quarantined}; nothing more is done for it", style="red")
+    if tree.ended is None and tree.paused:
+        return Text(f"paused {tree.paused}; go on with: redraft resume {tree.run}", style="yellow")
+    if tree.ended is None and tree.waiting:
+        return Text(f"{tree.waiting}: redraft approve {tree.run}, or reject", style="yellow")
+    if tree.ended is None:
+        local = f"if no process works on it, go on with: redraft run --resume {tree.run}"
+        message = "a coordinator and workers go on with it; see redraft doctor whether they run" if shared else local
+        return Text(f"not ended; {message}", style="yellow")
+    ended = tree.ended
+    facts = [counted(ended.iterations, "iteration")]
+    facts += [f"score {score_text(ended.score, ended.scale)}"] if ended.score is not None else []
+    facts += [f"draft {ended.draft}"] if ended.draft is not None else []
+    return Text.assemble(_outcome(ended.outcome), f": {ended.reason} ", (f"({', '.join(facts)})", "dim"))
+
+
+def _add(view: View, branch: Branch) -> None:
+    match branch:
+        case Leaf():
+            view.add(_leaf(branch))
+        case Group():
+            inner = view.add(Text(branch.name))
+            for child in branch.children:
+                _add(inner, child)
+        case Loop():
+            inner = view.add(_loop(branch))
+            for each in branch.iterations:
+                _add_iteration(inner, each)
+        case _:
+            assert_never(branch)
+
+
+def _add_iteration(view: View, each: Iteration) -> None:
+    label = _LABELS.get(each.label.rstrip("0123456789"), f"iteration {each.label}")
+    inner = view.add(Text.assemble(label, (f"  {took(each.seconds)}" if each.seconds is not None else "", "dim")))
+    for child in each.children:
+        _add(inner, child)
+
+
+def _leaf(leaf: Leaf) -> Text:
+    by = f"{leaf.chosen}, by {leaf.actor}" if leaf.chosen not in ("", leaf.actor) else leaf.actor
+    name = leaf.name if leaf.name == by else f"{leaf.name} ({by})"
+    facts = [f"score {score_text(leaf.score, leaf.scale)}"] if leaf.score is not None else []
+    facts += [leaf.marks] if leaf.marks else []
+    facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
+    facts += [took(leaf.seconds)] if leaf.seconds is not None else []
+    facts += ["done before the fork"] if leaf.inherited else []
+    facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
+    facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
+    facts += [leaf.overruled] if leaf.overruled else []
+    line = Text.assemble((name, "bold"), f"  {', '.join(facts)}" if facts else "")
+    if leaf.status != "done":
+        line.append(f"  {leaf.status}", style=_STYLES[leaf.status])
+    if leaf.error:
+        line.append(f": {leaf.error}", style=_STYLES[leaf.status])
+    return line
+
+
+def _loop(loop: Loop) -> Text:
+    line = Text.assemble((loop.name, "bold"))
+    if loop.outcome:
+        line.append("  ").append_text(_outcome(loop.outcome)).append(f": {loop.reason}")
+    elif loop.closing:
+        line.append(f"  {loop.closing}")
+    return line
+
+
+def _outcome(outcome: Outcome) -> Text:
+    style = "green" if outcome == "accepted" else "red" if outcome == "failed" else "yellow"
+    return Text(outcome_text(outcome), style=style)
+
+
+def took(seconds: float) -> str:
+    """A time as people say it: `12 ms`, `3.1 s`, `2 min 5 s`, `1 h 2 min`."""
+    if seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

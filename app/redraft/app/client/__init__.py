@@ -1,0 +1,1 @@
+"""Holds what programs do with runs: submit, wait, steer; knows no coordinator."""

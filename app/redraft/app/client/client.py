@@ -1,0 +1,405 @@
+"""The client for programs: submits a brief, waits for the result, follows the events, cancels."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Protocol, overload
+
+import msgspec
+from cachetools import LRUCache
+
+from redraft.actors.workflow.workflow import Workflow
+from redraft.app.client.result import Change, Result, as_brief, fork_of, planned, readable, refuse_other, result_of
+from redraft.app.process.ids import new_message_id, new_run_id
+from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler
+from redraft.app.subscribing.subscriber import Subscriber, is_end, unread
+from redraft.app.telemetry.propagation import client_span, current_traceparent
+from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import (
+    ApproveDraft,
+    CancelRun,
+    ChangeLimits,
+    EditDraft,
+    EraseRun,
+    GuideRun,
+    Message,
+    PauseRun,
+    QuarantineRun,
+    RejectDraft,
+    ResumeRun,
+    StartRun,
+    SteeringMessage,
+)
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.content import Brief, DraftRef, Files, check_tags, checked
+from redraft.events.messages.domain_events import Outcome, RunEnded
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.filters import EventFilter, event_filter
+from redraft.events.messages.plan import Plan, Retry
+from redraft.events.store.event_store import EventStore
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+CHECKED: Final = 256
+"""The number of plans, those last submitted, that are known to be valid."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A run that somebody waits for, and its events from when the waiting began."""
+
+    ended: asyncio.Future[None]
+    story: list[Recorded]
+
+
+class MessagePublisher(Protocol):
+    """The part of a bus that a client needs to send its messages."""
+
+    async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None: ...
+
+
+class RunOwner(Protocol):
+    """Works in this process on the runs that a client submits."""
+
+    async def adopt(self, run: str, known: bool) -> None:
+        """Takes on a run, which may be `known` already. Raises BusError where nobody works."""
+
+    def let_go(self, run: str, outcome: Outcome) -> None:
+        """Releases a run that has ended."""
+
+
+class Client:
+    """Speaks to a deployment: sends to its inbox, reads from its log. Made by `redraft.app.wiring.local`.
+
+    One without a `store` has the broker alone: it submits, cancels and subscribes, and waits by subscribing.
+    """
+
+    def __init__(
+        self,
+        store: EventStore | None,
+        bus: MessagePublisher,
+        subscriber: Subscriber,
+        limit: int,
+        *,
+        owner: RunOwner | None = None,
+        new_run_id: Callable[[], str] = new_run_id,
+        new_message_id: Callable[[], str] = new_message_id,
+    ) -> None:
+        self._store = store
+        self._subscriber = subscriber
+        self._bus = bus
+        self._owner = owner
+        self._new_run_id = new_run_id
+        self._new_message_id = new_message_id
+        self._limit = limit
+        self._checked: LRUCache[int, Plan] = LRUCache(CHECKED)
+        self._fresh: set[str] = set()
+        self._waiting: dict[str, _Waiting] = {}
+        self._noticing = False
+
+    async def submit(
+        self,
+        workflow: Workflow | Plan,
+        brief: Brief | str,
+        *,
+        key: str = "",
+        tags: Iterable[str] = (),
+        by: str = "client",
+        files: Files = Files(),  # noqa: B008 - frozen
+    ) -> str:
+        """Starts a run and gives its id; with the same `key` it is the same run, however often it is submitted.
+
+        The plan of a Workflow names the versions of the actors that it was built with; a Plan is taken as it is.
+        `tags` are words to find it by: at most 10, each of 64 letters, digits, `_ . : / -` at most. Raises ContentError
+        when the brief is empty or too large, PlanError when the plan is faulty, InputError for a tag that is none,
+        a brief that is no text, and a key that was used for another brief or workflow. `files`, which a run of this
+        process alone keeps, name the files of its functions.
+        """
+        chosen = check_tags(tags)
+        plan = self._planned(workflow)
+        asked = as_brief(brief)
+        checked(asked.text, f"brief {asked.source}".rstrip(), self._limit)
+        run = self._run_of(key)
+        await self._start(StartRun(run, plan, asked, key, chosen, files=files), by)
+        return run
+
+    def _planned(self, workflow: Workflow | Plan) -> Plan:
+        """Returns the plan of a workflow; a plan that was submitted lately is not checked again."""
+        if isinstance(workflow, Plan) and self._checked.get(id(workflow)) is workflow:
+            return workflow
+        plan = planned(workflow)
+        self._checked[id(plan)] = plan
+        return plan
+
+    async def fork(
+        self,
+        run: str,
+        at: int,
+        *,
+        plan: Workflow | Plan | None = None,
+        brief: Brief | str | None = None,
+        key: str = "",
+        tags: Iterable[str] | None = None,
+        by: str = "client",
+        files: Files = Files(),  # noqa: B008 - frozen
+    ) -> str:
+        """Starts a run that begins with the first `at` events of another, and gives its id; see `submit` for `key`.
+
+        Its workers do what had no answer by then, and whatever follows. `plan` has the same steps as the other run's;
+        when its loops end, what they keep and how its steps are done may differ. What is None is as the other run had
+        it at that event. Raises NoSuchRun, InputError for an event that there is not or by which the run had ended and
+        for a plan with other steps, ContentError, PlanError.
+        """
+        past = await self.history(run)
+        start = fork_of(past, at, self._run_of(key), key, Change(plan, brief, tags))
+        start = msgspec.structs.replace(start, files=files)
+        checked(start.brief.text, "brief", self._limit)
+        await self._start(start, by)
+        return start.run
+
+    def _run_of(self, key: str) -> str:
+        return f"k{sha256(key.encode()).hexdigest()[:25]}" if key else self._new_run_id()
+
+    async def _start(self, start: StartRun, by: str) -> None:
+        if start.key and self._store is not None:  # else the coordinator keeps the run as it is
+            refuse_other(start, await self._store.read(start.run, upto=1))
+        if not start.key and self._store is not None:  # else nobody notices that it ended
+            self._fresh.add(start.run)
+        if self._owner is not None:
+            await self._owner.adopt(start.run, bool(start.key))
+        with client_span("submit", start.plan.name, start.run):
+            await self._send(start, by)
+
+    async def cancel(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Ends a run as cancelled, and stops what is under way; nothing happens when it has ended already."""
+        await self.steer(CancelRun(run, reason, by))
+
+    async def guide(self, run: str, advice: str, *, reason: str = "", by: str = "client") -> None:
+        """Gives advice to the next refinement, which finds it in its `history.advice`."""
+        await self.steer(GuideRun(run, advice, reason, by))
+
+    async def limits(
+        self,
+        run: str,
+        *,
+        until: Condition | None = None,
+        max_iterations: int | None = None,
+        loop: str = "",
+        reason: str = "",
+        by: str = "client",
+    ) -> None:
+        """Changes when a loop ends, from its next critique on. `loop` is its path in the plan.
+
+        Without one it is the outermost loop. Nothing happens when there is no such loop, or the plan were wrong then.
+        """
+        await self.steer(ChangeLimits(run, loop, until, max_iterations, reason, by))
+
+    async def pause(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Asks for nothing more until the run is resumed; what is under way is still recorded."""
+        await self.steer(PauseRun(run, reason, by))
+
+    async def resume(self, run: str, reason: str = "", *, by: str = "client") -> None:
+        """Goes on with a run that is paused."""
+        await self.steer(ResumeRun(run, reason, by))
+
+    async def approve(self, run: str, draft: DraftRef, reason: str = "", *, by: str) -> None:
+        """Approves a draft, by its version and hash; nothing happens when it is not the one that is waited for."""
+        await self.steer(ApproveDraft(run, draft, reason, by))
+
+    async def reject(self, run: str, draft: DraftRef, feedback: str = "", *, by: str) -> None:
+        """Rejects a draft. In a loop the feedback reaches the next refinement; else the run ends as rejected."""
+        await self.steer(RejectDraft(run, draft, feedback, by))
+
+    async def edit(self, run: str, before: DraftRef, text: str, reason: str = "", *, by: str) -> None:
+        """Gives a person's own draft, made from `before`, which critics judge like any other.
+
+        Raises ContentError when it is empty or too large.
+        """
+        checked(text, "edit", self._limit)
+        await self.steer(EditDraft(run, before, text, reason, by))
+
+    async def steer(self, message: SteeringMessage | QuarantineRun) -> str:
+        """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with.
+
+        Raises InputError for a run that has ended, where this client reads the store.
+        """
+        if self._store is not None and not isinstance(message, CancelRun | QuarantineRun):
+            await self._require_running(message.run)
+        said = self._new_message_id()
+        await self._send(msgspec.structs.replace(message, key=message.key or said), message.by, said)
+        return said
+
+    async def _require_running(self, run: str) -> None:
+        """Raises InputError for a run that has ended: what is said to it would be dropped without a word."""
+        if (result := await self.result(run)) is not None:
+            remedy = "fork it, or begin another"
+            raise InputError(f"run {run} has ended as {result.outcome} and takes no more messages; {remedy}")
+
+    async def quarantine(self, run: str, reason: str, *, by: str) -> None:
+        """Sets a run aside, whatever is recorded of it: nothing more is decided or done for it."""
+        await self.steer(QuarantineRun(run, by, reason))
+
+    async def erased(self, run: str, reason: str = "", *, by: str) -> None:
+        """Records that the texts of a run were made unreadable; nothing happens when that is recorded already."""
+        await self._send(EraseRun(run, by, reason), by)
+
+    async def _send(self, message: Message, by: str, said: str = "") -> None:
+        name, body = encode_message(message)
+        origin = Origin(said or self._new_message_id(), by, "", message.run, current_traceparent())
+        if len(by) > LONGEST_ATTRIBUTE:
+            raise InputError(f"by has {len(by):,} characters; shorten the name to {LONGEST_ATTRIBUTE:,}")
+        await self._bus.publish(INBOX, [BusMessage(name, body, origin, message.run, message)])
+
+    @overload
+    async def wait(self, run: str) -> Result: ...
+
+    @overload
+    async def wait(self, run: str, until: str) -> Recorded: ...
+
+    async def wait(self, run: str, until: str = "") -> Result | Recorded:
+        """The result of a run, once it has ended; with `until`, the first event by which something has come about.
+
+        `until` is an event type (`draft.published`), a condition that holds for a judged draft (`score >= 0.8`), or
+        `end`, for the event that ends the run. What happened already counts. Waits for ever: put a deadline around it.
+        Raises RunEndedFirst when the run ends without it, InputError when the text cannot be understood, NoSuchRun when
+        the log has lost the run meanwhile, SetAside for one that a person set aside, or that cannot be read here.
+        """
+        if until:
+            return await self._subscriber.wait(run, until)
+        if self._noticing:
+            result = await self._result_of(run)
+        else:
+            known = await self.result(run) if self._store is not None else None
+            result = known or result_of(await self._subscriber.story(run))
+        if result is None:
+            raise NoSuchRun(run)
+        return result
+
+    async def wait_for(self, position: int) -> int:
+        """Returns once the read models (`redraft list`, `redraft.projections`) count every event up to this position.
+
+        So whoever has seen an event reads what came of it: `position` is that of an event. Gives the position reached,
+        which may be a later one. Waits for ever when nobody projects: put a deadline around it. Raises InputError for a
+        client that has the broker alone.
+        """
+        return await self._subscriber.wait_for(position)
+
+    async def _result_of(self, run: str) -> Result | None:
+        waiting = self._waiting.get(run)
+        if waiting is None:
+            waiting = self._waiting[run] = _Waiting(asyncio.get_running_loop().create_future(), [])
+            if run not in self._fresh and await self.result(run) is not None:
+                self._end(run)
+        await asyncio.shield(waiting.ended)
+        story = waiting.story
+        told = result_of(story) if story and story[0].version == 1 else None
+        return told or await self.result(run)  # the log may have been read further than it was followed
+
+    async def result(self, run: str) -> Result | None:
+        """The result of a run that has ended; None while it goes on, or before its start is recorded.
+
+        Raises SetAside for one that a person set aside, or that cannot be read here.
+        """
+        return result_of(readable(await self._log.entries(run)))
+
+    async def notice(self, after: int) -> None:
+        """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
+        self._noticing = True
+        async for batch in self._log.tail(after):
+            for event in batch:
+                if not isinstance(event, Recorded):
+                    self._end(event.run, unread(event))
+                    continue
+                if waiting := self._waiting.get(event.run):
+                    waiting.story.append(event)
+                if is_end(event):
+                    if isinstance(event.data, RunEnded) and self._owner is not None:
+                        self._owner.let_go(event.run, event.data.outcome)
+                    self._end(event.run)
+
+    def _end(self, run: str, error: Exception | None = None) -> None:
+        """Wakes those who wait for a run, with the error where it cannot be read here any more."""
+        self._fresh.discard(run)
+        waiting = self._waiting.pop(run, None)
+        if waiting is not None and not waiting.ended.done():
+            waiting.ended.set_result(None) if error is None else waiting.ended.set_exception(error)
+
+    async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
+        """The events of a run, oldest first, up to a version. Raises NoSuchRun."""
+        events = await self._log.read(run, upto)
+        if not events:
+            raise NoSuchRun(run)
+        return events
+
+    def subscribe(
+        self,
+        after: int = 0,
+        *,
+        types: Iterable[str] = (),
+        run: str = "",
+        workflow: str = "",
+        tags: Iterable[str] = (),
+        follow: bool = True,
+        name: str = "",
+    ) -> AsyncGenerator[Recorded, None]:
+        """The events after this position of the log, once and in order: what was recorded, then what comes.
+
+        Only those of one of these `types` (`draft.critiqued`), of this `run`, of runs of this `workflow`, of runs that
+        have one of these `tags`. `follow=False` ends where the log does now; a client that has the broker alone cannot
+        tell that. However slow the reader is, it holds a bounded number of events. Close it when you leave it early
+        (`contextlib.aclosing`).
+
+        With a `name` the position is kept beside the store: the next who subscribes by this name, in whichever process,
+        goes on there, and `after` is only where a new name begins. An event counts as done when the next is asked for;
+        after a crash the last ones come again. One process has a name at a time, others wait until it leaves.
+
+        Raises InputError for an unknown type, or what this client cannot do; StoreError or BusError when the events
+        cannot be read (subscribe again after the last that you saw), LeaseLost when somebody moved the name; BusError
+        when events after the position are not kept by the broker any more.
+        """
+        criteria = _filter_of(types, run, workflow, tags)
+        return self._subscriber.subscribe(after, criteria, follow=follow, name=name)
+
+    async def deliver(
+        self,
+        name: str,
+        handler: Handler,
+        after: int = 0,
+        *,
+        types: Iterable[str] = (),
+        run: str = "",
+        workflow: str = "",
+        tags: Iterable[str] = (),
+        retry: Retry = RETRY,
+        timeout: float = TIMEOUT,
+        log: FilteringBoundLogger | None = None,
+    ) -> None:
+        """Calls the handler with each event that the name has not had, in order, one at a time, until cancelled.
+
+        A handler that raises, or takes longer than `timeout` seconds (0: no limit; a thread cannot be ended), is called
+        again, after a second, then two, then four (`retry`); after the last attempt the event is parked for this name,
+        and the others go on. It may raise DeliveryError to say more. A new name begins `after` this position; the rest
+        is as for `subscribe` with a name.
+
+        Raises StoreError when the store cannot be used: call it again, and it goes on (`redraft subscribe` does so);
+        InputError for an unknown type, a name that cannot be, or a client that has the broker alone.
+        """
+        criteria = _filter_of(types, run, workflow, tags)
+        await self._subscriber.deliver(name, handler, after, criteria, retry=retry, timeout=timeout, log=log)
+
+    @property
+    def _log(self) -> EventStore:
+        if self._store is None:
+            raise InputError("this client is connected to the broker only: open one that reads the store, or subscribe")
+        return self._store
+
+
+def _filter_of(types: Iterable[str], run: str, workflow: str, tags: Iterable[str]) -> EventFilter:
+    runs, workflows = [run] if run else [], [workflow] if workflow else []
+    return event_filter(types=types, runs=runs, workflows=workflows, tags=tags)

@@ -1,0 +1,231 @@
+"""The result of a run, gathered from its events: `refine` returns it, `run --json` prints it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.forking import why_unfit
+from redraft.actors.deciding.state import RunState
+from redraft.actors.plans.check import check_ready
+from redraft.actors.values import shown
+from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versions
+from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread
+from redraft.events.errors import InputError
+from redraft.events.messages.commands import StartRun
+from redraft.events.messages.content import Brief, Critique, DraftRef, check_tags
+from redraft.events.messages.domain_events import (
+    DomainEvent,
+    DraftCritiqued,
+    DraftGenerated,
+    DraftMade,
+    DraftPublished,
+    DraftRefined,
+    Outcome,
+    Parent,
+    RunEnded,
+    RunQuarantined,
+    RunStarted,
+    StepFailed,
+    VerdictLate,
+)
+from redraft.events.messages.envelope import Entry, Recorded, Unreadable
+from redraft.events.messages.plan import Plan
+from redraft.events.messages.scales import Scale
+from redraft.events.messages.usage import Usage
+
+
+class FinalDraft(msgspec.Struct, frozen=True):
+    version: int
+    sha256: str
+    text: str
+
+
+class CritiqueMade(msgspec.Struct, frozen=True):
+    """A critique with the step that made it and the draft that it speaks of."""
+
+    path: str
+    draft: DraftRef
+    critique: Critique
+
+
+class AttemptMade(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One refinement: the iteration (from 1), the draft before, the draft after, the changes applied.
+
+    The texts of both drafts are there on demand: in Python always, in the JSON of `redraft run --json --texts`.
+    """
+
+    path: str
+    iteration: int
+    before: DraftRef
+    after: DraftRef
+    changes: tuple[str, ...]
+    text_before: str = ""
+    text_after: str = ""
+
+
+class Publication(msgspec.Struct, frozen=True):
+    path: str
+    draft: DraftRef
+    location: str
+
+
+class Result(msgspec.Struct, frozen=True):
+    """A run's end. `score` is the final draft's (0..1), shown on the critics' `scale`; `draft` is None when no draft
+    was made.
+
+    `usage` is what all its steps used, failed attempts included.
+    """
+
+    run: str
+    outcome: Outcome
+    reason: str
+    iterations: int
+    score: float | None
+    draft: FinalDraft | None
+    critiques: tuple[CritiqueMade, ...]
+    attempts: tuple[AttemptMade, ...]
+    publications: tuple[Publication, ...]
+    usage: Usage = Usage()
+    scale: Scale | None = None
+
+    @property
+    def text(self) -> str:
+        """The final draft's text; empty when no draft was made."""
+        return self.draft.text if self.draft else ""
+
+    def without_texts(self) -> Result:
+        """Returns the result without the texts of its attempts; the final draft's stays."""
+        bare = tuple(msgspec.structs.replace(each, text_before="", text_after="") for each in self.attempts)
+        return msgspec.structs.replace(self, attempts=bare)
+
+
+_ANSWERS = (DraftGenerated, DraftRefined, DraftCritiqued, DraftPublished, StepFailed, VerdictLate)
+
+
+def result_of(events: Sequence[Recorded]) -> Result | None:
+    """The result of a run from all its events; None while it has not ended. Raises SetAside for one that is."""
+    ended = next((each for each in reversed(events) if is_end(each)), None)
+    if ended is not None:
+        refuse_set_aside(ended)
+    if ended is None or not isinstance(ended.data, RunEnded):
+        return None
+    return _gather(ended.run, ended.data, [each.data for each in events])
+
+
+def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Result:
+    answers = [each for each in happened if isinstance(each, _ANSWERS)]
+    texts = {each.draft.ref: each.draft.text for each in happened if isinstance(each, DraftMade)}
+    return Result(
+        *(run, ended.outcome, ended.reason, ended.iterations, ended.score),
+        _final(happened, ended.draft),
+        tuple(
+            CritiqueMade(each.path, each.draft, each.critique) for each in answers if isinstance(each, DraftCritiqued)
+        ),
+        tuple(
+            AttemptMade(
+                *(each.path, _iteration(each.path), each.before, each.draft.ref, each.changes),
+                texts.get(each.before, ""),
+                each.draft.text,
+            )
+            for each in answers
+            if isinstance(each, DraftRefined)
+        ),
+        tuple(
+            Publication(each.path, each.draft, each.receipt.location)
+            for each in answers
+            if isinstance(each, DraftPublished)
+        ),
+        sum((each.usage for each in answers if not each.usage.is_nothing), Usage()),
+        ended.scale,
+    )
+
+
+def readable(entries: Sequence[Entry]) -> tuple[Recorded, ...]:
+    """The events of a run. Raises SetAside where one cannot be read, unless a person has set the run aside since."""
+    events = tuple(each for each in entries if isinstance(each, Recorded))
+    for each in entries:
+        if isinstance(each, Unreadable) and not any(isinstance(event.data, RunQuarantined) for event in events):
+            raise unread(each)
+    return events
+
+
+def _final(happened: Sequence[DomainEvent], chosen: DraftRef | None) -> FinalDraft | None:
+    """The draft that was chosen, with its text; one that was refused in between may have the same number."""
+    for event in happened:
+        if isinstance(event, DraftMade) and event.draft.ref == chosen:
+            return FinalDraft(event.draft.version, event.draft.sha256, event.draft.text)
+    return None
+
+
+def _iteration(path: str) -> int:
+    """The innermost iteration that a path names; 0 outside of loops."""
+    for part in reversed(path.split("/")):
+        number = part.partition("[")[2].rstrip("]")
+        if number.isdigit():
+            return int(number)
+    return 0
+
+
+def refuse_other(start: StartRun, recorded: Sequence[Recorded]) -> None:
+    """Raises InputError when the run of this key is recorded, and has another brief, workflow or parent."""
+    for begun in [each.data for each in recorded if isinstance(each.data, RunStarted)]:
+        found = {
+            "brief": begun.brief.text != start.brief.text,
+            f"workflow, {begun.plan.name}": begun.plan.name != start.plan.name,
+            "parent": begun.parent != start.parent,
+        }
+        if other := next((what for what, differs in found.items() if differs), ""):
+            raise InputError(f"key {start.key!r} was used for another {other}: run {start.run}; give another key")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """The changes of a fork against its parent at that event; None keeps what the parent had."""
+
+    plan: Workflow | Plan | None = None
+    brief: Brief | str | None = None
+    tags: Iterable[str] | None = None
+
+
+def fork_of(past: Sequence[Recorded], at: int, run: str, key: str, change: Change) -> StartRun:
+    """Returns the message that starts `run` as a fork, at event `at`, of the run with all the events `past`.
+
+    Raises InputError when there is no such event, the run had ended by it, or the fork cannot begin like this.
+    """
+    before = state_at(past, at)
+    begun = past[0].data
+    tags = begun.tags if change.tags is None and isinstance(begun, RunStarted) else change.tags or ()
+    plan = unpin_versions(before.plan) if change.plan is None else planned(change.plan)
+    brief = before.brief if change.brief is None else as_brief(change.brief)
+    start = StartRun(run, plan, brief, key, check_tags(tags), Parent(past[0].run, at))
+    if fault := why_unfit(start, past[:at]):
+        raise InputError(f"it cannot be forked: {fault}")
+    return start
+
+
+def state_at(past: Sequence[Recorded], at: int) -> RunState:
+    """Returns the state of a run at an event. Raises InputError where it cannot be forked there."""
+    run = past[0].run
+    if not 1 <= at <= len(past):
+        raise InputError(f"run {run} has {len(past)} events, and none is number {at}; give 1 to {len(past)}")
+    state = fold(event.data for event in past[:at])
+    if state.status != "running" or state.cancelled is not None or state.refused:
+        raise InputError(f"run {run} had already ended at event {at}: nothing is left to do; fork at an earlier one")
+    return state
+
+
+def planned(workflow: Workflow | Plan) -> Plan:
+    """The plan of a workflow, with the versions of its actors; a plan as it is. Raises PlanError for a faulty one."""
+    if isinstance(workflow, Workflow):
+        return pin_versions(workflow.plan, workflow.actors.values())
+    return check_ready(workflow)
+
+
+def as_brief(brief: Brief | str) -> Brief:
+    """Raises InputError for what is no text."""
+    made = brief if isinstance(brief, Brief) else Brief(brief)
+    if not isinstance(made.text, str):
+        raise InputError(f"a brief is a text, and not {shown(made.text)}; give a string, or a Brief of one")
+    return made

@@ -1,0 +1,1 @@
+"""Holds actors in processes of their own; knows nothing of runs."""

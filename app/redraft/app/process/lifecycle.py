@@ -1,0 +1,176 @@
+"""Runs a process: its event loop, its parts, which go on while servers come and go, and how it gives memory back."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
+
+from redraft.events.errors import BusError, IncompatibleStore, MessageTooLarge, RedraftError, StoreError
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+@asynccontextmanager
+async def together(parts: Iterable[Coroutine[None, None, None]]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Runs the parts beside the block and stops them after it; the first error of a part ends the block."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(part) for part in parts]
+            yield tasks
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise _first(errors) from None
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Returns the one of several errors that people can act on."""
+    plain = [_first(each) if isinstance(each, BaseExceptionGroup) else each for each in errors.exceptions]
+    return next((each for each in plain if isinstance(each, RedraftError)), plain[0])
+
+
+Part: TypeAlias = Callable[[], Coroutine[None, None, None]]
+T = TypeVar("T")
+
+
+class Drains(Protocol):
+    """A part that takes no more work once `drain` was called."""
+
+    def drain(self) -> Awaitable[None] | None: ...
+
+
+LONGEST_WAIT: Final = 5.0
+"""The longest pause, in seconds, between two attempts to reach a server."""
+
+PATIENCE: Final = 60.0
+"""Seconds for which a server is tried at the start, by default."""
+
+
+@asynccontextmanager
+async def opened(
+    entering: Callable[[], AbstractAsyncContextManager[T]], patience: float, log: FilteringBoundLogger
+) -> AsyncIterator[T]:
+    """Yields what a context yields; retries entering it for `patience` seconds while its server is away.
+
+    Raises the last BusError or StoreError after that.
+    """
+    import stamina  # it takes a while, and only those who serve need it
+
+    async with AsyncExitStack() as stack:
+
+        @stamina.retry(on=may_pass, attempts=None if patience else 1, timeout=patience or None, wait_max=LONGEST_WAIT)
+        async def enter() -> T:
+            try:
+                return await stack.enter_async_context(entering())
+            except (BusError, StoreError) as error:
+                log.warning("not reached", error=str(error))
+                raise
+
+        yield await enter()
+
+
+async def all_kept_up(parts: dict[str, Part], log: FilteringBoundLogger) -> None:
+    """Runs parts beside each other until one of them returns, or raises what does not pass by itself."""
+    async with together([retry_forever(name, part, log) for name, part in parts.items()]) as tasks:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def retry_forever(name: str, part: Part, log: FilteringBoundLogger) -> None:
+    """Runs a part; when its server is away, tries again, first soon and then less and less often."""
+    import stamina  # it takes a while, and only those who serve need it
+
+    attempts = stamina.retry_context(may_pass, attempts=None, timeout=None, wait_max=LONGEST_WAIT)
+    async for attempt in attempts:
+        with attempt:
+            try:
+                async with together([part()]) as tasks:  # of a group of errors, the one that says why
+                    await asyncio.wait(tasks)
+            except (BusError, StoreError) as error:
+                if may_pass(error):
+                    log.warning("interrupted", part=name, error=str(error))
+                raise
+
+
+@asynccontextmanager
+async def drained(part: Drains, drain: asyncio.Event | None) -> AsyncIterator[None]:
+    """Drains the part when the event is set, if it is within the block."""
+
+    async def wait() -> None:
+        if drain is not None:
+            await drain.wait()
+            if (draining := part.drain()) is not None:
+                await draining
+
+    waiting = asyncio.create_task(wait())
+    try:
+        yield
+    finally:
+        waiting.cancel()
+
+
+def may_pass(error: Exception) -> bool:
+    """Returns whether this error may be over in a while: not for a store not made by Redraft, or a large message."""
+    return isinstance(error, BusError | StoreError) and not isinstance(error, IncompatibleStore | MessageTooLarge)
+
+
+LARGE: Final = 256 * 1024
+"""Bytes of a block of memory from which on it is given back as soon as it is free."""
+
+_MMAP_THRESHOLD: Final = -3
+"""glibc's `M_MMAP_THRESHOLD`, see mallopt(3)."""
+
+
+def give_back_large_blocks() -> None:
+    """Has the C library give each large block back when it is free; nothing is done where it is not glibc.
+
+    Otherwise glibc raises its own limit to the largest block that was freed, up to 32 MiB, and keeps what lies between
+    blocks that are still used: after drafts of 1 MB a coordinator had a quarter more memory than it used.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE)
+
+
+COLLECT: Final = (20_000, 50, 1000)
+"""The thresholds of the collector of cycles: it runs seldom, as events and states have none."""
+
+GRACE: Final = 2.0
+"""Seconds that tasks have to end once they are cancelled; then the program ends without them."""
+
+
+def run(main: Coroutine[None, None, T]) -> T:
+    """Runs a coroutine to its end, on uvloop except on Windows, and returns what it returns.
+
+    Unlike `asyncio.run` it does not wait for ever for a task that swallows its cancellation.
+    """
+    gc.set_threshold(*COLLECT)
+    runner = asyncio.Runner(loop_factory=_new_loop)
+    try:
+        return runner.run(main)
+    finally:
+        if runner.run(_end_all()):
+            runner.close()
+
+
+async def _end_all() -> bool:
+    """Cancels every other task; returns whether all have ended in time."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if not others:
+        return True
+    _, stubborn = await asyncio.wait(others, timeout=GRACE)
+    return not stubborn
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    if sys.platform == "win32":
+        return asyncio.new_event_loop()
+    import uvloop
+
+    return uvloop.new_event_loop()

@@ -1,0 +1,133 @@
+"""Erases a run's texts: destroys its key, records the erasure, and removes the texts from the read models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from redraft.app.settings.settings import Settings, views_path
+from redraft.app.wiring.local import LocalRuntime
+from redraft.events.backends import rewrite_tables
+from redraft.events.errors import InputError, StoreError
+from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.redaction import ERASED
+from redraft.events.store.append import SEALED
+from redraft.projections.backends import SHIPPED
+from redraft.projections.engine.projector import catch_up
+from redraft.projections.read_models.runs_query import find_run
+
+RECORDED_SECONDS: Final = 30.0
+"""How long to wait until the erasure is recorded."""
+
+MAX_FORKS: Final = 20
+"""The maximum number of forks of an erased run that are listed."""
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """A run whose texts can no longer be read, who had it erased, when (UTC), and what is left to do, a line each."""
+
+    run: str
+    by: str
+    reason: str
+    time: datetime
+    leftover: tuple[str, ...] = ()
+
+
+async def erase_run(runtime: LocalRuntime, settings: Settings, text: str, *, by: str, reason: str) -> Erased:
+    """Destroys the key of the run that `text` identifies, and records that; steps that are done already are skipped.
+
+    The key goes first: if this process dies in between, the texts are gone, and the next call records it. Raises
+    NoSuchRun, and InputError for a run that has not ended, or that was not encrypted.
+    """
+    run = (await find_run(runtime.views, text)).run
+    await _check_erasable(runtime, run)
+    await runtime.store.destroy_key(run)
+    time, recorded = await _record(runtime, run, by, reason)
+    behind = await _catch_up(runtime)
+    left = await asyncio.to_thread(_compact, settings, await _find_own_tables(runtime))
+    return Erased(run, recorded.by, recorded.reason, time, (*await _list_forks(runtime, run), *behind, *left))
+
+
+async def _list_forks(runtime: LocalRuntime, run: str) -> list[str]:
+    """Returns a line for each fork of a run: forks hold its texts up to the fork point, under keys of their own."""
+    sql = "SELECT run FROM runs WHERE parent = ? AND brief <> ? ORDER BY started LIMIT ?"
+    found = [str(name) for (name,) in await runtime.views.query(sql, (run, ERASED, MAX_FORKS))]
+    return [f"its fork {name} holds its texts too, as far as it repeats them: redraft erase {name}" for name in found]
+
+
+async def _catch_up(runtime: LocalRuntime) -> list[str]:
+    """Brings the shipped read models past the erasure; returns a line for each that only its owner can update."""
+    await catch_up(runtime.views, runtime.store)
+    shipped = {each.name: each for each in SHIPPED}
+    head, left = await runtime.store.head(), []
+    for state in await runtime.views.states():
+        if state.name in shipped and not state.failed:
+            if state.name not in runtime.views.names:
+                await runtime.models.of(shipped[state.name])
+        elif state.position < head:
+            left.append(
+                f"the projection {state.name!r} may still hold parts of its texts: bring it up to date, or drop it"
+            )
+    return left
+
+
+async def _check_erasable(runtime: LocalRuntime, run: str) -> None:
+    """Raises InputError, with the alternative, for a run that cannot be erased."""
+    entries = await runtime.store.entries(run)
+    if not any(isinstance(each, Recorded) and isinstance(each.data, RunEnded | RunQuarantined) for each in entries):
+        raise InputError(f"run {run} goes on, and would record more texts; cancel it first, or wait until it has ended")
+    if not any(SEALED in state for _, _, state, _ in await runtime.store.raw(run)):
+        raise InputError(
+            f"run {run} was recorded in the clear, and what is recorded is never changed: it cannot be erased. "
+            f"To be rid of it, move all else to a new store: redraft export --without {run} -o FILE, redraft import "
+            "FILE --store …, and delete the old one; set REDRAFT_ENCRYPT_NEW_RUNS=1 for the runs to come"
+        )
+
+
+async def _record(runtime: LocalRuntime, run: str, by: str, reason: str) -> tuple[datetime, RunErased]:
+    """Records the erasure, unless that is done; returns its time and event once it is in the log."""
+    start = await runtime.store.head()
+    for event in await runtime.store.entries(run):
+        if isinstance(event, Recorded) and isinstance(event.data, RunErased):
+            return event.time, event.data
+    await runtime.client.erased(run, reason, by=by)
+    try:
+        async with asyncio.timeout(RECORDED_SECONDS):
+            async for event in runtime.client.subscribe(start, run=run):
+                if isinstance(event.data, RunErased):
+                    return event.time, event.data
+    except TimeoutError:
+        pass
+    raise StoreError(
+        f"run {run}: its texts can no longer be read, but that is not recorded yet; call redraft erase again"
+    )
+
+
+async def _find_own_tables(runtime: LocalRuntime) -> list[str]:
+    """Returns the tables of projections that do not ship with Redraft, as they may have held texts of an encrypted
+    run.
+    """
+    shipped = {table.name for each in SHIPPED for table in each.tables}
+    tables: list[str] = []
+    for (found,) in await runtime.views.query("SELECT tables FROM redraft_projections"):
+        tables += [name for name in msgspec.json.decode(str(found), type=dict[str, object]) if name not in shipped]
+    return tables
+
+
+def _compact(settings: Settings, tables: Sequence[str]) -> list[str]:
+    """Rewrites read models that may still contain deleted texts; returns a line when that fails."""
+    views = views_path(settings.store)
+    if views is None:
+        return []
+    try:
+        rewrite_tables(views, tables)
+    except StoreError as error:
+        if isinstance(views, str):
+            return [f"deleted rows may still hold parts of its texts ({error}): VACUUM FULL {', '.join(tables)}"]
+        return [f"parts of its texts may still lie in {views} ({error}); stop what uses it and delete that file"]
+    return []

@@ -1,0 +1,91 @@
+"""Checks runs of a log against their plans, event ids across all runs, and forks against their parents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from redraft.events.messages.domain_events import RunErased, RunStarted
+from redraft.events.messages.envelope import Recorded
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.raw_rows import RawRow, RowCopier
+from redraft.events.store.verification import Report
+from redraft.projections.record_check import Checked, Ids, Row, check_rows
+
+HASH_CODES: Final = frozenset({"gap", "previous", "unreadable"})
+"""Codes of findings that the verification of hashes reports as well."""
+
+
+async def check_run(store: EventStore, run: str) -> Checked:
+    """Returns the faults of a run's record. Raises NoSuchRun, StoreError."""
+    return check_rows(run, [Row(*each) for each in await store.raw(run)], store.copying().opener)
+
+
+async def check_log(store: EventStore) -> AsyncIterator[Checked]:
+    """Yields the checked runs of a log; only one is in memory at a time. Raises StoreError."""
+    copying = store.copying()
+    with Ids() as ids:
+        async for run, rows in _read_runs(copying, await store.head()):
+            checked = check_rows(run, rows, copying.opener)
+            doubled = ids.add(checked)
+            yield replace(checked, findings=(*checked.findings, *doubled)) if doubled else checked
+
+
+async def find_faulty(store: EventStore, report: Report) -> list[Checked]:
+    """Returns the runs with findings that the report on their hashes does not have already."""
+    known = {(fault.run, fault.position) for fault in report.faults}
+    found: list[Checked] = []
+    async for checked in check_log(store):
+        new = tuple(
+            each for each in checked.findings if not (each.code in HASH_CODES and (each.run, each.position) in known)
+        )
+        if new or (checked.findings and checked.set_aside):
+            found.append(replace(checked, findings=new or checked.findings, ids=()))
+    return found
+
+
+async def _read_runs(copying: RowCopier, head: int) -> AsyncIterator[tuple[str, list[Row]]]:
+    """Yields each run with its rows, up to a position of the log."""
+    last: RawRow | None = None
+    rows: list[Row] = []
+    while page := await copying.by_run(*((last.run, last.version) if last else ("", 0))):
+        for kept in page:
+            if last is not None and kept.run != last.run:
+                yield last.run, rows
+                rows = []
+            last = kept
+            if kept.position <= head:
+                rows.append(Row(kept.version, kept.name, kept.state, kept.position))
+    if last is not None:
+        yield last.run, rows
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """The result of comparing a fork with its parent: a sentence `message`, or what is wrong (`fault`)."""
+
+    message: str = ""
+    fault: str = ""
+
+
+async def compare_lineage(events: Sequence[Recorded], read: Callable[[str], Awaitable[Sequence[Recorded]]]) -> Lineage:
+    """Compares what a fork repeats with its parent's events, which `read` returns; empty for a run that is no fork."""
+    begun = events[0].data if events else None
+    if not isinstance(begun, RunStarted) or begun.parent is None:
+        return Lineage()
+    run, at = begun.parent.run, begun.parent.version
+    past = await read(run)
+    fork = f"a fork of run {run} at event {at}"
+    if len(past) < at:
+        return Lineage(f"{fork}, which is not in this store")
+    if any(isinstance(event.data, RunErased) for event in (*past, *events)):
+        return Lineage(f"{fork}; texts were erased, so the two cannot be compared")
+    for own, before in zip(events[1:at], past[1:at], strict=False):
+        if own.repeats != before.id or own.data != before.data:
+            where = f"event {own.version} of run {own.run}"
+            return Lineage(fault=f"{where} is not what it repeats, event {before.version} of run {run}")
+    if len(events) < at:
+        return Lineage(fault=f"run {events[0].run} has {len(events)} events, and repeats {at} of run {run}")
+    return Lineage(f"{fork}, whose events it repeats word for word")

@@ -1,0 +1,1 @@
+"""Holds whole runs from a program: refine, batch, steering; knows nothing of the command line."""

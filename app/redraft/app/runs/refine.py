@@ -1,0 +1,165 @@
+"""`await refine(workflow, brief)`: one run in this process, from brief to result."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from redraft.actors.workflow.workflow import Workflow
+from redraft.app.client.result import Result, as_brief, planned
+from redraft.app.models.configuration import actor_keys, check_models, models_of
+from redraft.app.settings.settings import Settings, read_settings
+from redraft.app.wiring.local import LocalRuntime, open_local
+from redraft.app.workflows.actor_registry import build_actor_registry
+from redraft.app.workflows.publish_targets import ActorEnvironment
+from redraft.app.workflows.sources import prepare
+from redraft.events.errors import ContentError, InputError
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, check_tags, checked
+from redraft.events.messages.plan import Plan
+
+
+async def refine(
+    workflow: Workflow,
+    brief: Brief | str,
+    *,
+    key: str = "",
+    tags: Iterable[str] = (),
+    settings: Settings | None = None,
+) -> Result:
+    """Runs a workflow for a brief and gives the result; every step is recorded in the store of the settings.
+
+    With the same `key` it is the same run: one that was interrupted goes on, one that has ended gives its result
+    again. `tags` are words to find it by. Actors that ship with Redraft are there for a plan that names them, such as
+    `step("llm", role="critic")`; where a step names no model, that of the settings is asked, and kept with the run.
+    Raises PlanError for a faulty plan, ActorError for an actor that nobody provides, ContentError for a brief that is
+    empty or too large, InputError for a tag that is none, for a key that was used for something else, where a model is
+    wanted and none is configured, and for a budget of money where nobody knows what a model costs, StoreError.
+    """
+    chosen = settings or read_settings()
+    models = models_of(chosen)
+    environment = ActorEnvironment(sys.stdout, Path.cwd(), models=models, webhook_hosts=chosen.webhook_hosts)
+    actors = build_actor_registry(workflow.plan, workflow.actors.values(), environment)
+    own = actor_keys(workflow.actors.values())
+    check_models(workflow.plan, models, own)
+    plan = prepare(planned(workflow), as_brief(brief), models, own)
+    async with open_local(chosen, actors) as runtime:
+        run = await runtime.client.submit(plan, brief, key=key, tags=tags, by="refine")
+        return await runtime.client.wait(run)
+
+
+CONCURRENCY: Final = 16
+"""The number of runs that go on at the same time, by default."""
+
+MAX_BYTES: Final = 512 * 1024 * 1024
+"""The size of a file of briefs above which it is refused."""
+
+_FORM: Final = 'write a text in quotes, or an object: {"text": "…", "id": "…", "tags": ["…"]}'
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A brief of a batch: its `line` in the file (from 1), and its `id`, the line's number unless the file names one.
+
+    `seed` tells its key from those of others: the id that the file names, or which of several equal texts it is.
+    """
+
+    line: int
+    id: str
+    brief: Brief
+    tags: tuple[str, ...] = ()
+    seed: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The end of the run of a brief."""
+
+    line: int
+    id: str
+    result: Result
+
+
+class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: str
+    id: str = ""
+    media_type: str = "text/plain"
+    source: str = ""
+    tags: tuple[str, ...] = ()
+
+
+def read_batch(path: Path, limit: int = MAX_DRAFT_BYTES, tags: tuple[str, ...] = ()) -> tuple[Item, ...]:
+    """The briefs of a JSON Lines file, each a text or an object. `limit` is the largest in bytes; all get the `tags`.
+
+    Raises InputError naming the line and the remedy.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: more than {MAX_BYTES:,} bytes; split it")
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"--batch {path}: {error.strerror}; name a file with a brief on each line") from None
+    items = tuple(_item(path, number, line, limit, tags) for number, line in enumerate(lines, 1) if line.strip())
+    if not items:
+        raise InputError(f"--batch {path}: there is no brief in it; {_FORM}")
+    seen: dict[str, int] = {}
+    for item in items:
+        if seen.setdefault(item.id, item.line) != item.line:
+            raise InputError(f"{path}:{item.line}: the id {item.id!r} is that of line {seen[item.id]}; name another")
+    return _seed_items(items)
+
+
+def _seed_items(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The items with their seeds, which stay the same when lines are put between them."""
+    times: Counter[str] = Counter()
+    seeded = []
+    for item in items:
+        times[item.brief.text] += 1
+        number = f"#{times[item.brief.text]}"
+        seeded.append(msgspec.structs.replace(item, seed=number if item.id == str(item.line) else item.id))
+    return tuple(seeded)
+
+
+def _item(path: Path, number: int, line: bytes, limit: int, tags: tuple[str, ...]) -> Item:
+    try:
+        decoded = msgspec.json.decode(line.removeprefix(b"\xef\xbb\xbf"), type=str | _Written)
+        item = _Written(decoded) if isinstance(decoded, str) else decoded
+        checked(item.text, "brief", limit)
+        own = check_tags((*tags, *item.tags))
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}:{number}: {error}; {_FORM}") from None
+    except (ContentError, InputError) as error:
+        raise InputError(f"{path}:{number}: {error}") from None
+    brief = Brief(item.text, item.media_type, item.source)
+    return Item(number, item.id or str(number), brief, own)
+
+
+def key_of(plan: Plan, item: Item, prefix: str = "") -> str:
+    """The key of a brief's run: the same for the same workflow, text and seed."""
+    written = msgspec.json.encode((plan, item.seed, item.brief.text))
+    return f"{prefix or 'batch'}/{sha256(written).hexdigest()[:32]}"
+
+
+async def run_batch(
+    runtime: LocalRuntime,
+    plan: Plan,
+    items: Sequence[Item],
+    keys: Sequence[str],
+    concurrency: int,
+    ended: Callable[[Ended], None],
+) -> None:
+    """Runs all briefs, `concurrency` (at least 1) of them at a time; `ended` is told of each as it ends."""
+    waiting = iter(zip(items, keys, strict=True))
+
+    async def work() -> None:
+        for item, key in waiting:
+            run = await runtime.client.submit(plan, item.brief, key=key, tags=item.tags, by="redraft run --batch")
+            ended(Ended(item.line, item.id, await runtime.client.wait(run)))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(concurrency, len(items))):
+            group.create_task(work())

@@ -1,0 +1,181 @@
+"""A person's message to a running run, and the event that records it.
+
+With a broker it goes to the coordinator's inbox. Without one, and for a run that `redraft run` began and no broker
+knows of, the coordinator's own `CommandHandler` decides on it here, and records it: a process that works on the run
+sees that the log has moved on, and `redraft run --resume` finds it there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.policy import with_limits
+from redraft.actors.deciding.state import RunState
+from redraft.actors.deciding.steering import why_void
+from redraft.app.process.ids import new_message_id
+from redraft.app.settings.settings import LOCAL, Settings
+from redraft.app.wiring.deployment import open_client
+from redraft.app.wiring.local import LocalRuntime, open_handler, open_readonly
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.messages.codec import HASHED
+from redraft.events.messages.commands import (
+    ApproveDraft,
+    ChangeLimits,
+    EditDraft,
+    GuideRun,
+    PauseRun,
+    QuarantineRun,
+    RejectDraft,
+    ResumeRun,
+    SteeringMessage,
+)
+from redraft.events.messages.domain_events import RunEnded, RunQuarantined
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.projections.engine.projector import catch_up
+from redraft.projections.read_models.runs_query import RunLine, find_run
+
+ARRIVAL: Final = 5.0
+"""Seconds to wait for a run that was submitted just now to be in the log."""
+
+AGAIN: Final = 0.1
+"""Seconds between two attempts to find it."""
+
+Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
+"""Makes a person's message from the events of the run."""
+
+BEGUN_HERE: Final = frozenset({"redraft run", "redraft run --batch", "refine"})
+"""Who begins runs that a process works on by itself, and no broker knows of, whatever broker is set."""
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for a coordinator to record a message."""
+
+
+async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorded | None]:
+    """Sends a message to the run that a text means; returns its id, and the event, if recorded within `PATIENCE`.
+
+    Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when it would change nothing.
+    """
+    async with open_readonly(settings) as runtime:
+        found = await _find_run(runtime, text, ARRIVAL if settings.bus != LOCAL else 0.0)
+        run = found.run
+        if found.status == "quarantined":
+            raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
+        past = await runtime.store.read(run)
+        message = word(past)
+        if past[0].actor in BEGUN_HERE:
+            settings = settings.model_copy(update={"bus": LOCAL})
+        refuse(fold(event.data for event in past), message, settings)
+        event = await _record(settings, runtime, message)
+        if event is None and settings.bus == LOCAL:
+            refuse(fold(each.data for each in await runtime.store.read(run)), message, settings)
+        return run, event
+
+
+async def _find_run(runtime: LocalRuntime, text: str, patience: float) -> RunLine:
+    """The run that a text means; one that was submitted just now may still be on its way, and is waited for."""
+    clock = asyncio.get_running_loop().time
+    end = clock() + patience
+    while True:
+        try:
+            return await find_run(runtime.views, text)
+        except NoSuchRun:
+            if clock() >= end:
+                raise
+        await asyncio.sleep(AGAIN)
+        await catch_up(runtime.views, runtime.store)
+
+
+def refuse(state: RunState, message: SteeringMessage, settings: Settings) -> None:
+    """Raises InputError with the reason and the remedy when this message would change nothing."""
+    limit = settings.max_draft_bytes
+    run = message.run
+    if state.status != "running":
+        raise InputError(f"run {run} has ended and takes no more messages; see redraft show {run}")
+    match message:
+        case GuideRun(advice=advice) if not advice.strip():
+            raise InputError("the advice is empty; say in a sentence what the next refinement should take into account")
+        case PauseRun() if state.paused:
+            raise InputError(f"run {run} is paused already; go on with: redraft resume {run}")
+        case ResumeRun() if not state.paused:
+            raise InputError(f"run {run} is not paused; {_what_now(state, run, is_shared=settings.bus != LOCAL)}")
+        case ChangeLimits(loop=loop, until=until, max_iterations=most):
+            with_limits(state.plan, loop, until, most)
+        case ApproveDraft() | RejectDraft() | EditDraft() if fault := why_void(state, message, limit):
+            raise InputError(f"run {run}: {fault}")
+        case ApproveDraft(draft=draft) if gate := state.bars.gates.get(draft.sha256):
+            raise InputError(f"run {run}: {gate}, and an approval cannot overrule a gate; reject the draft, or edit it")
+        case _:
+            return
+
+
+def _what_now(state: RunState, run: str, *, is_shared: bool) -> str:
+    """Returns what a run waits for that is not paused, and what a person may do about it."""
+    if state.approval:
+        return f"its draft waits for a decision: redraft approve {run}, or reject"
+    if is_shared:
+        return "a coordinator and workers go on with it; see redraft doctor whether they run"
+    return f"if no process works on it: redraft run --resume {run}"
+
+
+async def _record(
+    settings: Settings, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun
+) -> Recorded | None:
+    """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long."""
+    if settings.bus != LOCAL:
+        return await _send(settings, runtime, message)
+    message_id = new_message_id()
+    message = replace(message, key=message.key or message_id)
+    async with open_handler(settings, runtime) as handler:
+        settled = await handler.carry_out(message, Origin(message_id, message.by, "", message.run))
+    if settled.refused:
+        raise InputError(settled.refused)
+    return settled.recorded[0] if settled.recorded else None
+
+
+async def _send(settings: Settings, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun) -> Recorded | None:
+    after, sets_aside = await runtime.store.head(), isinstance(message, QuarantineRun)
+    async with open_client(settings, reads=False) as client:
+        message_id = await client.steer(message)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            async for event in runtime.client.subscribe(after, run=message.run):
+                if event.id == f"{message_id}.0" or (sets_aside and isinstance(event.data, RunQuarantined)):
+                    return event
+                if isinstance(event.data, RunEnded) and not sets_aside:
+                    raise InputError(f"run {message.run} ended just before; see redraft show {message.run}")
+    return None
+
+
+async def quarantine(settings: Settings, text: str, reason: str, by: str) -> tuple[str, Recorded | None]:
+    """Sets the run that a text means aside; returns its id, and the event, if it was recorded within `PATIENCE`.
+
+    Raises NoSuchRun, StoreError, BusError, and InputError when it is set aside already, or no reason is given.
+    """
+    if not reason.strip():
+        raise InputError("no reason is given; say in a sentence why the run cannot be relied on: --reason TEXT")
+    async with open_readonly(settings) as runtime:
+        found = await find_run(runtime.views, text)
+        if found.status == "quarantined":
+            raise InputError(f"run {found.run} is set aside already: {found.reason}")
+        if settings.bus != LOCAL:
+            await _require_event(runtime, found.run)
+        event = await _record(settings, runtime, QuarantineRun(found.run, by, reason))
+        if event is None and settings.bus == LOCAL:
+            raise InputError(f"run {found.run} is set aside already")
+        return found.run, event
+
+
+async def _require_event(runtime: LocalRuntime, run: str) -> None:
+    """Raises InputError when the last row of a run has no hash: no coordinator could record what follows it."""
+    version, _, state, _ = (await runtime.store.raw(run))[-1]
+    if not bytes(state).startswith(HASHED):
+        raise InputError(
+            f"run {run} cannot be set aside by an event: its last row, {version}, is not an event, and the "
+            "database accepts no event after it; no process works on this run as it is"
+        )

@@ -1,0 +1,1 @@
+"""Holds the settings, which are read once; knows nothing of what they are for."""

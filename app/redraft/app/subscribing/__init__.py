@@ -1,0 +1,1 @@
+"""Holds feeds of events, positions of subscribers, and delivery; knows nothing of the command line."""

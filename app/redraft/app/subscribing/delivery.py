@@ -1,0 +1,241 @@
+"""Delivering events to the handler of a name: in order, one at a time, again when it fails, then parked."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from redraft.actors.runtime.threads import run_in_thread
+from redraft.app.process.lifecycle import together
+from redraft.app.process.logs import redacted
+from redraft.app.subscribing.feed import Cursor, StoreFeed, take_up
+from redraft.events.errors import DeliveryError, InputError, LeaseLost
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.filters import EVERYTHING, EventFilter
+from redraft.events.messages.plan import Retry
+from redraft.events.store.lease import LeaseHolder
+from redraft.events.subscriptions.subscriptions import Failing, NameLease, ParkedEvent, Subscription, Subscriptions
+from redraft.projections.display import error_text
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+T = TypeVar("T")
+Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
+"""What takes an event. A plain function runs in a thread. It is called again with an event that it has taken when its
+process ended before that was noted: it has to bear that."""
+
+WATCH_SECONDS: Final = 0.5
+"""Seconds between looks for requests of people: to move the subscription, to retry a parked event."""
+
+LONGEST_RETRY_AFTER: Final = 3600.0
+"""The longest pause, in seconds, that a handler can ask for."""
+
+RETRY: Final = Retry(attempts=5, maximum=300.0)
+"""The attempts of a handler at one event, unless others are given; after the last the event is parked."""
+
+TIMEOUT: Final = 60.0
+"""Seconds that a call of an asynchronous handler may take, unless others are given; a thread cannot be ended."""
+
+
+def backoff(retry: Retry, failures: int, retry_after: float | None = None) -> float:
+    """Returns the seconds until the next attempt, at least `retry_after`; `failures` is at least 1."""
+    usual = min(retry.maximum, retry.initial * retry.factor ** min(failures - 1, 60))
+    return usual if retry_after is None else max(usual, min(retry_after, LONGEST_RETRY_AFTER))
+
+
+def check_retry(retry: Retry, timeout: float) -> None:
+    """Raises InputError when a number in it cannot be."""
+    seconds = (retry.initial, retry.maximum, timeout)
+    if retry.attempts < 1 or not 1 <= retry.factor <= 1000 or not all(0 <= each < math.inf for each in seconds):
+        raise InputError(
+            f"{retry} with a timeout of {timeout} is not valid: give at least 1 attempt, and seconds of 0 or more"
+        )
+
+
+class SubscriptionServer:
+    """Serves a name until it is cancelled or drained. One process does so at a time; others stand by."""
+
+    def __init__(
+        self,
+        feed: StoreFeed,
+        subscriptions: Subscriptions,
+        name: str,
+        handler: Handler,
+        log: FilteringBoundLogger,
+        criteria: EventFilter = EVERYTHING,
+        target: str = "a handler",
+        start: int = 0,
+        retry: Retry = RETRY,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        check_retry(retry, timeout)
+        self._feed = feed
+        self._subscriptions = subscriptions
+        self._name = name
+        self._handler = handler
+        self._log = log.bind(subscription=name)
+        self._criteria = criteria
+        self._target = target
+        self._start = start
+        self._retry = retry
+        self._timeout = timeout
+        self._turn = asyncio.Lock()
+        self._serving: asyncio.Task[None] | None = None
+        self._drained = False
+
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Serves the name; `ready` is called when its lease was acquired. Raises StoreError when the store is away."""
+        async with self._subscriptions.lease(self._name) as lease:
+            while await self._acquire(lease):
+                named = self._feed, self._subscriptions, self._name, self._criteria
+                async with take_up(*named, self._target, self._start) as cursor:
+                    ready()
+                    self._log.info("delivering", after=cursor.taken.position)
+                    try:
+                        await self._serve(cursor, lease)
+                    except LeaseLost as error:
+                        self._log.warning("begins again", reason=str(error))
+
+    async def drain(self) -> None:
+        """Lets the handler finish its call, then lets `run` return."""
+        self._drained = True
+        async with self._turn:
+            if self._serving is not None:
+                self._serving.cancel()
+
+    async def _acquire(self, lease: NameLease) -> bool:
+        """Waits for the lease; returns False when it is drained meanwhile."""
+
+        def waits(held: LeaseHolder) -> None:
+            self._log.info("standing by", holder=held.holder, since=held.since)
+
+        async def acquire() -> None:
+            await lease.acquire(waits)
+
+        if not self._drained:
+            async with together([acquire()]) as tasks:
+                self._serving = tasks[0]
+                await asyncio.wait(tasks)
+        return not self._drained
+
+    async def _serve(self, cursor: Cursor, lease: NameLease) -> None:
+        try:
+            async with together([self._follow(cursor), self._watch(cursor.taken), lease.keep()]) as tasks:
+                self._serving = tasks[0]
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._serving = None
+
+    async def _follow(self, cursor: Cursor) -> None:
+        async with aclosing(cursor.events(self._feed, self._criteria)) as events:
+            async for event in events:
+                await self._deliver(event, cursor)
+
+    async def _deliver(self, event: Recorded, cursor: Cursor) -> None:
+        """Calls the handler until it has taken the event, or the event is parked."""
+        taken = cursor.taken
+        failures = taken.failing.attempts if taken.failing and taken.failing.position == event.position else 0
+        while (fault := await self._try_once(event, cursor)) is not None:
+            failures += 1
+            if fault.permanent or failures >= self._retry.attempts:
+                await self._park(event, cursor, failures, str(fault))
+                return
+            wait = backoff(self._retry, failures, fault.retry_after)
+            self._log.warning("not delivered", **_log_fields(event), attempt=failures, error=str(fault), next_in=wait)
+            again = datetime.now(UTC) + timedelta(seconds=wait)
+            await self._subscriptions.failed(taken, Failing(event.position, failures, str(fault), again))
+            cursor.set_to(event.position - 1)
+            await asyncio.sleep(wait)
+
+    async def _try_once(self, event: Recorded, cursor: Cursor | None = None) -> DeliveryError | None:
+        """Calls the handler, one call at a time; returns the error, None after success. A drain waits for the call."""
+        async with self._turn:
+            try:
+                await self._call(event)
+            except DeliveryError as error:
+                return error
+            except asyncio.CancelledError:
+                if _is_being_cancelled():
+                    raise
+                return DeliveryError("CancelledError: something that it waited for was cancelled")
+            except TimeoutError as error:
+                return DeliveryError(str(error) or f"it took longer than {self._timeout:g} s")
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
+                return DeliveryError(redacted(error_text(error)))
+            if cursor is not None:
+                cursor.passed(event.position)
+            return None
+
+    async def _call(self, event: Recorded) -> None:
+        handler = self._handler
+        if _is_async(handler):
+            given = handler(event)
+        else:
+            given = await _to_its_end(run_in_thread(lambda: handler(event), f"redraft-{self._name}"))
+        if inspect.isawaitable(given):
+            async with asyncio.timeout(self._timeout or None):
+                await given
+
+    async def _park(self, event: Recorded, cursor: Cursor, failures: int, error: str) -> None:
+        now = datetime.now(UTC)
+        parked = ParkedEvent(
+            self._name, event.position, event.id, event.run, event.version, event.name, failures, error, now
+        )
+        await self._subscriptions.park(cursor.taken, parked)
+        cursor.set_to(event.position)
+        self._log.error("parked", **_log_fields(event), attempts=failures, error=error)
+
+    async def _watch(self, taken: Subscription) -> None:
+        """Tries again what people asked for. Raises LeaseLost when the subscription was moved."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for parked in await self._subscriptions.asked_again(taken):
+                await self._retry_parked(parked)
+
+    async def _retry_parked(self, parked: ParkedEvent) -> None:
+        event = await self._event_at(parked.position)
+        fault = DeliveryError("it is in the log no longer") if event is None else await self._try_once(event)
+        if fault is None:
+            await self._subscriptions.discard(parked)
+            self._log.info("delivered", position=parked.position, type=parked.event, run=parked.run)
+        else:
+            tried = parked.attempts + 1
+            await self._subscriptions.still_parked(msgspec.structs.replace(parked, attempts=tried, error=str(fault)))
+            self._log.error("still parked", position=parked.position, attempts=tried, error=str(fault))
+
+    async def _event_at(self, position: int) -> Recorded | None:
+        async with aclosing(self._feed.read(position - 1, EVERYTHING, follow=False)) as batches:
+            async for batch in batches:
+                return batch.events[0] if batch.events and batch.events[0].position == position else None
+        return None
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+async def _to_its_end(call: Coroutine[None, None, T]) -> T:
+    """Returns the result of a call in a thread. A cancelled wait still waits for it, as a thread cannot be ended."""
+    calling = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(calling)
+    finally:
+        if not calling.done():
+            await asyncio.wait({calling})
+
+
+def _is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+
+
+def _log_fields(event: Recorded) -> dict[str, object]:
+    return {"position": event.position, "type": event.name, "run": event.run}

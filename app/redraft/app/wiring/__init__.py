@@ -1,0 +1,1 @@
+"""Holds the composition root, in which stores, buses and actors meet; knows nothing of the command line."""

@@ -1,0 +1,231 @@
+"""Runs a coordinator (`redraft coordinator`): decides, relays, keeps time and projects for every run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from redraft.actors.runtime.admission import Authority
+from redraft.actors.runtime.in_flight import MissingRequests
+from redraft.actors.runtime.relay import Relay
+from redraft.app.process.health import health_file
+from redraft.app.process.ids import new_message_id
+from redraft.app.process.lifecycle import PATIENCE, Part, all_kept_up, drained, opened, retry_forever, together
+from redraft.app.settings.settings import Settings, views_path
+from redraft.app.telemetry.log_follower import followed
+from redraft.app.telemetry.sampling import sample
+from redraft.app.telemetry.telemetry import find_telemetry
+from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
+from redraft.app.wiring.dead_letter_replies import DeadLetterReplies
+from redraft.app.wiring.deployment import FOR_EVER, open_bus, open_survey, require_broker, require_store
+from redraft.app.wiring.lags import Lags
+from redraft.app.wiring.parts import (
+    LoggedPublisher,
+    Resources,
+    build_coordinator,
+    build_relay,
+    build_timekeeper,
+    every_run,
+    log_notice,
+    log_trouble,
+)
+from redraft.app.wiring.stores import open_store_of, open_views_of
+from redraft.events.backends import open_lease, parse_store_url
+from redraft.events.errors import BusUnusable, IncompatibleStore
+from redraft.events.store.event_store import EventStore
+from redraft.events.store.lease import Lease, LeaseHolder
+from redraft.projections.backends import ReadModels
+from redraft.projections.engine.projector import follow
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from redraft.events.rabbit.bus import RabbitBus
+    from redraft.events.rabbit.survey import Survey
+
+HEARTBEAT: Final = 5
+"""Seconds between signs of life of a coordinator: the server takes back what one that gives none had been sent."""
+
+
+async def coordinate(
+    settings: Settings,
+    ready: Callable[[], None],
+    log: FilteringBoundLogger,
+    *,
+    drain: asyncio.Event | None = None,
+    patience: float = PATIENCE,
+    health: Path | None = None,
+) -> None:
+    """Decides, relays, keeps time and projects for every run, until `drain` is set. Several may do so at once.
+
+    What was taken from the inbox by then is recorded and acknowledged first, or given back where that fails.
+    One of them relays at a time; another takes over by itself. `ready` is called when the inbox is about to be served.
+    Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
+    """
+    require_broker(settings)
+    require_store(settings)
+    async with _servers(settings, patience, log) as servers:
+        resources, store, bus = servers.resources, servers.resources.store, servers.bus
+        await store.require_sealing()
+        authority, tell = _authority(settings), partial(log_trouble, log)
+        relay, arms = build_relay(store, bus, on_trouble=tell), ArmTallies(resources.models)
+        coordinator = build_coordinator(
+            resources, relay, arms, lambda run, why: log.error("run set aside", run=run, why=why), authority
+        )
+        relaying = Relaying(
+            servers, DeadLetterReplies(store, bus, new_message_id, log, authority), log, await store.head()
+        )
+        parts: dict[str, Part] = {
+            "coordinator": coordinator.run,
+            "relay": relaying.run,
+            "timekeeper": build_timekeeper(resources, None, servers.survey, tell).run,
+            "projector": partial(follow, resources.views, store),
+            "choices": arms.run,
+        }
+        waits = {
+            "an append has had no answer": store.longest_wait,
+            "a message of the inbox has not been settled": coordinator.longest_wait,
+            "recorded events have not been passed on": relaying.longest_wait,
+        }
+        telemetry = find_telemetry()
+        if telemetry is not None:
+            store.measure_appends(telemetry.meters.note_append)
+            lags = Lags(store, resources.views, servers.survey, relaying.position)
+            parts["gauges"] = partial(sample, telemetry.meters, lags.readings())
+        told = telemetry.meters.note_health if telemetry else None
+        async with health_file(health, servers.ping, log, waits, told=told):
+            await _prepare(bus, log)
+            with closing(relay):
+                async with drained(coordinator, drain):
+                    ready()
+                    await all_kept_up(parts, log)
+
+
+@dataclass(frozen=True, slots=True)
+class _Servers:
+    """The open connections of a coordinator: those that its parts share, the bus as RabbitMQ's, and the survey."""
+
+    resources: Resources
+    bus: RabbitBus
+    survey: Survey
+
+    async def ping(self) -> None:
+        """Raises BusError or StoreError when one of them gives no answer."""
+        await self.survey.ping()
+        await self.resources.store.head()
+
+
+@asynccontextmanager
+async def _servers(settings: Settings, patience: float, log: FilteringBoundLogger) -> AsyncIterator[_Servers]:
+    async with (
+        opened(lambda: open_store_of(settings), patience, log) as store,
+        open_views_of(settings, report=partial(log_notice, log)) as views,
+        ReadModels(views_path(settings.store), store) as models,
+        opened(lambda: open_bus(settings, FOR_EVER, HEARTBEAT), patience, log) as bus,
+        open_survey(settings) as survey,
+    ):
+        yield _Servers(Resources(settings, store, views, models, bus), bus, survey)
+
+
+async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
+    """Makes what every deployment has: who listens may come before the first event.
+
+    What is there with the settings of somebody else is waited for by those alone who need it.
+    """
+    try:
+        await bus.prepare()
+    except BusUnusable as error:
+        log.warning("not prepared", error=str(error))
+
+
+def _authority(settings: Settings) -> Authority | None:
+    """Returns the rights of users by the setting `users`; None where it is empty: then everybody may say everything."""
+    from redraft.events.rabbit.connection import read_address
+
+    return Authority(read_address(settings.bus).user, settings.users) if settings.users else None
+
+
+class Relaying:
+    """Work of one process at a time: passes on recorded events, answers for dead letters, resends lost requests.
+
+    `began` is the position of the log before this process recorded anything.
+    """
+
+    def __init__(self, servers: _Servers, lost: DeadLetterReplies, log: FilteringBoundLogger, began: int) -> None:
+        self._began = began
+        self._publisher = LoggedPublisher(servers.bus, log)
+        self._servers = servers
+        self._lost = lost
+        self._log = log
+        self._relay: Relay | None = None
+
+    def position(self) -> int | None:
+        """Returns the position up to which this process has relayed the log; None while another relays."""
+        return self._relay.position if self._relay is not None else None
+
+    def longest_wait(self) -> float:
+        """Seconds for which what was recorded has not been passed on; 0 when all is, and where another does it."""
+        return self._relay.longest_wait() if self._relay is not None else 0.0
+
+    async def run(self) -> None:
+        """Stands by until nobody else relays, then relays until it is cancelled. Raises BusError, StoreError."""
+        self._relay = None
+        try:
+            await self._relay_while_leased()
+        finally:
+            self._relay = None
+
+    async def _relay_while_leased(self) -> None:
+        log, resources = self._log, self._servers.resources
+        store = resources.store
+        async with open_lease(resources.settings.store) as lease:
+            after = await lease.acquire(self._log_standby)
+            await _require_same_log(store, after, resources.settings.store)
+            log.info("relaying", after=after)
+            tell = partial(log_trouble, log)
+            self._relay = build_relay(store, resources.bus, announcer=self._publisher, on_trouble=tell)
+            doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
+            watching = retry_forever("dead letters", partial(self._lost.run, self._count_dead_letters), log)
+            searching = retry_forever("missing requests", self._missing_requests(self._relay, lease).run, log)
+            follows = self._relay.run(after, lease.save, lease.check, doubtful=doubtful)
+            async with (
+                followed(store, find_telemetry(), every_run, after),
+                together([follows, watching, searching, lease.keep()]) as tasks,
+            ):
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    def _missing_requests(self, relay: Relay, lease: Lease) -> MissingRequests:
+        async def again(run: str, path: str) -> None:
+            await lease.check()
+            if await relay.resend(run, path):
+                self._log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
+
+        agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
+        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id())
+
+    def _log_standby(self, held: LeaseHolder) -> None:
+        self._log.info("standing by", part="relay", holder=held.holder, since=held.since)
+
+    async def _count_dead_letters(self) -> int:
+        from redraft.events.rabbit.survey import DEAD_LETTERS
+
+        depth = await self._servers.survey.queue(DEAD_LETTERS)
+        return depth.waiting if depth else 0
+
+
+async def _require_same_log(store: EventStore, after: int, url: str) -> None:
+    """Raises IncompatibleStore when the relay has come further than the log: then nothing of it would be sent."""
+    head = await store.head()
+    if after > head:
+        file = parse_store_url(url).beside("relay")
+        remedy = f"delete {file}" if file else "run `UPDATE redraft_relay SET position = 0` in its database"
+        raise IncompatibleStore(
+            f"store {store.where}: its relay has passed on {after} events, but the log ends at {head}: it is another "
+            f"log, or a part of one; end every coordinator, {remedy}, and start them again: then the log is passed on "
+            "from its beginning"
+        )

@@ -1,0 +1,223 @@
+"""Runs everything in one process, on an in-process bus; or opens the log and read models for looking at alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from redraft.actors.runtime.active_calls import Differs
+from redraft.actors.runtime.command_handler import CommandHandler
+from redraft.actors.values import ignore
+from redraft.actors.workflow.roles import Actor
+from redraft.app.client.client import Client, MessagePublisher, RunOwner
+from redraft.app.isolation.isolated_actor import Isolation, open_isolation
+from redraft.app.process.lifecycle import together
+from redraft.app.settings.settings import Settings, views_path
+from redraft.app.subscribing.feed import StoreFeed
+from redraft.app.subscribing.subscriber import Subscriber
+from redraft.app.telemetry.log_follower import followed
+from redraft.app.telemetry.telemetry import find_telemetry
+from redraft.app.wiring.coordinator_views import ArmTallies
+from redraft.app.wiring.parts import (
+    Resources,
+    build_coordinator,
+    build_handler,
+    build_relay,
+    build_timekeeper,
+    build_worker,
+)
+from redraft.app.wiring.stores import open_store_of, open_views_of
+from redraft.events.backends import open_subscriptions
+from redraft.events.bus.local import LocalBus
+from redraft.events.bus.port import Bus, BusMessage, Queues
+from redraft.events.errors import BusError, NoSuchRun
+from redraft.events.messages.commands import Request
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.store.event_store import EventStore
+from redraft.projections.backends import ReadModels
+from redraft.projections.engine.projector import catch_up, follow
+from redraft.projections.engine.views import Views
+
+_LOG: Final = logging.getLogger("redraft.actors")
+_LOG.addHandler(logging.NullHandler())
+
+STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_budget", "rejected", "timed_out"})
+"""Outcomes after which calls may still be under way that nobody needs any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalRuntime:
+    """A system in one process: its client, event store, bus and read models; `drain` lets it finish its calls.
+
+    `views` are the read models that are followed; `models` gives all others, each brought up to date when it is asked
+    for: `views = await runtime.models.of(CRITIQUES)`.
+    """
+
+    client: Client
+    store: EventStore
+    bus: Bus
+    views: Views
+    models: ReadModels
+    drain: Callable[[], None]
+
+
+@asynccontextmanager
+async def open_readonly(settings: Settings) -> AsyncIterator[LocalRuntime]:
+    """Opens the log, and read models that have caught up with it, for reading. Nothing runs.
+
+    Its client subscribes and waits for what other processes record; what it would send raises BusError. Raises
+    StoreError when log or read models cannot be opened.
+    """
+    async with (
+        open_store_of(settings) as store,
+        open_views_of(settings) as views,
+        LocalBus() as bus,
+        ReadModels(views_path(settings.store), store) as models,
+    ):
+        await catch_up(views, store)
+
+        async def caught_up(position: int) -> int:
+            await catch_up(views, store)
+            return await views.wait_for(position)
+
+        client = build_client(settings, store, _Nobody(), caught_up, _Nobody())
+        yield LocalRuntime(client, store, bus, views, models, lambda: None)
+
+
+@asynccontextmanager
+async def open_local(
+    settings: Settings,
+    actors: Iterable[Actor],
+    *,
+    resume: Sequence[str] = (),
+    log: EventStore | None = None,
+    differs: Differs = ignore,
+) -> AsyncIterator[LocalRuntime]:
+    """Runs everything in this process: coordinator, relay, worker, timekeeper, read models, and an in-process bus.
+
+    It works for the runs that are submitted to it and for those to `resume`, and leaves those of other processes alone.
+    `log` stands in for the store of the settings, and is closed at the end. `differs` is called for an actor whose code
+    has another version than the plan of a run names. Raises NoSuchRun for a run that is not in the log, ActorError for
+    an actor that cannot be isolated, StoreError when the log or the read models cannot be opened (its
+    EncryptionKeyMissing where new runs are encrypted and no key is given); an error of one of the parts ends the block
+    with that error.
+    """
+    serving = tuple(actors)
+    async with (
+        open_isolation(serving, settings.max_draft_bytes) as isolation,
+        log or open_store_of(settings) as store,
+        open_views_of(settings) as views,
+        LocalBus() as bus,
+        ReadModels(views_path(settings.store), store) as models,
+    ):
+        await _require_ready(store, resume)
+        await catch_up(views, store)
+        resources = Resources(settings, store, views, models, bus)
+        parts = _LocalParts(resources, serving, isolation, differs)
+        telemetry, head = find_telemetry(), await store.head()
+        if telemetry is not None:
+            store.measure_appends(telemetry.meters.note_append)
+        async with followed(store, telemetry, parts.has_owned, head), together(parts.running(head, bus)):
+            for run in resume:
+                await parts.adopt(run, True)
+            yield LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain)
+
+
+async def _require_ready(store: EventStore, resume: Sequence[str]) -> None:
+    """Raises NoSuchRun for a run to resume that is not there, EncryptionKeyMissing where new runs need a key."""
+    if not resume:
+        await store.require_sealing()
+    for run in resume:
+        if not await store.read(run, upto=1):
+            raise NoSuchRun(run)
+
+
+def _log_error(actor: Actor, request: Request, error: BaseException) -> None:
+    """Logs an exception of an actor with its traceback, for programs that have set up Python's own logging."""
+    where = f"{actor.role} {actor.name} raised at {request.path}, attempt {request.attempt}, run {request.run}"
+    _LOG.error(where, exc_info=error)
+
+
+class _LocalParts:
+    """The parts of a local runtime, and the runs that it owns: others in the log belong to other processes."""
+
+    def __init__(self, resources: Resources, actors: Sequence[Actor], isolation: Isolation, differs: Differs) -> None:
+        settings, store, views, bus = resources.settings, resources.store, resources.views, resources.bus
+        self._resources = resources
+        self._owned: set[str] = set()
+        self._adopted: set[str] = set()
+        self._relay = build_relay(store, bus, self._owned.__contains__)
+        self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
+        self.client = build_client(settings, store, bus, views.wait_for, self)
+
+    def running(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
+        """Returns the parts, each to be run; they begin after the position `start` of the log."""
+        resources, arms = self._resources, ArmTallies(self._resources.models)
+        return [
+            build_coordinator(resources, self._relay, arms).run(),
+            arms.run(),
+            self._relay.run(start),
+            self.worker.run(),
+            build_timekeeper(resources, self._owned, queues).run(),
+            follow(resources.views, resources.store),
+            self.client.notice(start),
+        ]
+
+    async def adopt(self, run: str, known: bool) -> None:
+        """Takes on a run; if it may be `known`, sends again each of its requests that has no answer."""
+        self._adopted.add(run)
+        if run not in self._owned:
+            self._owned.add(run)
+            if known:
+                await self._relay.resend(run, sent=1)
+
+    def has_owned(self, run: str) -> bool:
+        """Returns whether this process works on a run, or did."""
+        return run in self._adopted
+
+    def let_go(self, run: str, outcome: Outcome) -> None:
+        self._owned.discard(run)
+        if outcome in STOPPED:
+            self.worker.cancel_run(run)
+
+
+@asynccontextmanager
+async def open_handler(settings: Settings, runtime: LocalRuntime) -> AsyncIterator[CommandHandler]:
+    """Yields a handler that decides and records as a coordinator does, for a process in which none runs."""
+
+    async def resend(run: str, path: str, sent: int) -> None:
+        """Does nothing: no worker asks about open requests here."""
+
+    arms = ArmTallies(runtime.models)
+    resources = Resources(settings, runtime.store, runtime.views, runtime.models, runtime.bus)
+    async with together([arms.run()]):
+        yield build_handler(resources, resend, arms)
+
+
+def build_client(
+    settings: Settings,
+    store: EventStore,
+    bus: MessagePublisher,
+    caught_up: Callable[[int], Awaitable[int]],
+    owner: RunOwner | None = None,
+) -> Client:
+    """Returns a client that reads from the store; `caught_up` waits for the read models to reach a position."""
+    subscriber = Subscriber(StoreFeed(store), partial(open_subscriptions, settings.store), caught_up)
+    return Client(store, bus, subscriber, settings.max_draft_bytes, owner=owner)
+
+
+class _Nobody:
+    """Refuses what a client sends and submits where nothing runs, as nobody would take it."""
+
+    async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
+        raise BusError("this process only reads the log: no coordinator runs in it that could take the message")
+
+    async def adopt(self, run: str, known: bool) -> None:
+        raise BusError(f"run {run} cannot be submitted here: this process only reads the log")
+
+    def let_go(self, run: str, outcome: Outcome) -> None:
+        """Does nothing: no run is worked on here."""

@@ -1,0 +1,114 @@
+"""The publishers of the command line: the file that `--out` names, or standard output.
+
+The shipped publisher `file` writes below one folder. Which one that is stands in no plan, and a run that is resumed has
+to find it again: so `--out` puts it into the step's options as `folder`, which no plan that people write may name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, TextIO
+
+import msgspec
+
+from redraft.actors.plans.paths import map_steps, steps_in
+from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.app.builtin.publishers.files import file_publisher, stdout_publisher
+from redraft.app.builtin.support.options import RELEASE
+from redraft.app.models.configuration import NO_MODEL, Models
+from redraft.events.errors import InputError, PlanError
+from redraft.events.messages.content import Brief, Draft, Receipt
+from redraft.events.messages.plan import Option, Plan, Step
+
+FOLDER: Final = "folder"
+_FILE: Final = ("publisher", "file")
+_PLACEHOLDERS: Final = re.compile(r"\{(run|version)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ActorEnvironment:
+    """The environment of shipped actors.
+
+    Publishers write: `stdout` to `stream`, calling `before` each time, and `file` below `folder`. `models` says what
+    those ask that ask a language model. `webhook_hosts` is the setting of this name.
+    """
+
+    stream: TextIO
+    folder: Path
+    before: Callable[[], None] = lambda: None
+    models: Models = NO_MODEL
+    webhook_hosts: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+
+def file_actor(folder: Path) -> Actor:
+    """The publisher `file`, which writes below the folder that its step names (put there by `--out`), else `folder`."""
+
+    @publisher(name="file", version=RELEASE)
+    def save(draft: Draft, brief: Brief, context: Context) -> Receipt | str:
+        options = dict(context.options)
+        named = options.pop(FOLDER, None)
+        shipped = file_publisher(Path(str(named)) if named else folder)
+        receipt: Receipt = shipped(draft=draft, brief=brief, context=replace(context, options=options))
+        return receipt
+
+    return save
+
+
+def stdout_actor(stream: TextIO, before: Callable[[], None] = lambda: None) -> Actor:
+    """The publisher `stdout`, which calls `before` each time it is about to write."""
+    shipped = stdout_publisher(stream)
+
+    @publisher(name="stdout", version=RELEASE)
+    def show(draft: Draft, context: Context) -> Receipt:
+        before()
+        receipt: Receipt = shipped(draft=draft, context=context)
+        return receipt
+
+    return show
+
+
+def check_out(path: Path) -> Path:
+    """The path; raises InputError, before any work is done, when plainly no file can be written there."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise InputError(f"--out {path}: there is no folder {folder}; make it first")
+    if not os.access(folder, os.W_OK | os.X_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise InputError(f"--out {path}: it may not be written; check the permissions, or name another file")
+    if path.name.startswith("."):
+        raise InputError(
+            f"--out {path}: this file is hidden, and programs take their settings from hidden files; name another file"
+        )
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"--out {path}: this is not a plain file; name another one")
+    if "{" in _PLACEHOLDERS.sub("", path.name) or "}" in _PLACEHOLDERS.sub("", path.name):
+        raise InputError(f"--out {path}: in braces there may only be {{run}} or {{version}}; name another file")
+    return path
+
+
+def publish_to(plan: Plan, path: Path) -> Plan:
+    """The plan with its publisher `file` writing to this path. Raises PlanError when it has no such step."""
+    if not any((step.role, step.actor) == _FILE for _, step in steps_in(plan.steps)):
+        raise PlanError(
+            plan.name, "--out needs a step by the publisher file; add one to the plan: publish: {actor: file}"
+        )
+    options: dict[str, Option] = {"path": path.name, FOLDER: str(path.parent.resolve())}
+
+    def redirect(path: str, step: Step) -> Step:
+        return msgspec.structs.replace(step, options=options) if (step.role, step.actor) == _FILE else step
+
+    return msgspec.structs.replace(plan, steps=map_steps(plan.steps, redirect))
+
+
+def refuse_folder(plan: Plan, own: Collection[Actor]) -> None:
+    """Raises PlanError when a plan that somebody wrote names the folder of the shipped publisher `file` itself."""
+    if any((actor.role, actor.name) == _FILE for actor in own):
+        return
+    for path, step in steps_in(plan.steps):
+        if (step.role, step.actor) == _FILE and FOLDER in step.options:
+            raise PlanError(
+                path, f"with.{FOLDER} is for --out alone; give a path below the working folder, or --out PATH"
+            )

@@ -1,0 +1,152 @@
+"""What `prose` and `code` improve must not harm: a trial on documents and modules of a Debian machine.
+
+    python benchmarks/harm.py prose --root /usr/share/doc --documents 1500   # writes what was replaced, for two readers
+    python benchmarks/harm.py plant --root /usr/share/doc                    # the share of planted mistakes mended
+    python benchmarks/harm.py code --modules 100                             # the standard library, and its tests
+    python benchmarks/harm.py table                                          # the table, from what two readers said
+    python benchmarks/harm.py terms --root /usr/share/doc                    # writes the words of the trade anew
+
+Documents belong to one of two halves by a hash of their path: `look` to work with, `final` for the figure.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harm_documents import find_documents, refine_all, replacements
+from harm_planted import plant
+from harm_terms import collect_terms
+
+FOLDER: Final = Path(__file__).with_name("harm")
+JUDGED: Final = FOLDER / "replacements.tsv"
+FIGURES: Final = FOLDER / "figures.json"
+READERS: Final = ("one", "other")
+TERMS: Final = Path(__file__).parents[1] / "app/redraft/app/builtin/prose/terms.txt"
+PLANTED: Final = 300
+
+
+def main(arguments: Sequence[str]) -> None:
+    given = _read_arguments(arguments)
+    FOLDER.mkdir(exist_ok=True)
+    match given.command:
+        case "prose":
+            _try_prose(given)
+        case "plant":
+            _try_planted(given)
+        case "code":
+            from harm_modules import try_modules
+
+            _keep("code", try_modules(given.modules, given.seed))
+        case "terms":
+            TERMS.write_text("".join(f"{each}\n" for each in collect_terms(find_documents(given.root, "look"))))
+        case _:
+            print(table())
+
+
+def _read_arguments(arguments: Sequence[str]) -> Namespace:
+    parser = ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("command", choices=("prose", "plant", "code", "table", "terms"))
+    parser.add_argument("--root", type=Path, nargs="+", default=[Path("/usr/share/doc")], help="folders of documents")
+    parser.add_argument("--half", choices=("look", "final"), default="final")
+    parser.add_argument("--skip", type=int, default=0, help="documents that were looked at already")
+    parser.add_argument("--documents", type=int, default=1500)
+    parser.add_argument("--modules", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=15)
+    return parser.parse_args(arguments)
+
+
+def _try_prose(given: Namespace) -> None:
+    """Refines documents, and writes each replacement with its sentence for readers who see nothing else."""
+    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    with tempfile.TemporaryDirectory() as folder:
+        refined = list(refine_all(documents, Path(folder)))
+    found = sorted(replacements(refined), key=lambda each: (each.path, each.sentence))
+    with JUDGED.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, escapechar="\\")
+        writer.writerow(("number", "original", "replacement", "sentence"))
+        for number, each in enumerate(found, 1):
+            writer.writerow((number, each.original, each.replacement, each.sentence))
+    figures = {
+        "documents": len(documents),
+        "bytes": sum(len(each.text.encode()) for each in documents),
+        "licences": sum(each.is_legal for each in documents),
+        "documents_changed": len({each.path for each in found}),
+        "replacements": len(found),
+        "replacements_in_licences": sum(each.is_legal for each in found),
+        "accepted_worse": sum(each.got_worse for each in refined),
+    }
+    _keep("prose", figures)
+
+
+def _try_planted(given: Namespace) -> None:
+    """Plants mistakes in texts in which nothing is found, and counts those that are mended and nothing else changed."""
+    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        clean = {each.document.path for each in refine_all(documents, Path(one)) if each.text == each.document.text}
+        planted = plant([each for each in documents if each.path in clean], PLANTED, given.seed)
+        texts = {each.path: each.text for each in documents}
+        refined = list(refine_all([each.as_document() for each in planted], Path(other)))
+    kinds = {each.document.path: each.kind for each in planted}
+    mended = Counter(kinds[each.document.path] for each in refined if each.text == texts[each.document.path])
+    all_kinds = Counter(kinds.values())
+    figures: dict[str, Any] = {
+        "planted": len(planted),
+        "mended": mended.total(),
+        "share": mended.total() / len(planted),
+    }
+    _keep("planted", {**figures, "kinds": {kind: [mended[kind], count] for kind, count in sorted(all_kinds.items())}})
+
+
+def _keep(part: str, figures: dict[str, Any]) -> None:
+    """Prints figures and keeps them for the table."""
+    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+    FIGURES.write_text(json.dumps({**known, part: figures}, indent=1) + "\n")
+    print(json.dumps(figures, indent=1))
+
+
+def table() -> str:
+    """The table of what was measured and what two readers said, in Markdown."""
+    figures = json.loads(FIGURES.read_text())
+    rows = [
+        (f"{part}: {name.replace('_', ' ')}", _shown(value))
+        for part, values in figures.items()
+        for name, value in values.items()
+    ]
+    verdicts = [_read_verdicts(FOLDER / f"reader_{reader}.tsv") for reader in READERS]
+    harmful = [number for number in verdicts[0] if not all(all(each[number]) for each in verdicts)]
+    rows.append(("judged by two readers", _shown(len(verdicts[0]))))
+    rows.append(
+        ("harmful: not both called the original an error and the replacement what was meant", _shown(len(harmful)))
+    )
+    return "\n".join(("| What | Figure |", "| --- | --- |", *(f"| {name} | {value} |" for name, value in rows)))
+
+
+def _read_verdicts(path: Path) -> dict[int, tuple[bool, bool]]:
+    """By number: whether the original is an error, and whether the replacement is what was meant."""
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.reader(file, delimiter="\t") if row and row[0].isdigit()]
+    return {int(number): (error == "yes", meant == "yes") for number, error, meant, *_ in rows}
+
+
+def _shown(value: object) -> str:
+    match value:
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:.0%}"
+        case dict():
+            return ", ".join(f"{kind} {mended} of {count}" for kind, (mended, count) in value.items())
+        case _:
+            return str(value)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,1 @@
+"""Holds the keys of runs and the cipher for their texts; knows no database."""

@@ -1,0 +1,233 @@
+"""When a loop may end: conditions as data, combined with `|`, `&` and `~`.
+
+    score >= 0.9
+    (score >= 0.8) & (errors == 0) | plateau(gain=0.01, over=2)
+    (criterion.accuracy >= 8) & (criterion.judge.tone >= 6) & (lowest >= 5) & (confidence >= 0.7)
+    score >= points(1, of=10)
+
+They hold no code: `redraft.actors.deciding.judgement` says whether one holds, and their text form (the same in YAML
+and on the command line) is read and written by `redraft.actors.conditions.text`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NoReturn, TypeAlias, cast
+
+import msgspec
+
+from redraft.events.errors import ConditionError
+
+Quantity: TypeAlias = Literal["score", "errors", "outputs", "elapsed", "tokens", "cost", "criterion"]
+Operator: TypeAlias = Literal[">=", ">", "<=", "<", "=="]
+
+LIMITS: frozenset[Quantity] = frozenset({"elapsed", "tokens", "cost"})
+"""Quantities that end a loop without a statement about the draft's quality."""
+
+LOWEST: Final = "min(criteria)"
+"""The name of the lowest of all criteria."""
+
+CONFIDENCE: Final = "confidence"
+"""The name of how sure the least sure critic was, 0..1."""
+
+
+class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """The base of every condition: combines it with others."""
+
+    def __or__(self, other: Condition) -> AnyOf:
+        _require_condition(other, "|")
+        return AnyOf((*_parts(self, AnyOf), *_parts(other, AnyOf)))
+
+    def __and__(self, other: Condition) -> AllOf:
+        _require_condition(other, "&")
+        return AllOf((*_parts(self, AllOf), *_parts(other, AllOf)))
+
+    def __ror__(self, other: object) -> NoReturn:
+        raise _refusal(other, "|")
+
+    def __rand__(self, other: object) -> NoReturn:
+        raise _refusal(other, "&")
+
+    def __invert__(self) -> Not:
+        return Not(_condition(self))
+
+    def __bool__(self) -> bool:
+        raise TypeError("a condition is data: combine with | & ~ and parentheses, not with `or`, `and`, `not`")
+
+
+class Compare(Term, frozen=True, omit_defaults=True, tag="compare"):
+    """Compares a measured quantity with a number. `elapsed` is seconds since the run started.
+
+    The quantity `criterion` is what `of` names: `accuracy`, `judge.accuracy` of one critic, `judge.score`,
+    `confidence`, or `min(criteria)`. Scores are read on the scale that the critics declare, else 0..1; `top` is the
+    highest number of the scale that is meant, where a number could be meant on two: `score >= 1 of 10`.
+    """
+
+    quantity: Quantity
+    operator: Operator
+    value: float
+    of: str = ""
+    top: float | None = None
+
+
+class Approved(Term, frozen=True, tag="approved"):
+    """The critics of the draft returned `approved=True`."""
+
+
+class Plateau(Term, frozen=True, tag="plateau"):
+    """The best score of the loop rose by less than `gain` over the last `over` judged drafts (at least 1).
+
+    `gain` is read on the critics' scale, see Compare; the default is 1 % of any. `of` is a criterion to look at.
+    """
+
+    gain: float = 0.01
+    over: int = 2
+    of: str | msgspec.UnsetType = msgspec.UNSET
+    top: float | msgspec.UnsetType = msgspec.UNSET
+
+
+class Oscillating(Term, frozen=True, tag="oscillating"):
+    """The draft's text was already seen among the last `window` judged drafts of the loop (at least 1).
+
+    With `of`, a criterion has the score again that it had among them, after another in between.
+    """
+
+    window: int = 4
+    of: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Exit(Term, frozen=True, tag="exit"):
+    """A refiner left the loop: it returned `exit=True`, and neither critics nor gates object to its draft."""
+
+
+class AnyOf(Term, frozen=True, tag="any"):
+    conditions: tuple[Condition, ...]
+
+
+class AllOf(Term, frozen=True, tag="all"):
+    conditions: tuple[Condition, ...]
+
+
+class Not(Term, frozen=True, tag="not"):
+    condition: Condition
+
+
+Condition: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | AnyOf | AllOf | Not
+
+
+def _require_condition(other: object, sign: str) -> None:
+    """Raises ConditionError for a value beside `|` or `&` that is no condition."""
+    if not isinstance(other, Term):
+        raise _refusal(other, sign)
+
+
+def _refusal(other: object, sign: str) -> ConditionError:
+    """Returns the error for a value beside `|` or `&`, such as the 0.9 in `score >= 0.9 | plateau()`."""
+    if isinstance(other, type) and issubclass(other, Term):
+        known = "exit_" if other is Exit else other.__name__.lower()
+        return ConditionError(f"{known} is no condition without parentheses; write {known}()")
+    word = other.quantity if isinstance(other, Measure) else repr(other)
+    reason = f"in Python {sign} binds closer than a comparison, so each comparison needs parentheses"
+    return ConditionError(f"{sign} stands beside {word}: {reason}; write (score >= 0.9) {sign} plateau()")
+
+
+def _condition(term: Term) -> Condition:
+    return cast("Condition", term)
+
+
+def _parts(term: Term, group: type[AnyOf] | type[AllOf]) -> tuple[Condition, ...]:
+    return term.conditions if isinstance(term, group) else (_condition(term),)
+
+
+class Points(msgspec.Struct, frozen=True):
+    """A number on the scale that ends with `of`."""
+
+    value: float
+    of: float
+
+
+def points(value: float, *, of: float) -> Points:
+    """Returns a number that says on which scale it is meant: `points(1, of=10)` is `1 of 10`."""
+    return Points(value, of)
+
+
+class Measure:
+    """A quantity that a plan may compare with a number: `score >= 0.9` makes a Compare."""
+
+    __slots__ = ("name", "quantity")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, quantity: Quantity, name: str = "") -> None:
+        self.quantity: Quantity = quantity
+        self.name = name
+
+    def __or__(self, other: object) -> NoReturn:
+        raise _refusal(self, "|")
+
+    def __and__(self, other: object) -> NoReturn:
+        raise _refusal(self, "&")
+
+    __ror__, __rand__ = __or__, __and__
+
+    def _compared(self, operator: Operator, value: float | Points) -> Compare:
+        if isinstance(value, Points):
+            return Compare(self.quantity, operator, value.value, self.name, value.of)
+        return Compare(self.quantity, operator, value, self.name)
+
+    def __ge__(self, value: float | Points) -> Compare:
+        return self._compared(">=", value)
+
+    def __gt__(self, value: float | Points) -> Compare:
+        return self._compared(">", value)
+
+    def __le__(self, value: float | Points) -> Compare:
+        return self._compared("<=", value)
+
+    def __lt__(self, value: float | Points) -> Compare:
+        return self._compared("<", value)
+
+    def __eq__(self, value: float | Points) -> Compare:  # type: ignore[override]
+        return self._compared("==", value)
+
+
+class Criteria:
+    """The criteria that critics declare, by name: `criterion.accuracy`, or `criterion.judge.accuracy` of one critic.
+
+    A critic whose name is no Python word is given in brackets: `criterion["fact-check.accuracy"]`.
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> NamedCriterion:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return NamedCriterion("criterion", name)
+
+    def __getitem__(self, name: str) -> NamedCriterion:
+        return NamedCriterion("criterion", name)
+
+
+class NamedCriterion(Measure):
+    """A criterion, or the critic whose criterion comes after a dot."""
+
+    __slots__ = ()
+    __hash__ = None
+
+    def __getattr__(self, name: str) -> Measure:
+        if name.startswith("__") or "." in self.name:
+            raise AttributeError(name)
+        return Measure("criterion", f"{self.name}.{name}")
+
+
+score = Measure("score")
+errors = Measure("errors")
+outputs = Measure("outputs")
+elapsed = Measure("elapsed")
+tokens = Measure("tokens")
+cost = Measure("cost")
+criterion = Criteria()
+confidence = Measure("criterion", CONFIDENCE)
+lowest = Measure("criterion", LOWEST)
+approved = Approved()
+plateau = Plateau
+oscillating = Oscillating
+exit_ = Exit

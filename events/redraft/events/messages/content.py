@@ -1,0 +1,237 @@
+"""The content of a run: briefs, drafts, critiques, revisions, receipts, and its tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from redraft.events.errors import ContentError, InputError
+from redraft.events.messages.scales import Scale, score_text
+
+MAX_TAGS: Final = 10
+"""The largest number of tags of a run."""
+
+MAX_TAG: Final = 64
+"""The longest tag, in characters."""
+
+PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:/-]*(?![\s\S])"
+"""The pattern of a tag, with the same meaning in JSON Schema as in Python, where `$` would accept a line end."""
+
+Tag: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TAG, pattern=PATTERN)]
+Tags: TypeAlias = Annotated[tuple[Tag, ...], msgspec.Meta(max_length=MAX_TAGS)]
+
+_TAG: Final = re.compile(PATTERN)
+
+
+def check_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Returns the tags in their order, without duplicates. Raises InputError, naming the first invalid tag."""
+    found = tuple(dict.fromkeys(tags))
+    for tag in found:
+        if len(tag) > MAX_TAG:
+            raise InputError(f"tag {tag[:20]!r}… has {len(tag):,} characters; shorten it to {MAX_TAG}")
+        if not _TAG.match(tag):
+            raise InputError(
+                f"tag {tag!r} cannot be used; write letters A to Z, digits, _ . : / and -, a letter or digit first"
+            )
+    if len(found) > MAX_TAGS:
+        raise InputError(f"{len(found)} tags are given; a run has at most {MAX_TAGS}")
+    return found
+
+
+MAX_DRAFT_BYTES = 2 * 1024 * 1024
+"""The default limit for the size of a draft, in bytes of UTF-8."""
+
+MOST_EVENTS = 2**31 - 1
+"""The highest version, attempt or other count within a run; every store can hold it."""
+
+Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_EVENTS)]
+
+
+class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The task of a run. `source` names the file that the text came from, for people and publishers."""
+
+    text: str
+    media_type: str = "text/plain"
+    source: str = ""
+
+
+class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The files on the machine where a run began that its own functions came from, for that machine to go on with it.
+
+    `workflow` is as a person names it (`/home/ann/loop.py:loop`), `actors` a file of further actors, and `plan` the
+    SHA-256, in hex, of the plan as the file had it. Empty for what shipped with Redraft, and what came by a broker.
+    """
+
+    workflow: str = ""
+    actors: str = ""
+    plan: str = ""
+
+
+class DraftRef(msgspec.Struct, frozen=True, gc=False):
+    """One version of a run's content, by number (from 1) and by SHA-256 of its UTF-8 text, in hex."""
+
+    version: int
+    sha256: str
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A version of the content: its number in the run (from 1), its text, the text's SHA-256 in hex, its media type."""
+
+    version: int
+    text: str
+    sha256: str
+    media_type: str = "text/plain"
+
+    @property
+    def ref(self) -> DraftRef:
+        return DraftRef(self.version, self.sha256)
+
+
+Detail: TypeAlias = bool | int | float | str | None
+
+
+class Mark(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A critic's score for one criterion; 0..1 once recorded, as all scores.
+
+    `confidence` (0..1) is how sure it is; `reason` and `quote` say why, and what in the draft it means.
+    `scale` is the one that the criterion has instead of the critic's.
+    """
+
+    name: str
+    score: float
+    confidence: float | None = None
+    reason: str = ""
+    quote: str = ""
+    scale: Scale | None = None
+
+
+class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A critic's judgement of one draft.
+
+    `score` is 0..1 once recorded; a critic that declares a scale returns it on that scale. `approved` is the critic's
+    own verdict: True ends the loop, False vetoes this draft, None ("not yet") leaves it to the condition. The worker
+    fills in `critic`. `samples` are the scores of which `score` is the median, where the critic judged more than once.
+    A critique that is not `scored` gives a verdict only: its `score` is 0 and is not counted. `details` are whatever
+    else the critic returned, by name.
+
+    `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
+    `scale` the scale that it declares; the worker fills that in.
+    """
+
+    score: float
+    strengths: tuple[str, ...] = ()
+    weaknesses: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    approved: bool | None = None
+    critic: str = ""
+    samples: tuple[float, ...] = ()
+    scored: bool = True
+    details: dict[str, Detail] = {}
+    criteria: tuple[Mark, ...] = ()
+    confidence: float | None = None
+    scale: Scale | None = None
+
+    @property
+    def known_score(self) -> float | None:
+        """The score; None if the critic gave a verdict only."""
+        return self.score if self.scored else None
+
+    @property
+    def shown_score(self) -> str:
+        """The score as people read it: `9 of 10`, or `0.93` without a declared scale; empty for a verdict only."""
+        return score_text(self.score, self.scale) if self.scored else ""
+
+    @property
+    def shown_criteria(self) -> str:
+        """The scores by criterion as people read them: `accuracy 9 of 10, tone 6 of 10, confidence 0.8`."""
+        return marks_text(self)
+
+    def __hash__(self) -> int:  # `details` cannot be hashed, and equal critiques are equal in these too
+        return hash((self.score, self.suggestions, self.errors, self.approved, self.critic))
+
+
+class Revision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A refiner's answer: the new text, its changes, and `exit=True` when the refiner has nothing more to change.
+
+    `declined` are the suggestions that it rejected, each with the reason.
+    """
+
+    text: str
+    changes: tuple[str, ...] = ()
+    exit: bool = False
+    declined: tuple[str, ...] = ()
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A publisher's answer: where the draft now is, and a sentence about it."""
+
+    location: str
+    note: str = ""
+
+
+class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
+
+    `criteria` are the scores by criterion, 0..1 as `score`; `scale` is the critics', if they declare one.
+    """
+
+    draft: DraftRef
+    score: float
+    changes: tuple[str, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    criteria: dict[str, float] = {}
+    scale: Scale | None = None
+
+
+class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Earlier attempts: the latest rounds, oldest first, and what became of earlier suggestions and errors.
+
+    `raised` are those that the latest critique names, `fixed` those of earlier critiques that it no longer names,
+    `returned` those that had gone and came back. `advice` is people's advice since the last refinement. `disputed` are
+    the suggestions that refiners rejected, each with the reason; `oscillation` says which drafts were repeated, and
+    which changes undone.
+    """
+
+    rounds: tuple[Round, ...] = ()
+    raised: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    disputed: tuple[str, ...] = ()
+    oscillation: tuple[str, ...] = ()
+
+
+def marks_text(critique: Critique) -> str:
+    """Returns the scores of a critique's criteria as people read them: `accuracy 9 of 10, tone 6 of 10`."""
+    said = [f"{each.name} {score_text(each.score, each.scale or critique.scale)}" for each in critique.criteria]
+    said += [f"confidence {score_text(critique.confidence)}"] if critique.confidence is not None else []
+    return ", ".join(said)
+
+
+def digest(text: str) -> str:
+    """Returns the SHA-256 of a text's UTF-8 bytes, in hex."""
+    return sha256(text.encode()).hexdigest()
+
+
+def new_draft(version: int, text: str, media_type: str = "text/plain", limit: int = MAX_DRAFT_BYTES) -> Draft:
+    """Returns a draft; raises ContentError for a text that is empty, above `limit` bytes, or not UTF-8."""
+    return Draft(version, text, sha256(checked(text, "draft", limit)).hexdigest(), media_type)
+
+
+def checked(text: str, what: str, limit: int = MAX_DRAFT_BYTES) -> bytes:
+    """Returns the UTF-8 bytes of a valid text; raises ContentError naming `what` and the remedy."""
+    try:
+        raw = text.encode()
+    except UnicodeEncodeError as error:
+        raise ContentError(f"{what}: character {error.start + 1} cannot be written as UTF-8; remove it") from None
+    if not text.strip():
+        raise ContentError(f"{what}: the text is empty; give at least one word")
+    if len(raw) > limit:
+        raise ContentError(f"{what}: {len(raw):,} bytes, more than the limit of {limit:,}; shorten or split it")
+    return raw

@@ -1,0 +1,225 @@
+"""A plan: a workflow as data, and the rules by which its run is decided. `RunStarted` stores all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.errors import CodecError, UnknownRules
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.scales import Scale
+
+RULES: Final = 3
+"""The rules version of new runs."""
+
+
+def known(rules: int) -> int:
+    """Returns the rules version. Raises UnknownRules for a later release's, CodecError for a number below 1."""
+    if rules < 1:
+        raise CodecError(f"the run follows rules {rules}; the first are rules 1")
+    if rules > RULES:
+        raise UnknownRules(rules)
+    return rules
+
+
+Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher"]
+Keep: TypeAlias = Literal["best", "last"]
+Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
+OnFailure: TypeAlias = Literal["fail", "publish_best"]
+OnOscillation: TypeAlias = Literal["ignore", "stop", "tell", "raise_temperature"]
+OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
+Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str | int | float]
+
+
+class Retry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The number of attempts of a step (at least 1, the first included) and the backoff between them, in seconds.
+
+    The backoff after attempt n is `initial * factor ** (n - 1)`, at most `maximum`, times a jitter of 0.5..1 that is
+    derived from the request's id.
+    """
+
+    attempts: int = 3
+    initial: float = 1.0
+    factor: float = 2.0
+    maximum: float = 60.0
+
+
+DEFAULT_TIMEOUT: Final = 300.0
+DEFAULT_RETRY: Final = Retry()
+DEFAULT_ROLLBACK_MARGIN: Final = 0.1
+"""Settings of a plan that names none. An encoded plan omits these very objects, so builders take them from here."""
+
+
+class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One of the actors that a step chooses among. `name` is the key of its successes; its `options` come first."""
+
+    actor: str
+    name: str
+    options: dict[str, Option] = {}
+    version: str = ""
+
+
+class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a critic judges: a name for conditions, a sentence that says what is meant, a scale, and a weight.
+
+    Without a scale of its own it has the critic's. The critic's score is the weighted mean, unless it gives one itself.
+    """
+
+    name: str
+    says: str = ""
+    scale: Scale | None = None
+    weight: float = 1.0
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
+    """One piece of work by one actor in one role. An attempt has `timeout` seconds; the actor gets the `options`.
+
+    `version` is the version of the actor's code with which the run began; empty when none was declared. A critic that
+    is a `gate` runs before the others: a draft that it does not pass (full score without errors, or its approval)
+    cannot be accepted or published, whatever its score, and the critics that are no gates are not called for it.
+    `queue_wait` is how many seconds the step waits while no worker serves its actor (None: the deployment's setting).
+
+    With `choose` there is no `actor`: each time the step is requested, one of these arms (at least two) is chosen by
+    the outcomes of earlier runs in which each took part; a run is a success when it is accepted or, if `success` is
+    given, when this condition holds for the draft that it ends with.
+
+    A critic's `scale` and `criteria` are those that it declares. A gate with a condition in `passes` passes what meets
+    that, instead.
+    """
+
+    role: Role
+    actor: str
+    name: str
+    timeout: float = DEFAULT_TIMEOUT
+    retry: Retry = DEFAULT_RETRY
+    options: dict[str, Option] = {}
+    version: str = ""
+    gate: bool = False
+    choose: tuple[Arm, ...] = ()
+    queue_wait: float | None = None
+    scale: Scale | None = None
+    criteria: tuple[Criterion, ...] = ()
+    passes: Condition | None = None
+    success: Condition | None = None
+
+
+class Parallel(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="parallel"
+):
+    """Steps of one role that run at the same time; done when all, the first, or `wait` of them have answered.
+
+    `combine` joins the critics' scores (`weights` are in the order of the steps; `veto`: one `approved=False` makes the
+    score 0, otherwise the mean). Generators and refiners need a `judge`, a critic that scores each draft; the best
+    draft goes on. With a `deadline`, in seconds, all critics are awaited until then, and after it as few as `wait`
+    requires.
+    """
+
+    name: str
+    steps: tuple[Step, ...]
+    wait: int | Literal["all", "first"] = "all"
+    combine: Combine = "min"
+    weights: tuple[float, ...] = ()
+    judge: Step | None = None
+    deadline: float | None = None
+
+
+class Repeat(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="repeat"
+):
+    """A body that is repeated until the condition holds, for at most `max_iterations` iterations (at least 1).
+
+    `keep` selects the loop's result when no draft met the condition: of the publishable drafts, the best judged or the
+    last. When a refinement scores lower than the best by more than `rollback_margin`, the next one starts from the best
+    draft again. The margin is read on the critics' scale, as a number of a condition with its `rollback_top`; the
+    default is a tenth of any. `rollback_of` is a criterion to look at instead of the score. `on_oscillation` applies
+    when a refinement repeats an earlier draft or undoes a change: nothing happens, the loop ends, the next refiner gets
+    a note, or its option `temperature` rises by 0.2.
+    """
+
+    name: str
+    until: Condition
+    max_iterations: int
+    body: tuple[Node, ...]
+    keep: Keep = "best"
+    rollback_margin: float = DEFAULT_ROLLBACK_MARGIN
+    on_oscillation: OnOscillation = "ignore"
+    rollback_of: str = ""
+    rollback_top: float | None = None
+
+
+class Approve(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="approve"
+):
+    """People decide on the current draft: it goes on once `quorum` of the `approvers` (empty: anybody) approved it.
+
+    One rejection is enough. In a loop it is advice for the next refinement; else the run ends as rejected. When the
+    `deadline` (seconds) passes without a decision, `on_deadline` applies.
+    """
+
+    name: str
+    approvers: tuple[str, ...] = ()
+    quorum: int = 1
+    deadline: float = 86400.0
+    on_deadline: OnDeadline = "reject"
+
+
+Node: TypeAlias = Step | Parallel | Repeat | Approve
+
+
+def members(parallel: Parallel) -> tuple[Step, ...]:
+    """Returns the steps, and the judge if there is one."""
+    return parallel.steps if parallel.judge is None else (*parallel.steps, parallel.judge)
+
+
+def nodes_of(nodes: Iterable[Node], parent: str = "") -> Iterator[tuple[str, Node]]:
+    """Yields every node, at every depth, with its path in the plan: outer ones first, a judge after its steps."""
+    for node in nodes:
+        path = f"{parent}/{node.name}" if parent else node.name
+        yield path, node
+        if isinstance(node, Repeat):
+            yield from nodes_of(node.body, path)
+        elif isinstance(node, Parallel):
+            yield from nodes_of(members(node), path)
+
+
+def loops_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Repeat]]:
+    """Yields every loop with its path in the plan, outer ones first."""
+    return ((path, node) for path, node in nodes_of(nodes) if isinstance(node, Repeat))
+
+
+def steps_of(nodes: Iterable[Node]) -> Iterator[tuple[str, Step]]:
+    """Yields every step with its path in the plan, in the order of the plan."""
+    return ((path, node) for path, node in nodes_of(nodes) if isinstance(node, Step))
+
+
+def scale_of_critics(nodes: Iterable[Node]) -> Scale | None:
+    """Returns the scale that all critics of these nodes declare, gates aside; None if they do not declare one."""
+    scales = {step.scale for _, step in steps_of(nodes) if step.role == "critic" and not step.gate}
+    return scales.pop() if len(scales) == 1 else None
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Upper limits of a run's usage; None is no limit. `cost` is in the unit that actors report, `calls` are to models.
+
+    `seconds` count from the start of the run, waits included.
+    """
+
+    tokens: int | None = None
+    cost: float | None = None
+    calls: int | None = None
+    seconds: float | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft.
+
+    `budget` is for one run, `daily` for all runs of this workflow that begin on one day (UTC) together.
+    """
+
+    name: str
+    steps: tuple[Node, ...]
+    on_failure: OnFailure = "fail"
+    budget: Budget | None = None
+    daily: Budget | None = None

@@ -1,0 +1,59 @@
+"""Scales of scores: recorded as shares (0..1), given by critics and shown on the scale that a critic declares.
+
+`score_text` is the one function that writes a score for people: `0.93`, or `9 of 10` on a scale of 1 to 10.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_FLOOR, Decimal
+from typing import Final, TypeAlias
+
+Scale: TypeAlias = tuple[float, float]
+"""The lowest and the highest score that a critic gives."""
+
+UNIT: Final[Scale] = (0.0, 1.0)
+"""The scale of a critic that declares none, and of every recorded score."""
+
+_PRECISE: Final = 9
+"""Decimals that scores on a declared scale are compared with: a mean of eights is 8, whatever floats make of it."""
+
+
+def to_share(value: float, scale: Scale) -> float:
+    """Returns a score on this scale as a share, 0..1."""
+    low, high = scale
+    return (value - low) / (high - low)
+
+
+def on_scale(share: float, scale: Scale) -> float:
+    """Returns a share as a score on this scale, rounded to 9 decimals."""
+    low, high = scale
+    return round(low + share * (high - low), _PRECISE)
+
+
+def score_text(score: float, scale: Scale | None = None, *, beside: bool = False) -> str:
+    """Returns a share (0..1) as people read it, never rounded up: 0.8999 becomes `0.899`, as it is not 0.9.
+
+    On a declared scale it becomes `9 of 10`; `beside` adds the share, for where critics are compared: `9 of 10 (0.88)`.
+    """
+    if scale is None or tuple(scale) == UNIT:
+        return _floored(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
+    text = f"{_floored(on_scale(score, scale), 0)} of {scale[1]:g}"
+    return f"{text} ({score_text(score)})" if beside else text
+
+
+def write_scale(scale: Scale | None) -> str | None:
+    """Returns a scale as a text for tables: `1..10`; None for none."""
+    return None if scale is None else f"{scale[0]:g}..{scale[1]:g}"
+
+
+def read_scale(text: str | None) -> Scale | None:
+    """Returns the scale of such a text."""
+    low, dots, high = (text or "").partition("..")
+    return (float(low), float(high)) if dots else None
+
+
+def _floored(number: float, least: int) -> str:
+    """Returns the number with at most three decimals, rounded down, and at least so many."""
+    text = str(Decimal(f"{number:.9f}").quantize(Decimal("0.001"), ROUND_FLOOR))
+    kept = len(text) - 3 + least
+    return (text[:kept] + text[kept:].rstrip("0")).rstrip(".")

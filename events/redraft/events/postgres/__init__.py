@@ -1,0 +1,1 @@
+"""Holds all that knows PostgreSQL under the event store; with `projections.postgres` it alone imports psycopg."""

@@ -1,0 +1,1 @@
+"""Holds all that knows SQLite under the event store; knows nothing of PostgreSQL."""

@@ -1,0 +1,229 @@
+"""The recorder that keeps events in a SQLite file: the library's table, with a faster insert."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from eventsourcing.persistence import (
+    DatabaseError,
+    DataError,
+    IntegrityError,
+    Notification,
+    OperationalError,
+    PersistenceError,
+    StoredEvent,
+)
+from eventsourcing.sqlite import (
+    SQLiteApplicationRecorder,
+    SQLiteConnection,
+    SQLiteConnectionPool,
+    SQLiteCursor,
+    SQLiteDatastore,
+)
+
+from redraft.events.encryption.keyring import TABLE, DatabaseKeys
+from redraft.events.sqlite.file import SharedConnection, connect, explain, prepare, store_errors, transaction, when_free
+from redraft.events.sqlite.schema import CREATE_IDS, CREATE_LATER, add_rules, inspect, rules_of
+from redraft.events.store.recorder import Opened, versions_between
+
+_MOST_ROWS: Final = 4096
+"""Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
+
+_COLUMNS: Final = (
+    "SELECT rowid, originator_id, originator_version, CAST(COALESCE(topic, '') AS TEXT), "
+    "CAST(COALESCE(state, '') AS BLOB)"
+)
+"""The columns of events, also where somebody put values of other types into them."""
+
+
+def open_sqlite(path: Path) -> Opened:
+    """Opens the store in this file, and creates it where it is missing; raises IncompatibleStore, StoreError."""
+    datastore = Datastore(path)
+    recorder = SQLiteRecorder(datastore)
+    keys, table, statements = (
+        DatabaseKeys(SqliteKeyTables(path)),
+        recorder.events_table_name,
+        recorder.create_table_statements,
+    )
+    prepare(path, table, (*statements, CREATE_IDS, *rules_of(table).values()))
+    check = partial(inspect, path, table, statements)
+
+    def release() -> None:
+        recorder.close_writer()
+        datastore.close()
+
+    keys = DatabaseKeys(SqliteKeyTables(path))
+    return Opened(recorder, str(path), True, release, keys=keys, check=check, scan=recorder.scan)
+
+
+class SqliteKeyTables:
+    """See `KeyTables`. Its connection overwrites deleted data with zeros."""
+
+    collation = "BINARY"
+
+    def __init__(self, path: Path) -> None:
+        self.where = str(path)
+        self.connection = SharedConnection(partial(connect, path), partial(store_errors, f"store {path}"))
+        self.close = self.connection.close
+
+    def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
+        with self.connection.lend() as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                return []
+            return connection.execute(statement.format(table), values).fetchall()
+
+    def add(self, table: str, rows: Sequence[tuple[str | bytes, ...]]) -> None:
+        places = ", ".join("?" * (2 if table == TABLE else 1))
+        with self.connection.lend() as connection:
+            connection.execute(CREATE_LATER[table])
+            with transaction(connection):
+                connection.executemany(f"INSERT INTO {table} VALUES ({places}) ON CONFLICT DO NOTHING", rows)  # noqa: S608
+
+    def purge(self) -> None:
+        with self.connection.lend() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else it may stay in the write-ahead log for long
+
+
+class _Pool(SQLiteConnectionPool):
+    """Connections that sync every commit and keep prepared statements; the library's keep one statement."""
+
+    @staticmethod
+    def detect_memory_mode(db_name: str) -> bool:
+        return False
+
+    def _create_connection(self) -> SQLiteConnection:
+        with _errors_of_the_library():
+            connection = connect(Path(self.db_name))
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+        return SQLiteConnection(connection, self.max_age)
+
+
+class Datastore(SQLiteDatastore):
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path), originator_id_type="text")
+        self.pool = _Pool(db_name=str(path))
+
+    @contextmanager
+    def transaction(self, *, commit: bool) -> Iterator[SQLiteCursor]:
+        """Runs the library's transaction, and puts meaning and remedy into its errors."""
+        try:
+            with super().transaction(commit=commit) as cursor:
+                yield cursor
+        except PersistenceError as error:
+            raise type(error)(explain(error)) from error.__cause__
+
+
+class SQLiteRecorder(SQLiteApplicationRecorder):
+    """The library's recorder and its table, with one statement for each group of events, and positions with every read.
+
+    sqlite3 releases the interpreter's lock at every statement and must get it back from a busy event loop: one
+    statement that is its own transaction does so once, the library n + 2 times. One connection writes: of two that take
+    turns, as in the library's pool, each must read again from the file what the other has written.
+    """
+
+    _has_rules = False
+
+    def __init__(self, datastore: SQLiteDatastore) -> None:
+        super().__init__(datastore)
+        writer = SharedConnection(partial(connect, Path(datastore.pool.db_name)), _errors_of_the_library)
+        self.writing, self.close_writer = writer.lend, writer.close
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
+        """Records all of the events or none, and returns their positions.
+
+        Raises IntegrityError when one is there, or does not follow the last event of its run; see `sqlite.schema`.
+        """
+        if not self._has_rules:
+            with self.writing() as connection:
+                when_free(lambda: add_rules(connection, self.events_table_name))
+            self._has_rules = True
+        if not 0 < len(stored_events) <= _MOST_ROWS:
+            return super().insert_events(stored_events, **kwargs)
+        values = [v for s in stored_events for v in (str(s.originator_id), s.originator_version, s.topic, s.state)]
+        statement = _insert(self.events_table_name, len(stored_events))
+        with self.writing() as connection:
+            last = connection.execute(statement, values).lastrowid or 0
+        return list(range(last - len(stored_events) + 1, last + 1))
+
+    def select_events(
+        self,
+        originator_id: UUID | str,
+        *,
+        gt: int | None = None,
+        lte: int | None = None,
+        desc: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[Notification]:
+        return self._select(
+            f"{_COLUMNS} FROM {self.events_table_name} "
+            "WHERE originator_id=? AND originator_version>? AND originator_version<=? "
+            f"ORDER BY originator_version {'DESC' if desc else 'ASC'} LIMIT ?",
+            (str(originator_id), *versions_between(gt, lte), -1 if limit is None else limit),
+        )
+
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
+        statement = (
+            "SELECT rowid, originator_id, originator_version, topic, state "  # noqa: S608
+            f"FROM {self.events_table_name} WHERE rowid>? ORDER BY rowid LIMIT ?"
+        )
+        found: list[Notification] = []
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, (position, limit))
+            while max_bytes > 0 and (row := cursor.fetchone()) is not None:
+                at, run, version, topic, state = row
+                found.append(Notification(run, version, topic, state, at))
+                max_bytes -= len(state) if isinstance(state, bytes | str) else 0
+        return found
+
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+        """See `Recorder`; finds the rows by the index."""
+        table = self.events_table_name
+        return self._select(
+            f"{_COLUMNS} FROM {table} INDEXED BY sqlite_autoindex_{table}_1 "
+            "WHERE (originator_id, originator_version) > (?, ?) ORDER BY originator_id, originator_version LIMIT ?",
+            (run, version, limit),
+        )
+
+    def _select(self, statement: str, values: Sequence[str | int]) -> Sequence[Notification]:
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, values)
+            return [
+                Notification(run, version, topic, state, at) for at, run, version, topic, state in cursor.fetchall()
+            ]
+
+    def scan(self, run: str) -> int:
+        """Counts the rows of a run without the index: reads the whole table."""
+        statement = f"SELECT count(*) FROM {self.events_table_name} NOT INDEXED WHERE originator_id=?"  # noqa: S608
+        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
+            cursor = connection.cursor()
+            cursor.execute(statement, (run,))
+            return int(cursor.fetchone()[0])
+
+
+@lru_cache(maxsize=512)
+def _insert(table: str, rows: int) -> str:
+    return f"INSERT INTO {table} VALUES " + ",".join(["(?,?,?,?)"] * rows)  # noqa: S608
+
+
+@contextmanager
+def _errors_of_the_library() -> Iterator[None]:
+    """Turns SQLite's errors into the library's, as its own transactions do."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        raise IntegrityError(explain(error)) from error
+    except sqlite3.DataError as error:
+        raise DataError(explain(error)) from error
+    except sqlite3.OperationalError as error:
+        raise OperationalError(explain(error)) from error
+    except sqlite3.Error as error:
+        raise DatabaseError(explain(error)) from error

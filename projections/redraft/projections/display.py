@@ -1,0 +1,91 @@
+"""Formats values for people: untrusted text on one line, usage, plurals. Scores are `messages.scales.score_text`'s."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from json import dumps as encode_json
+from typing import Final
+
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.usage import Usage
+
+NAME_LENGTH: Final = 60
+"""The maximum number of characters shown of a name (actor, workflow, file)."""
+MESSAGE_LENGTH: Final = 300
+"""The maximum number of characters shown of a worker's message."""
+
+UNSEEN: Final = (
+    "\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\U000e0000-\U000e0fff"
+)
+"""Characters that control a terminal, change the direction of text, or are invisible, for a regular expression."""
+
+_UNSEEN: Final = re.compile(f"[{UNSEEN}]+")
+_STEERS: Final = re.compile(f"(?![\\n\\t])[{UNSEEN}]")
+
+
+def plain(text: str, limit: int = MESSAGE_LENGTH) -> str:
+    """Returns untrusted text as one line of at most `limit` characters, without control or direction characters."""
+    seen = " ".join(_UNSEEN.sub(" ", text[: limit * 8]).split())
+    return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
+
+
+def visible(text: str) -> str:
+    """Returns untrusted text with its lines and tabs; other characters of `UNSEEN` become a symbol or their number."""
+    return _STEERS.sub(_sign, text)
+
+
+def error_text(error: BaseException) -> str:
+    """Returns an error's class and message; of PostgreSQL's only primary message and code, as details quote rows."""
+    primary = getattr(getattr(error, "diag", None), "message_primary", None)
+    text = f"{primary} ({getattr(error, 'sqlstate', None)})" if primary else str(error)
+    return f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def escaped(json: str) -> str:
+    """Returns JSON with each character of `UNSEEN` written as an escape, which means the same to a parser."""
+    return _STEERS.sub(lambda found: encode_json(found.group())[1:-1], json)
+
+
+def _sign(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"\u27e8U+{code:04X}\u27e9"
+
+
+def quoted(text: str) -> str:
+    """Returns untrusted text as one argument for a shell."""
+    return shlex.quote(plain(text))
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number with its noun: `1 error`, `3 errors`, `2 iterations`."""
+    ending = "es" if noun.endswith(("s", "sh", "ch")) else "s"
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
+
+
+def usage_text(usage: Usage) -> str:
+    """Returns usage as `3 calls, 1,234 tokens, 0.0123 USD`; empty without usage."""
+    if usage.is_nothing:
+        return ""
+    parts = [counted(usage.calls, "call")] if usage.calls else []
+    parts += [counted(usage.tokens, "token")] if usage.tokens else []
+    parts += [cost] if (cost := cost_text(usage.cost, usage.currency, usage.unpriced)) else []
+    return ", ".join(parts)
+
+
+def cost_text(cost: float, currency: str, unpriced: int) -> str:
+    """Returns a cost as `0.0123 USD`; `at least 0.0123 USD`, or `cost unknown`, when some calls had no price.
+
+    Empty where nothing was paid.
+    """
+    if not cost:
+        return "cost unknown" if unpriced else ""
+    return f"{'at least ' if unpriced else ''}{cost:.4f} {plain(currency, NAME_LENGTH)}".rstrip()
+
+
+def outcome_text(outcome: Outcome) -> str:
+    """Returns an outcome in words: `over_budget` becomes `over budget`."""
+    return outcome.replace("_", " ")

@@ -1,0 +1,222 @@
+"""Defines projections: a name, a version, tables, and a function from a recorded event to changes of rows.
+
+A projection is plain data and a pure function: it has no access to the bus, the clock or the database. `Views` keeps
+the rows and the checkpoint, and counts each event exactly once. docs/projections.md explains how to write one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from redraft.events.errors import InputError
+from redraft.events.messages.domain_events import DomainEvent
+from redraft.events.messages.envelope import Recorded, Unreadable
+from redraft.events.messages.redaction import ENCRYPTED, find_texts, redact
+
+Value: TypeAlias = str | int | float | None
+Row: TypeAlias = dict[str, Value]
+Key: TypeAlias = tuple[str | int, ...]
+
+SHADOW_SUFFIX: Final = "__next"
+"""The suffix of a table's name while its new version is built next to the one that is read."""
+
+KINDS: Final = ("TEXT", "INTEGER", "REAL")
+"""The column types."""
+
+MAX_NAME_LENGTH: Final = 50
+"""The maximum length of a name; with the suffixes added to it, it fits the 63 characters of PostgreSQL."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table: its columns with their SQL types, how many leading columns form its key (at least 1), and its indexes.
+
+    A type is TEXT, INTEGER or REAL, optionally followed by NOT NULL. `indexes` maps the name of each index to the text
+    that follows `ON table`, such as `(timer) WHERE timer IS NOT NULL`. Rows with the same first key column, usually the
+    run, are cached together. Raises ValueError for a name that is not a plain identifier.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: int = 1
+    indexes: Mapping[str, str] = {}
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.columns, *self.indexes):
+            if not (name.isidentifier() and name.isascii()):
+                raise ValueError(f"table {self.name!r}: {name!r} is not a plain name; use letters, digits and _")
+            if len(name) > MAX_NAME_LENGTH:
+                raise ValueError(f"table {self.name!r}: {name!r} is too long; use {MAX_NAME_LENGTH} characters at most")
+        if self.name == "tracking" or self.name.startswith(("redraft_", "sqlite_", "pg_")):
+            raise ValueError(f"a table cannot be named {self.name!r}; that name is taken")
+        for kind in self.columns.values():
+            kind_of(kind)
+        if not 1 <= self.key <= len(self.columns):
+            raise ValueError(
+                f"table {self.name}: key={self.key} is not 1 to {len(self.columns)}, its number of columns"
+            )
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(self.columns)[: self.key]
+
+    def empty_row(self) -> Row:
+        """Returns a row without values: "" or 0 in columns that are NOT NULL, None in the others."""
+        empty: dict[str, Value] = {"TEXT": "", "INTEGER": 0, "REAL": 0.0}
+        return {
+            name: empty[kind_of(kind)] if "NOT NULL" in kind.upper() else None for name, kind in self.columns.items()
+        }
+
+
+@lru_cache(maxsize=256)
+def kind_of(declared: str) -> str:
+    """Returns the type of a column declaration. Raises ValueError for an unknown type."""
+    kind = declared.split()[0].upper() if declared.strip() else ""
+    if kind not in KINDS:
+        raise ValueError(f"a column cannot be {declared!r}; declare it as {', '.join(KINDS)}")
+    return kind
+
+
+def invalid_table_error(table: Table, error: Exception) -> InputError:
+    """Returns the InputError for a table whose names or indexes the database does not accept."""
+    name = table.name.removesuffix(SHADOW_SUFFIX)
+    return InputError(f"table {name}: it cannot be made, see its names and indexes: {str(error).splitlines()[0]}")
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """Writes a whole row, every column named; replaces the row with the same key."""
+
+    table: str
+    row: Row
+
+
+class Set(msgspec.Struct, frozen=True, gc=False):
+    """Changes columns of one row that are not part of its key.
+
+    `values` are assigned and `add` is added to the present value; `maximum` keeps the greater of both values,
+    `minimum` the smaller. Without a row of this key the whole row `new` is inserted first; without `new` nothing
+    happens. Nothing happens either when a column of `where` holds none of its allowed values.
+    """
+
+    table: str
+    key: Key
+    values: Mapping[str, Value]
+    add: Mapping[str, int | float] | None = None
+    maximum: Mapping[str, float] | None = None
+    minimum: Mapping[str, float] | None = None
+    new: Row | None = None
+    where: Mapping[str, tuple[str | int | float, ...]] | None = None
+
+
+class SetAll(msgspec.Struct, frozen=True, gc=False):
+    """Sets columns of all rows whose first key column is `group` and whose `where` columns each hold one of the given
+    values.
+
+    Rows that hold one of the values of `unless` in its column stay as they are.
+    """
+
+    table: str
+    group: str | int
+    values: Mapping[str, Value]
+    where: Mapping[str, tuple[str | int | float, ...]] = {}
+    unless: Mapping[str, tuple[str | int | float, ...]] = {}
+
+
+class Delete(msgspec.Struct, frozen=True, gc=False):
+    """Deletes the row with this key, if there is one; a key of the first column alone deletes all rows that have it."""
+
+    table: str
+    key: Key
+
+
+Change: TypeAlias = Put | Set | SetAll | Delete
+Apply: TypeAlias = Callable[[Recorded], Iterable[Change]]
+
+
+class Projection(msgspec.Struct, frozen=True):
+    """A function that turns events into rows. Raise `version` (from 1) when a table or `apply` changes.
+
+    The rows of a new version are built in shadow tables, and replace the old ones once they have caught up. `apply`
+    must depend on the event alone, so that a rebuild gives the same rows. Its changes take effect in order.
+
+    A run with an unreadable event is set aside: of its later events only its quarantine and its erasure are projected.
+    `aside` returns the changes that record this; with it, a run whose event makes `apply` fail is set aside as well,
+    and without it the projection stops at that event. `clears` lists the event types at which `apply` deletes all rows
+    of the run: earlier events of the run in the same batch are then skipped.
+
+    Raises ValueError for a name that is not a plain identifier, a version below 1, or no table.
+    """
+
+    name: str
+    version: int
+    tables: tuple[Table, ...]
+    apply: Apply
+    aside: Callable[[Unreadable], Iterable[Change]] | None = None
+    clears: tuple[type[DomainEvent], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.name.isidentifier() and self.name.isascii() and len(self.name) <= MAX_NAME_LENGTH):
+            raise ValueError(
+                f"projection {self.name!r}: the name is not plain; use {MAX_NAME_LENGTH} letters, digits and _ at most"
+            )
+        if self.version < 1:
+            raise ValueError(f"projection {self.name}: version {self.version} is below 1; begin with 1")
+        for table in self.tables:
+            if SHADOW_SUFFIX in table.name:
+                raise ValueError(
+                    f"projection {self.name}: no table can have {SHADOW_SUFFIX} in its name, as {table.name} has"
+                )
+        if not self.tables:
+            raise ValueError(f"projection {self.name}: it has no table; give at least one")
+
+
+def check_names(projections: Sequence[Projection]) -> None:
+    """Raises ValueError when two projections, or two tables or indexes of theirs, have the same name."""
+    tables = [table for projection in projections for table in projection.tables]
+    names = [projection.name for projection in projections]
+    things = [name for table in tables for name in (table.name, *table.indexes)]
+    for listed in (names, things):
+        twice = sorted({name for name in listed if listed.count(name) > 1})
+        if twice:
+            raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
+
+
+def unchanged(entry: Unreadable) -> Iterable[Change]:
+    """Returns no changes: the `aside` of a projection whose rows stay as they are when a run is set aside."""
+    return ()
+
+
+@lru_cache(maxsize=64)  # that of an event is asked for by every projection
+def seconds(time: datetime) -> float:
+    """Returns a time as it is stored in a row: seconds since 1970 in UTC, exact to the microsecond."""
+    return time.timestamp()
+
+
+def moment(value: Value) -> datetime:
+    """Returns the UTC time of a value stored by `seconds`."""
+    return datetime.fromtimestamp(cast("float", value), UTC)
+
+
+def times(row: Row, *names: str) -> dict[str, datetime | None]:
+    """Returns the values of these columns of a row as UTC times."""
+    return {name: None if row[name] is None else moment(row[name]) for name in names}
+
+
+def without_texts(apply: Apply) -> Apply:
+    """Returns a function like `apply` that sees no text of an event that is stored encrypted."""
+
+    def apply_redacted(recorded: Recorded) -> Iterable[Change]:
+        return apply(_redact_event(recorded) if recorded.encrypted else recorded)
+
+    return apply_redacted
+
+
+def _redact_event(recorded: Recorded) -> Recorded:
+    """Returns the event with `ENCRYPTED` in place of each text by people and models, and of each text's digest."""
+    texts = list(find_texts(recorded.data))
+    data = redact(msgspec.json.decode(msgspec.json.encode(recorded.data)), texts, ENCRYPTED)
+    return msgspec.structs.replace(recorded, data=msgspec.convert(data, type(recorded.data)))

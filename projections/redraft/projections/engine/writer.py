@@ -1,0 +1,354 @@
+"""Writes read models: rows and checkpoints in one transaction, on one thread.
+
+Several processes may write to the same storage: each transaction reads the checkpoints first, and skips events that are
+counted already. A projection that fails on an event stops there, alone; its error is stored with its checkpoint, and
+the next process to start tries again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
+
+from redraft.events.errors import InputError
+from redraft.events.messages.domain_events import RunErased, RunQuarantined
+from redraft.events.messages.envelope import Entry, Recorded, Unreadable
+from redraft.projections.engine.positions import AsideRun, Positions, shadow_name, stored_table
+from redraft.projections.engine.projection import Change, Projection
+from redraft.projections.engine.row_cache import RowCache
+from redraft.projections.engine.states import (
+    ProjectionFailed,
+    Resumed,
+    SetAside,
+    Stopped,
+    Switched,
+    compare_tables,
+    describe_error,
+)
+from redraft.projections.engine.storage import Checkpoints, Cursor, ProjectionCheckpoint, Session, Storage
+
+Notice: TypeAlias = Switched | Stopped | Resumed | SetAside
+
+
+class Target(NamedTuple):
+    """A projection, and the name of the checkpoint that it is written to."""
+
+    projection: Projection
+    checkpoint_name: str
+
+
+class Begun(NamedTuple):
+    """The position after which a projection continues, and whether it writes its shadow tables or its live ones."""
+
+    position: int
+    in_shadow: bool
+
+
+_POSITION: Final = attrgetter("position")
+
+
+class _Transaction(NamedTuple):
+    """A transaction: the checkpoints as it leaves them, the positions that it has yet to store, and its notices."""
+
+    cursor: Cursor
+    checkpoints: Checkpoints
+    moved: dict[str, int]
+    notices: list[Notice]
+
+
+class Writer:
+    """Projects events through a session. Creates missing tables; builds a later version in shadow tables."""
+
+    def __init__(self, session: Session, storage: Storage, projections: Iterable[Projection]) -> None:
+        self._session = session
+        self._storage = storage
+        self._projections = {projection.name: projection for projection in projections}
+        self._positions = Positions(storage.tables)
+        self._rows: dict[str, _Caches] = {}
+        self._seen: Checkpoints = {}
+        self._aside: dict[str, set[str]] = {}
+        self._reported: set[tuple[str, int]] = set()
+        self._rebuilt: set[str] = set()
+        self._stopped: Checkpoints = {}
+        self._notices: list[Notice] = []
+        self.reached = 0
+        """The position that every projection has reached in its live rows, without those that have stopped."""
+        with self._transaction(creates=True) as transaction:
+            for projection in self._projections.values():
+                name = self._open_target(transaction, projection).checkpoint_name
+                self._positions.check_tables(transaction.cursor, projection, name, transaction.checkpoints[name])
+
+    def write(self, batch: Sequence[Entry], after: int, names: Iterable[str]) -> int:
+        """Projects events that follow the position `after`; returns the position that these projections have reached.
+
+        A result below `after` means that a projection was reset meanwhile, and nothing was written.
+        """
+        chosen = [self._projections[name] for name in names]
+        try:
+            return self._write(batch, after, chosen, ahead=True)
+        except Exception as error:
+            if not (isinstance(error, ProjectionFailed) or self._storage.is_row_error(error)):
+                raise
+        while True:  # each statement by itself, so that it is known whose rows it is about
+            try:
+                return self._write(batch, after, chosen)
+            except ProjectionFailed as fault:
+                self._isolate_failure(fault.projection, batch, after)
+
+    def begin(self, names: Iterable[str]) -> dict[str, Begun]:
+        """Returns where these projections continue, without those that have stopped."""
+        with self._transaction() as transaction:
+            targets = self._choose_targets(transaction, [self._projections[name] for name in names])
+            return {
+                each.name: Begun(transaction.checkpoints[name].position, name != each.name) for each, name in targets
+            }
+
+    def begin_shadow(self, names: Iterable[str]) -> None:
+        """Starts these projections from the beginning of the log, in shadow tables."""
+        chosen = list(names)
+        self._rebuilt.update(chosen)
+        with self._transaction() as transaction:
+            for name in chosen:
+                self._positions.drop(transaction.cursor, shadow_name(name))
+                transaction.checkpoints.pop(shadow_name(name), None)
+                self._open_target(transaction, self._projections[name])
+
+    def reset(self, names: Iterable[str]) -> None:
+        """Drops the rows of these projections and sets them to the beginning of the log."""
+        with self._transaction() as transaction:
+            for name in names:
+                self._positions.reset(transaction.cursor, self._projections[name])
+
+    def belong_to(self, first: str | None) -> None:
+        """Drops all rows if they were made from a log whose first event has another hash."""
+        with self._transaction() as transaction:
+            known = self._positions.log(transaction.cursor)
+            if known not in (None, first):
+                for checkpoint_name in transaction.checkpoints:
+                    self._positions.drop(transaction.cursor, checkpoint_name)
+                for projection in self._projections.values():
+                    self._positions.reset(transaction.cursor, projection)
+            if known != first:
+                self._positions.set_log(transaction.cursor, first)
+
+    def drop(self, name: str) -> None:
+        """Drops a projection that no program keeps any more. Raises InputError when there is none of this name."""
+        with self._transaction() as transaction:
+            if not {name, shadow_name(name)} & transaction.checkpoints.keys():
+                raise InputError(f"no projection is named {name!r}; see redraft projections list")
+            self._positions.drop(transaction.cursor, name)
+            self._positions.drop(transaction.cursor, shadow_name(name))
+
+    def notices(self) -> list[Notice]:
+        """Returns what has happened since the last call."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    def close(self) -> None:
+        self._session.close()
+
+    @contextmanager
+    def _transaction(self, *, ahead: bool = False, creates: bool = False) -> Iterator[_Transaction]:
+        """Runs a transaction, which may run `ahead` as in `Session`; with `creates` it creates missing tables first."""
+        notices: list[Notice] = []
+        try:
+            with self._session.transaction(ahead=ahead) as cursor:
+                if creates:
+                    self._positions.create(cursor)
+                yield _Transaction(cursor, self._positions.checkpoints(cursor), {}, notices)
+        except BaseException:
+            self._seen = {}
+            raise
+        self._rebuilt.difference_update(each.projection for each in notices if isinstance(each, Switched))
+        self._notices += filter(self._is_new, notices)
+
+    def _is_new(self, notice: Notice) -> bool:
+        """Returns whether a notice is new: several projections set a run aside, but it is reported once."""
+        if not isinstance(notice, SetAside):
+            return True
+        before = len(self._reported)
+        self._reported.add((notice.run, notice.position))
+        return len(self._reported) > before
+
+    def _write(self, batch: Sequence[Entry], after: int, chosen: Iterable[Projection], *, ahead: bool = False) -> int:
+        end = batch[-1].position if batch else after
+        with self._transaction(ahead=ahead) as transaction:
+            targets = self._choose_targets(transaction, chosen)
+            if targets and _lowest_position(transaction, (each.checkpoint_name for each in targets), end) >= after:
+                if after == 0 and batch and self._positions.log(transaction.cursor) is None:
+                    self._positions.set_log(transaction.cursor, batch[0].hash)
+                targets = [self._project(transaction, each, batch) for each in targets]
+                self._move(transaction)
+        self._seen = transaction.checkpoints
+        running = self._projections.keys() & transaction.checkpoints.keys() - self._stopped.keys()
+        self.reached = _lowest_position(transaction, running, end)
+        return _lowest_position(transaction, (each.checkpoint_name for each in targets), end)
+
+    def _choose_targets(self, transaction: _Transaction, chosen: Iterable[Projection]) -> list[Target]:
+        """Returns where those are written that have not stopped; drops cached rows that another process has written."""
+        targets: list[Target] = []
+        aside: list[AsideRun] | None = None
+        for projection in chosen:
+            target = self._open_target(transaction, projection)
+            checkpoint = transaction.checkpoints[target.checkpoint_name]
+            if self._seen.get(target.checkpoint_name) != checkpoint:
+                self._rows[target.checkpoint_name] = self._rows_of(target, checkpoint)
+                aside = self._positions.aside(transaction.cursor) if aside is None else aside
+                here = {each.run for each in aside if each.checkpoint_name == target.checkpoint_name}
+                self._aside[target.checkpoint_name] = here
+            if self._stopped.get(projection.name) != checkpoint:
+                self._stopped.pop(projection.name, None)
+                targets.append(target)
+        return targets
+
+    def _rows_of(self, target: Target, checkpoint: ProjectionCheckpoint) -> _Caches:
+        projection, name = target
+        tables = {each.name: stored_table(each, name, checkpoint.build) for each in projection.tables}
+        return _Caches({name: RowCache(table, self._storage.tables) for name, table in tables.items()})
+
+    def _open_target(self, transaction: _Transaction, projection: Projection) -> Target:
+        rebuilt = projection.name in self._rebuilt
+        name = self._positions.open(transaction.cursor, projection, transaction.checkpoints, rebuilt=rebuilt)
+        return Target(projection, name)
+
+    def _project(self, transaction: _Transaction, target: Target, batch: Sequence[Entry]) -> Target:
+        """Projects a batch; returns the next target: the live tables, once their shadow has caught up."""
+        projection, name = target
+        live = Target(projection, projection.name)
+        if target != live:
+            upto = transaction.checkpoints[projection.name].position
+            self._apply(transaction, target, batch[: bisect_right(batch, upto, key=_POSITION)])
+            if transaction.checkpoints[name].position < upto:
+                return target
+            self._switch(transaction, projection)
+        self._apply(transaction, live, batch)
+        return live
+
+    def _apply(self, transaction: _Transaction, target: Target, batch: Sequence[Entry]) -> None:
+        """Writes the rows of the events that a checkpoint does not count yet. Raises ProjectionFailed."""
+        projection, checkpoint_name = target
+        checkpoint = transaction.checkpoints[checkpoint_name]
+        new = batch[bisect_right(batch, checkpoint.position, key=_POSITION) :]
+        if not new:
+            return
+        try:
+            self._write_rows(transaction, target, new)
+        except Exception as error:
+            if not self._storage.is_row_error(error):
+                raise
+            raise ProjectionFailed(projection, error) from error
+        position = new[-1].position
+        if checkpoint.failed:
+            self._positions.fail(transaction.cursor, checkpoint_name, 0, "")
+            transaction.notices.append(Resumed(projection.name, position))
+        transaction.moved[checkpoint_name] = position
+        transaction.checkpoints[checkpoint_name] = ProjectionCheckpoint(checkpoint.version, position, checkpoint.build)
+
+    def _write_rows(self, transaction: _Transaction, target: Target, entries: Sequence[Entry]) -> None:
+        projection, checkpoint_name = target
+        apply, rows, aside = projection.apply, self._rows[checkpoint_name], self._aside[checkpoint_name]
+        cleared = _last_clearing_positions(projection, entries)
+        changes: defaultdict[str, list[Change]] = defaultdict(list)
+        for entry in entries:
+            if isinstance(entry, Unreadable) or entry.run in aside:
+                found = self._apply_aside(transaction, target, entry)
+            elif entry.position < cleared.get(entry.run, 0):
+                continue
+            else:
+                found = apply(entry)
+            for change in found:
+                changes[change.table].append(change)
+        for table, those in changes.items():
+            rows[table].change_all(those, transaction.cursor)
+        for each in rows.values():
+            each.write(transaction.cursor)
+
+    def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change]:
+        """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
+        projection, checkpoint_name = target
+        aside, run = self._aside[checkpoint_name], entry.run
+        if not isinstance(entry, Unreadable):
+            if isinstance(entry.data, RunQuarantined):
+                self._positions.settle(transaction.cursor, checkpoint_name, run)
+            return projection.apply(entry) if isinstance(entry.data, RunQuarantined | RunErased) else ()
+        if run in aside:
+            return ()
+        aside.add(run)
+        self._positions.set_aside(transaction.cursor, checkpoint_name, entry)
+        transaction.notices.append(SetAside(run, entry.version, entry.position, entry.why))
+        return projection.aside(entry) if projection.aside else ()
+
+    def _move(self, transaction: _Transaction) -> None:
+        """Stores the new positions. This happens last, because each update may wait for a row lock."""
+        for checkpoint_name, position in transaction.moved.items():
+            self._positions.move(transaction.cursor, checkpoint_name, position)
+        transaction.moved.clear()
+
+    def _switch(self, transaction: _Transaction, projection: Projection) -> None:
+        """Compares the shadow rows with the live rows at the same position, and replaces the live rows."""
+        self._move(transaction)
+        cursor, name, checkpoint_name = transaction.cursor, projection.name, shadow_name(projection.name)
+        live, built = transaction.checkpoints[name], transaction.checkpoints.pop(checkpoint_name)
+        shape = self._positions.shape
+        tables = compare_tables(cursor, shape(cursor, name), shape(cursor, checkpoint_name))
+        self._positions.switch(cursor, name)
+        transaction.checkpoints[name] = built
+        self._rows[name] = self._rows_of(Target(projection, name), built)
+        self._aside[name] = self._aside.pop(checkpoint_name, set())
+        transaction.notices.append(Switched(name, live.version, projection.version, built.position, tables))
+
+    def _isolate_failure(self, projection: Projection, batch: Sequence[Entry], after: int) -> None:
+        """Writes one projection alone, halving the batch until it reaches the event that it cannot process."""
+        try:
+            self._write(batch, after, [projection])
+        except ProjectionFailed as fault:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                self._isolate_failure(projection, batch[:half], after)
+                if projection.name not in self._stopped:
+                    self._isolate_failure(projection, batch[half:], batch[half - 1].position)
+            elif not (batch and self._leave_out(projection, batch[0], after, describe_error(fault.error))):
+                self._stop(projection, batch[0].position if batch else after, describe_error(fault.error))
+
+    def _leave_out(self, projection: Projection, entry: Entry, after: int, error: str) -> bool:
+        """Returns whether the run of an entry could be set aside, so that the projection goes on with the others."""
+        if projection.aside is None or isinstance(entry, Unreadable):
+            return False
+        try:
+            self._write([Unreadable(entry.run, entry.version, entry.position, entry.name, error)], after, [projection])
+        except ProjectionFailed:
+            return False
+        return True
+
+    def _stop(self, projection: Projection, failed: int, error: str) -> None:
+        name = projection.name
+        with self._transaction() as transaction:
+            checkpoint_name = self._open_target(transaction, projection).checkpoint_name
+            self._positions.fail(transaction.cursor, checkpoint_name, failed, error)
+            checkpoint = self._positions.checkpoints(transaction.cursor)[checkpoint_name]
+        self._stopped[name] = checkpoint
+        self._notices.append(Stopped(name, checkpoint.position, failed, error))
+
+
+class _Caches(dict[str, RowCache]):
+    """The row caches of a projection's tables, by table name."""
+
+    def __missing__(self, table: str) -> RowCache:
+        raise ValueError(f"there is no table {table!r} in this projection; there are {', '.join(self)}")
+
+
+def _lowest_position(transaction: _Transaction, checkpoint_names: Iterable[str], end: int) -> int:
+    """Returns the position that every one of these checkpoints has reached; `end` without any."""
+    return min((transaction.checkpoints[name].position for name in checkpoint_names), default=end)
+
+
+def _last_clearing_positions(projection: Projection, batch: Sequence[Entry]) -> dict[str, int]:
+    """Returns for each run the position of its last event in the batch at which all its rows are deleted."""
+    if not projection.clears:
+        return {}
+    clears = projection.clears
+    return {each.run: each.position for each in batch if isinstance(each, Recorded) and isinstance(each.data, clears)}

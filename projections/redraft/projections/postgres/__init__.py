@@ -1,0 +1,1 @@
+"""Keeps read models in PostgreSQL; with `events.postgres` it alone imports psycopg; knows nothing of SQLite."""

@@ -1,0 +1,200 @@
+"""Work of actors: one row per attempt of a step, and totals for each actor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, assert_never
+
+import msgspec
+
+from redraft.events.messages import domain_events as events
+from redraft.events.messages.envelope import Recorded, Unreadable
+from redraft.events.messages.plan import Role
+from redraft.events.messages.usage import Usage
+from redraft.projections.engine.projection import (
+    Change,
+    Delete,
+    Projection,
+    Put,
+    Row,
+    Set,
+    SetAll,
+    Table,
+    seconds,
+)
+from redraft.projections.engine.storage import row_decoder
+from redraft.projections.engine.views import Views
+from redraft.projections.read_models.runs import select_runs
+
+TABLE: Final = Table(
+    "work",
+    {
+        "run": "TEXT NOT NULL",
+        "path": "TEXT NOT NULL",
+        "attempt": "INTEGER NOT NULL",
+        "role": "TEXT NOT NULL",
+        "actor": "TEXT NOT NULL",
+        "result": "TEXT NOT NULL",
+        "requested": "REAL NOT NULL",
+        "finished": "REAL",
+        "tokens": "INTEGER NOT NULL",
+        "cost": "REAL NOT NULL",
+        "currency": "TEXT NOT NULL",
+        "unpriced": "INTEGER NOT NULL",
+    },
+    key=3,
+)
+"""`result` is open, done, dropped (its loop or run ended without the answer), or the kind of its failure."""
+_EMPTY: Final = TABLE.empty_row()
+
+
+class ActorLine(msgspec.Struct, frozen=True):
+    """An actor with its attempts: `done`, failed by kind, `dropped`, or still `open`.
+
+    An attempt is dropped when its loop or run ended without its answer. `seconds` is the total time from request to
+    answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used;
+    `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a known price, which `cost`
+    leaves out.
+    """
+
+    role: Role
+    actor: str
+    asked: int
+    done: int
+    failed: int
+    error: int
+    invalid: int
+    timeout: int
+    lost: int
+    unserved: int
+    dropped: int
+    open: int
+    runs: int
+    seconds: float
+    mean: float | None
+    longest: float | None
+    tokens: int
+    cost: float
+    currency: str
+    unpriced: int
+
+
+def project_work(recorded: Recorded) -> Sequence[Change]:
+    """Returns what an event changes in the tries of its run."""
+    event, run = recorded.data, recorded.run
+    match event:
+        case events.StepRequested():
+            return (Put("work", _new_row(recorded, event)),)
+        case (
+            events.DraftGenerated()
+            | events.DraftCritiqued()
+            | events.DraftRefined()
+            | events.DraftPublished()
+            | events.StepFailed()
+        ) if recorded.repeats:
+            return (Delete("work", (run, event.path, event.attempt)),)  # it was done in the parent of this fork
+        case (
+            events.DraftGenerated()
+            | events.DraftCritiqued()
+            | events.DraftRefined()
+            | events.DraftPublished()
+            | events.VerdictLate()
+        ):
+            return (_finish(recorded, event.path, event.attempt, "done", event.usage),)
+        case events.StepFailed():
+            return (_finish(recorded, event.path, event.attempt, event.kind, event.usage),)
+        case (
+            events.LoopEnded()
+            | events.RunEnded()
+            | events.RunQuarantined()
+            | events.DraftEdited()
+            | events.BudgetReached()
+        ):
+            left: Row = {"result": "dropped", "finished": seconds(recorded.time)}
+            return (SetAll("work", run, left, {"result": ("open",)}),)
+        case events.RunStarted():
+            return (Delete("work", (run,)),)  # there is none: said, it need not be looked up
+        case (
+            events.IterationStarted()
+            | events.LoopClosing()
+            | events.RunErased()
+            | events.PanelClosed()
+            | events.ChoicesCredited()
+        ):
+            return ()
+        case (
+            events.RunGuided()
+            | events.LimitsChanged()
+            | events.RunPaused()
+            | events.RunResumed()
+            | events.RunCancelled()
+        ):
+            return ()
+        case events.ApprovalRequested() | events.DraftApproved() | events.DraftRejected() | events.ApprovalExpired():
+            return ()  # what people do is no work of an actor
+        case _ as never:
+            assert_never(never)
+
+
+def leave_work(entry: Unreadable) -> Sequence[Change]:
+    """Returns the change that drops what actors were asked for a run that cannot be read."""
+    return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
+
+
+ACTORS: Final = Projection("actors", 2, (TABLE,), project_work, leave_work)
+"""The projection that keeps these rows."""
+
+_COUNTS: Final = ", ".join(
+    f"sum(CASE WHEN result {test} THEN 1 ELSE 0 END)"
+    for test in (
+        "= 'done'",
+        "IN ('error', 'invalid', 'timeout', 'lost', 'unserved')",
+        "= 'error'",
+        "= 'invalid'",
+        "= 'timeout'",
+        "= 'lost'",
+        "= 'unserved'",
+        "= 'dropped'",
+        "= 'open'",
+    )
+)
+_TOOK: Final = "CASE WHEN result = 'done' THEN finished - requested END"
+
+
+async def actors(views: Views, run: str = "", since: datetime | None = None, workflow: str = "") -> list[ActorLine]:
+    """Returns every actor with its attempts since a time, in a run, a workflow or all, by role and name.
+
+    `workflow` needs `RUNS` in the same storage.
+    """
+    where, given = select_runs("requested", since, workflow, run)
+    sql = f"""
+        SELECT role, actor, count(*), {_COUNTS}, count(DISTINCT run), coalesce(sum({_TOOK}), 0), avg({_TOOK}),
+            max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
+            CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
+                WHEN max(currency) = '' THEN '' ELSE 'mixed' END,
+            CAST(sum(unpriced) AS BIGINT)
+        FROM work WHERE {where} GROUP BY role, actor ORDER BY role, actor
+    """  # noqa: S608 - made of what stands above
+    return await views.read(row_decoder(ActorLine), sql, given)
+
+
+def _new_row(recorded: Recorded, event: events.StepRequested) -> Row:
+    return {
+        **_EMPTY,
+        "run": recorded.run,
+        "path": event.path,
+        "attempt": event.attempt,
+        "role": event.role,
+        "actor": event.actor,
+        "result": "open",
+        "requested": seconds(recorded.time),
+    }
+
+
+def _finish(recorded: Recorded, path: str, attempt: int, result: str, usage: Usage) -> Set:
+    values: Row = {"result": result, "finished": seconds(recorded.time)}
+    if not usage.is_nothing:
+        values |= {"tokens": usage.tokens, "cost": usage.cost, "currency": usage.currency}
+        values["unpriced"] = usage.unpriced
+    return Set("work", (recorded.run, path, attempt), values)

@@ -1,0 +1,172 @@
+"""The ledger of issues: what critics asked for in each run, when it was fixed, and whether it came back.
+
+An issue is a suggestion or an error of one critic of one loop, identified by its words without regard to case, spaces,
+line numbers and final punctuation. It is fixed when that critic no longer lists it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.messages.domain_events import DraftCritiqued, RunErased, RunStarted
+from redraft.events.messages.envelope import Recorded
+from redraft.projections.display import plain
+from redraft.projections.engine.projection import (
+    Change,
+    Delete,
+    Projection,
+    Row,
+    Set,
+    SetAll,
+    Table,
+    seconds,
+    unchanged,
+    without_texts,
+)
+from redraft.projections.engine.storage import row_decoder
+from redraft.projections.engine.views import Views
+from redraft.projections.read_models.runs import select_runs
+
+IssueKind: TypeAlias = Literal["suggestion", "error"]
+IssueStatus: TypeAlias = Literal["raised", "fixed", "returned"]
+
+TABLE: Final = Table(
+    "issues",
+    {
+        "run": "TEXT NOT NULL",
+        "source": "TEXT NOT NULL",
+        "kind": "TEXT NOT NULL",
+        "digest": "TEXT NOT NULL",
+        "text": "TEXT NOT NULL",
+        "critic": "TEXT NOT NULL",
+        "status": "TEXT NOT NULL",
+        "named": "INTEGER NOT NULL",
+        "returns": "INTEGER NOT NULL",
+        "first": "INTEGER NOT NULL",
+        "latest": "INTEGER NOT NULL",
+        "fixed": "INTEGER",
+        "repeated": "INTEGER NOT NULL",
+        "version": "INTEGER NOT NULL",
+        "time": "REAL NOT NULL",
+        "position": "INTEGER NOT NULL",
+    },
+    key=4,
+)
+"""`source` is the critic's step without the number of its loop's iteration. `first`, `latest` and `fixed` are drafts:
+the first and the last with this issue, and the one that fixed it. `position` is that of the first critique that listed
+it, `version` that of the last, `time` that of the last change. `repeated` is 1 while only critiques that a fork repeats
+from its parent have listed it.
+"""
+
+_LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|col|columns?)\s+\d+(?:[:-]\d+)*")
+_ITERATION: Final = re.compile(r"\[[^\[\]]*\](?=[^\[\]]*$)")
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """An issue of a run: `raised` (not yet fixed), `fixed` by the draft of that number, or `returned`.
+
+    `text` is its first wording. `named` counts the critiques that listed it, `returns` how often it came back after it
+    was fixed; `first` and `latest` are the first and last drafts with it. `time` (UTC) is when it last changed.
+    """
+
+    run: str
+    kind: IssueKind
+    text: str
+    critic: str
+    status: IssueStatus
+    named: int
+    returns: int
+    first: int
+    latest: int
+    fixed: int | None
+    time: datetime
+
+
+class IssueCount(msgspec.Struct, frozen=True):
+    """The issues of a critic by kind: how many were raised, and how many of them are fixed, open, or came back."""
+
+    critic: str
+    kind: IssueKind
+    raised: int
+    fixed: int
+    open: int
+    returned: int
+    runs: int
+
+
+def project_issues(recorded: Recorded) -> Sequence[Change]:
+    """Returns the changes that a critique makes to the issues of its run."""
+    match recorded.data:
+        case DraftCritiqued():
+            return tuple(_critique_changes(recorded, recorded.data))
+        case RunStarted() | RunErased():
+            return (Delete("issues", (recorded.run,)),)
+        case _:
+            return ()
+
+
+ISSUES: Final = Projection("issues", 2, (TABLE,), without_texts(project_issues), unchanged)
+"""The projection that keeps the ledger."""
+
+
+def digest(text: str) -> str:
+    """Returns the identity of an issue: a hash of its words without case, line numbers and final punctuation."""
+    words = " ".join(_LINE_NUMBERS.sub(" ", text.casefold()).split())
+    return sha256(words.strip(" .,!;:").encode()).hexdigest()[:16]
+
+
+async def issues_of(views: Views, run: str) -> list[Issue]:
+    """Returns the issues of a run, in the order in which they were first listed."""
+    columns = ", ".join(Issue.__struct_fields__)
+    sql = f"SELECT {columns} FROM issues WHERE run = ? ORDER BY first, position, kind, text"  # noqa: S608
+    return await views.read(row_decoder(Issue, "time"), sql, (run,))
+
+
+async def issue_counts(views: Views, since: datetime | None = None, workflow: str = "") -> list[IssueCount]:
+    """Returns the issues of each critic that changed since a time, in runs of a workflow or in all, by critic and kind.
+
+    `workflow` needs `RUNS` in the same storage.
+    """
+    where, given = select_runs("time", since, workflow)
+    sql = f"""
+        SELECT critic, kind, count(*), sum(CASE WHEN status = 'fixed' THEN 1 ELSE 0 END),
+            sum(CASE WHEN status <> 'fixed' THEN 1 ELSE 0 END), sum(CASE WHEN returns > 0 THEN 1 ELSE 0 END),
+            count(DISTINCT run)
+        FROM issues WHERE repeated = 0 AND {where} GROUP BY critic, kind ORDER BY critic, kind
+    """  # noqa: S608 - made of what stands there
+    return await views.read(row_decoder(IssueCount), sql, given)
+
+
+def _critique_changes(recorded: Recorded, event: DraftCritiqued) -> Iterator[Change]:
+    """Yields changes: the issues that a critique lists are raised or return; its critic's other issues are fixed."""
+    run, source, draft = recorded.run, _ITERATION.sub("", event.path), event.draft.version
+    time = seconds(recorded.time)
+    now: Row = {"latest": draft, "fixed": None, "version": recorded.version, "repeated": int(bool(recorded.repeats))}
+    for kind, digested, text in _list_issues(event):
+        key = (run, source, kind, digested)
+        yield Set("issues", key, {"status": "returned", "time": time}, {"returns": 1}, where={"status": ("fixed",)})
+        new: Row = {"run": run, "source": source, "kind": kind, "digest": digested, "text": plain(text)}
+        new |= {"critic": event.critique.critic or event.path.rpartition("/")[2], "status": "raised", "named": 0}
+        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **now}
+        yield Set("issues", key, now, {"named": 1}, new=new)
+    gone: Row = {"status": "fixed", "fixed": draft, "time": time}
+    here = {"source": (source,), "status": ("raised", "returned")}
+    yield SetAll("issues", run, gone, here, {"version": (recorded.version,)})
+
+
+def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str]]:
+    """Yields each issue of a critique once: its kind, digest and words."""
+    seen: set[tuple[str, str]] = set()
+    kinds: tuple[IssueKind, IssueKind] = ("suggestion", "error")
+    for kind, texts in zip(kinds, (event.critique.suggestions, event.critique.errors), strict=True):
+        for text in texts:
+            digested = digest(text)
+            if (kind, digested) not in seen:
+                seen.add((kind, digested))
+                yield kind, digested, text

@@ -1,0 +1,205 @@
+"""Queries on the list of runs: the newest first, or the one that a person means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.errors import InputError, NoSuchRun
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import Outcome, Parent
+from redraft.events.messages.usage import Usage
+from redraft.projections.engine.projection import Value, seconds, times
+from redraft.projections.engine.views import Cells, Views
+from redraft.projections.read_models.runs import TABLE
+
+RunStatus: TypeAlias = Literal["running", "paused", "ended", "quarantined", "unreadable"]
+
+_COLUMNS: Final = ", ".join(TABLE.columns)
+_MAX_NAMED: Final = 5
+"""How many candidates an error names when a text fits several runs."""
+
+
+class RunLine(msgspec.Struct, frozen=True):
+    """A run in the list.
+
+    `brief` is its brief's first line, 120 characters at most; `source` the file that it came from; a fork names its
+    `parent`. `started`, `updated` and `ended` are the times of events. `iterations` counts the iterations of the
+    outermost loops, `steps` the answers of workers, `failures` the attempts that failed. `calls`, `tokens` and `cost`
+    (in `currency`) are the usage of models, and `unpriced` the calls without a price. `score` (0..1) is the last score,
+    shown on `scale`, `best` the best joined score of one draft. `draft` is the newest or, once a loop or the run has
+    ended, the one that left it. `step` is the path of the step that a run is at, empty once it has ended. `began` is
+    the position of its first event; `version` and `position` are those of its last.
+    """
+
+    run: str
+    workflow: str
+    status: RunStatus
+    outcome: Outcome | None
+    reason: str
+    brief: str
+    source: str
+    tags: tuple[str, ...]
+    parent: Parent | None
+    started: datetime
+    updated: datetime
+    ended: datetime | None
+    iterations: int
+    score: float | None
+    best: float | None
+    draft: DraftRef | None
+    steps: int
+    failures: int
+    calls: int
+    unpriced: int
+    tokens: int
+    cost: float
+    currency: str
+    step: str
+    began: int
+    position: int
+    version: int
+    scale: str | None = None
+
+
+class RunFilter(msgspec.Struct, frozen=True):
+    """Selects runs that match every filter given.
+
+    `since` and `until` select by when a run began: then or later, and before that. `text` is in the first line of its
+    brief or the name of its source, whatever the case of its letters; runs that are stored encrypted never match it.
+    `min_cost` is the least that its models cost.
+    """
+
+    status: RunStatus | None = None
+    workflow: str | None = None
+    outcome: Outcome | None = None
+    tag: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str = ""
+    min_cost: float | None = None
+
+    def condition(self) -> tuple[list[str], dict[str, Value]]:
+        """Returns the tests in SQL that a row has to pass, and their parameters."""
+        tests: dict[str, tuple[str, Value]] = {
+            "status": ("status = :status", self.status),
+            "workflow": ("workflow = :workflow", self.workflow),
+            "outcome": ("outcome = :outcome", self.outcome),
+            "tag": ("replace(tags, :tag, '') <> tags", f" {self.tag} " if self.tag is not None else None),
+            "since": ("started >= :since", seconds(self.since) if self.since else None),
+            "until": ("started < :until", seconds(self.until) if self.until else None),
+            "text": (f"replace({_TEXT}, lower(:text), '') <> {_TEXT}", self.text or None),
+            "min_cost": ("cost >= :min_cost", self.min_cost),
+        }
+        given = {name: (test, value) for name, (test, value) in tests.items() if value is not None}
+        return [test for test, _ in given.values()], {name: value for name, (_, value) in given.items()}
+
+
+_TEXT: Final = "lower(brief || ' ' || source)"
+
+
+async def list_runs(
+    views: Views,
+    *,
+    limit: int = 50,
+    status: RunStatus | None = None,
+    workflow: str | None = None,
+    outcome: Outcome | None = None,
+    tag: str | None = None,
+    since: datetime | None = None,
+) -> list[RunLine]:
+    """Returns at most `limit` runs (at least 1) that match every filter given, the last started first.
+
+    `since` leaves out runs that started before it. Raises InputError for a limit below 1.
+    """
+    return await page_of_runs(views, RunFilter(status, workflow, outcome, tag, since), limit)
+
+
+async def page_of_runs(views: Views, chosen: RunFilter, limit: int, after: RunLine | None = None) -> list[RunLine]:
+    """Returns at most `limit` runs (at least 1), the last started first: from the newest on, or those after a run.
+
+    Raises InputError for a limit below 1.
+    """
+    if limit < 1:
+        raise InputError(f"the limit of a list is {limit}; give at least 1")
+    tests, given = chosen.condition()
+    if after is not None:
+        tests.append("(started, position) < (:after_started, :after_position)")
+        given |= {"after_started": seconds(after.started), "after_position": after.position}
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    newest = "ORDER BY started DESC, position DESC"
+    found = f"SELECT run FROM runs {where} {newest} LIMIT :limit"  # noqa: S608 - answered by the index alone
+    sql = f"SELECT {_COLUMNS} FROM runs WHERE run IN ({found}) {newest}"  # noqa: S608
+    return await views.read(_decode_line, sql, {**given, "limit": limit})
+
+
+async def count_runs(views: Views, chosen: RunFilter) -> int:
+    """Returns how many runs match every filter given."""
+    tests, given = chosen.condition()
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    ((count,),) = await views.query(f"SELECT count(*) FROM runs {where}", given)  # noqa: S608
+    return int(count or 0)
+
+
+async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "") -> Usage:
+    """Returns the usage of a workflow's runs that started on the UTC day of this time, without the run `excluded`."""
+    begin = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    sql = (
+        "SELECT coalesce(sum(tokens), 0), coalesce(sum(cost), 0), coalesce(sum(calls), 0) FROM runs "
+        "WHERE workflow = :workflow AND started >= :begin AND started < :end AND run <> :excluded"
+    )
+    times_of_day = {"begin": seconds(begin), "end": seconds(begin + timedelta(days=1))}
+    ((tokens, cost, calls),) = await views.query(sql, {"workflow": workflow, "excluded": excluded, **times_of_day})
+    return Usage(int(tokens or 0), float(cost or 0), int(calls or 0))
+
+
+async def first_position(views: Views, since: datetime) -> int | None:
+    """Returns the position of the first event of all runs with events at this time or later; None when there are none.
+
+    No event since that time has a smaller position, even if the clocks of several writers differ.
+    """
+    ((first,),) = await views.query("SELECT min(began) FROM runs WHERE updated >= ?", (seconds(since),))
+    return first if isinstance(first, int) else None
+
+
+async def find_run(views: Views, text: str) -> RunLine:
+    """Returns the run that a person means: by id, by a beginning or end that fits only one, or `last` for the newest.
+
+    Raises NoSuchRun when none fits, InputError naming them when several do.
+    """
+    if not text:
+        raise InputError("no run is named; give its id, the beginning or end of it, or `last`")
+    if text == "last":
+        found = await list_runs(views, limit=1)
+    else:
+        exact = f"SELECT {_COLUMNS} FROM runs WHERE run = ?"  # noqa: S608
+        found = await views.read(_decode_line, exact, (text,)) or await _find_similar(views, text)
+    match found:
+        case []:
+            raise NoSuchRun(text)
+        case [one]:
+            return one
+        case _:
+            named = ", ".join(f"{line.run} ({line.workflow})" for line in found[:_MAX_NAMED])
+            more = ", …" if len(found) > _MAX_NAMED else ""
+            raise InputError(f"run {text!r} may be any of {named}{more}; give more of its id")
+
+
+async def _find_similar(views: Views, text: str) -> list[RunLine]:
+    sql = (
+        f"SELECT {_COLUMNS} FROM runs WHERE substr(run, 1, length(:text)) = :text "  # noqa: S608
+        "OR substr(run, length(run) - length(:text) + 1) = :text ORDER BY started DESC, position DESC LIMIT :limit"
+    )
+    return await views.read(_decode_line, sql, {"text": text, "limit": _MAX_NAMED + 1})
+
+
+def _decode_line(cells: Cells) -> RunLine:
+    row = dict(zip(TABLE.columns, cells, strict=True))
+    version, sha256 = row["draft"], row.pop("sha256")
+    draft = None if version is None else {"version": version, "sha256": sha256}
+    forked = row.pop("forked")
+    parent = None if forked is None else {"run": row["parent"], "version": forked}
+    told = {"draft": draft, "parent": parent, "tags": str(row["tags"]).split()}
+    return msgspec.convert({**row, **times(row, "started", "updated", "ended"), **told}, RunLine)

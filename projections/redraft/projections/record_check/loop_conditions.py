@@ -1,0 +1,260 @@
+"""Evaluates the conditions of loops, by the rules that docs/workflows.md explains."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from redraft.events.messages.conditions import (
+    CONFIDENCE,
+    LOWEST,
+    AllOf,
+    AnyOf,
+    Approved,
+    Compare,
+    Condition,
+    Exit,
+    Not,
+    Oscillating,
+    Plateau,
+)
+from redraft.events.messages.content import Critique
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.plan import Node, Parallel, Step, steps_of
+from redraft.events.messages.scales import UNIT, Scale, on_scale
+from redraft.projections.record_check.ratings import Rating
+
+_OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+_LIMITS: Final[dict[str, Outcome]] = {"tokens": "over_budget", "cost": "over_budget", "elapsed": "timed_out"}
+_STRONGEST: Final[tuple[Outcome, ...]] = ("over_budget", "timed_out", "oscillating", "plateaued")
+"""The outcome when several limits of a condition are reached: the first of these."""
+
+Atom = Compare | Approved | Plateau | Oscillating | Exit
+
+
+class Trail(msgspec.Struct, frozen=True):
+    """A criterion's running best scores, and its latest."""
+
+    peaks: tuple[float, ...] = ()
+    latest: tuple[float, ...] = ()
+
+
+def judging_steps(body: Sequence[Node]) -> tuple[Step, ...]:
+    """Returns the critics of a body, in rows, panels and as judges; those of loops inside if it has no others."""
+    found: list[Step] = []
+    for node in body:
+        inside = [node] if isinstance(node, Step) else []
+        if isinstance(node, Parallel):
+            inside = [*node.steps, *([node.judge] if node.judge else [])]
+        found += [step for step in inside if step.role == "critic"]
+    return tuple(found or (step for _, step in steps_of(body) if step.role == "critic"))
+
+
+def scale_for(name: str, critics: Sequence[Step]) -> Scale | None:
+    """Returns the scale that all critics give to what is named; None for 0..1, or if they have several."""
+    who, _, what = name.rpartition(".")
+    asked = [step for step in critics if who in ("", step.name)]
+    found: set[Scale] = set()
+    if what == "score" or not what:
+        found = {step.scale or UNIT for step in ([step for step in asked if not step.gate] or asked)}
+    elif what != CONFIDENCE:
+        wanted = [(step, each) for step in asked for each in step.criteria if what in (LOWEST, each.name)]
+        found = {each.scale or step.scale or UNIT for step, each in wanted}
+    return next(iter(found)) if len(found) == 1 and found != {UNIT} else None
+
+
+def _read_on(value: float, top: float | None, scale: Scale | None) -> Scale | None:
+    """Returns the scale on which a number of a condition is read; None for a share as it is."""
+    if top is not None:
+        return scale if scale and scale[1] == top else (0.0, 100.0) if top == 100 else UNIT
+    if scale is None or scale[0] <= value <= scale[1]:
+        return scale
+    return UNIT if 0 <= value <= 1 else scale
+
+
+def share_of_rise(
+    rise: float, top: float | msgspec.UnsetType | None, usual: float, name: str, critics: Sequence[Step]
+) -> float:
+    """Returns a gain or a margin as a share of its scale; the usual one is a share of every scale."""
+    scale = scale_for(name, critics)
+    span = scale[1] - scale[0] if scale else 1.0
+    if isinstance(top, int | float):
+        return round(rise / (span if scale and scale[1] == top else top), 9)
+    return rise if scale is None or rise == usual or rise > span else round(rise / span, 9)
+
+
+def have_scales(critics: Sequence[Step]) -> bool:
+    """Returns whether any of these critics declares a scale or criteria."""
+    return any(step.scale or step.criteria for step in critics)
+
+
+def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...]) -> bool:
+    """Returns whether a condition about one draft holds."""
+    return _holds(condition, Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics), limits=True)
+
+
+def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Rating:
+    """Returns the rating of one critique, recorded at this version. By rules 1 and 2 every critique has a score."""
+    said, errors, scored = critique.approved, len(critique.errors), critique.scored or rules < 3
+    marks: dict[str, float] = {each.name: each.score for each in critique.criteria}
+    if critique.confidence is not None:
+        marks[CONFIDENCE] = critique.confidence
+    if step.scale is None and not marks:
+        rating = Rating(critique.score, errors, said, (version,), "", scored)
+    else:
+        own = {f"{step.name}.{name}": value for name, value in [*marks.items(), ("score", critique.score)]}
+        rating = Rating(critique.score, errors, said, (version,), "", scored, step.scale, marks, own)
+    if not step.gate:
+        return rating
+    enough = rating.score >= 1 and errors == 0 if step.passes is None else meets(step.passes, rating, (step,))
+    if said is True or (said is None and enough):
+        return msgspec.structs.replace(rating, gate="passed")
+    return msgspec.structs.replace(rating, approved=False, gate="failed")
+
+
+def memorable(condition: Condition) -> set[str]:
+    """Returns the criteria whose earlier scores the condition tests."""
+    return {
+        str(each.of) for each in atoms(condition) if isinstance(each, Plateau | Oscillating) and each.of is not UNSET
+    }
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The values that a condition may test: `peaks` are the running best scores, `seen` the hashes judged before.
+
+    `trails` are the running best and the latest scores of criteria; `critics` those whose scales count.
+    """
+
+    rating: Rating
+    sha256: str
+    outputs: int
+    elapsed: float
+    tokens: int
+    cost: float
+    peaks: tuple[float, ...]
+    seen: tuple[str, ...]
+    trails: dict[str, Trail] = {}
+    critics: tuple[Step, ...] = ()
+
+
+def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) -> Outcome | None:
+    """Returns how the loop ends here; None when it goes on. With `own_word` a critic's approval is enough."""
+    approved = measured.rating.approved
+    if own_word and approved is True:
+        return "accepted"
+    if not _holds(condition, measured, limits=True):
+        return None
+    if approved is not False and _holds(condition, measured, limits=False):
+        return "accepted"
+    reached = {_outcome_of(each) for each in atoms(condition) if _is_true(each, measured)}
+    return next((each for each in _STRONGEST if each in reached), None)
+
+
+def atoms(condition: Condition) -> list[Atom]:
+    """Returns the terms of a condition that contain no others."""
+    match condition:
+        case AnyOf(conditions) | AllOf(conditions):
+            return [atom for each in conditions for atom in atoms(each)]
+        case Not(inner):
+            return atoms(inner)
+        case _:
+            return [condition]
+
+
+def stands_against(condition: Condition, measured: Measured | None) -> bool:
+    """Returns whether the condition objects to the draft with which a refiner left its loop.
+
+    Only `exit()` and what is measured of the draft are looked at; terms that say nothing of it drop out.
+    """
+    return _word_on_draft(condition, measured) == "no"
+
+
+def _word_on_draft(condition: Condition, measured: Measured | None) -> Literal["yes", "no", ""]:
+    match condition:
+        case Exit():
+            return "yes"
+        case Compare(quantity) if quantity not in _LIMITS:
+            return "yes" if measured is not None and _is_true(condition, measured) else "no"
+        case Not(inner):
+            turned: dict[str, Literal["yes", "no", ""]] = {"yes": "no", "no": "yes", "": ""}
+            return turned[_word_on_draft(inner, measured)]
+        case AnyOf(conditions):
+            words = [_word_on_draft(each, measured) for each in conditions]
+            return "yes" if "yes" in words else "no" if "no" in words else ""
+        case AllOf(conditions):
+            words = [_word_on_draft(each, measured) for each in conditions]
+            return "no" if "no" in words else "yes" if "yes" in words else ""
+        case _:
+            return ""
+
+
+def memory_needed(condition: Condition) -> tuple[int, int]:
+    """Returns how many running best scores and how many hashes of drafts a loop must remember."""
+    over = max((each.over for each in atoms(condition) if isinstance(each, Plateau)), default=0)
+    window = max((each.window for each in atoms(condition) if isinstance(each, Oscillating)), default=0)
+    return over + 1, window + 1
+
+
+def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool:
+    match condition:
+        case AnyOf(conditions):
+            return any(_holds(each, measured, limits=limits) for each in conditions)
+        case AllOf(conditions):
+            return all(_holds(each, measured, limits=limits) for each in conditions)
+        case Not(inner):
+            return not _holds(inner, measured, limits=limits)
+        case _:
+            return (limits or _outcome_of(condition) == "accepted") and _is_true(condition, measured)
+
+
+def _is_true(atom: Atom, measured: Measured) -> bool:
+    match atom:
+        case Compare("score" | "criterion", sign, value):
+            name = atom.of or "score"
+            scale = _read_on(value, atom.top, scale_for(name, measured.critics))
+            share = measured.rating.named(name)
+            return _OPERATORS[sign](share if scale is None else on_scale(share, scale), value)
+        case Compare(quantity, sign, value):
+            there = {"score": measured.rating.score, "errors": measured.rating.errors}
+            number = there[quantity] if quantity in there else float(getattr(measured, quantity))
+            return _OPERATORS[sign](number, value)
+        case Approved():
+            return measured.rating.approved is True
+        case Plateau(gain, over):
+            name = "score" if atom.of is UNSET else atom.of
+            peaks = measured.peaks if atom.of is UNSET else measured.trails.get(name, Trail()).peaks
+            if len(peaks) <= over:
+                return False
+            rise = peaks[-1] - peaks[-1 - over]
+            if not have_scales(measured.critics) and atom.of is UNSET:
+                return rise < gain
+            return round(rise, 9) < share_of_rise(gain, atom.top, Plateau().gain, name, measured.critics)
+        case Oscillating(window, of) if of is not UNSET:
+            latest = measured.trails.get(of, Trail()).latest[-window - 1 :]
+            return len(latest) > 2 and latest[-2] != latest[-1] and latest[-1] in latest[:-2]
+        case Oscillating(window):
+            return measured.sha256 in measured.seen[-window:]
+        case Exit():
+            return False
+
+
+def _outcome_of(atom: Atom) -> Outcome:
+    match atom:
+        case Compare(quantity):
+            return _LIMITS.get(quantity, "accepted")
+        case Approved() | Exit():
+            return "accepted"
+        case Plateau():
+            return "plateaued"
+        case Oscillating():
+            return "oscillating"

@@ -1,0 +1,261 @@
+"""Narrates one run in full: a sentence for each event, the event that caused it, and details."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from redraft.events.messages import domain_events as events
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.content import Critique
+from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Node, Parallel, Repeat, Step, loops_of
+from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.scales import score_text
+from redraft.events.messages.usage import Usage
+from redraft.projections.display import NAME_LENGTH, counted, plain, usage_text
+from redraft.projections.run_views.diff import count_changes
+from redraft.projections.run_views.sentences import Line, sentences
+
+
+class Vetoes:
+    """Collects the vetoes of a run, by the draft's hash. A gate's refusal is not a veto: people cannot overrule it."""
+
+    def __init__(self) -> None:
+        self._gates: frozenset[str] = frozenset()
+        self._counts = False
+        self._vetoing_critics: dict[str, dict[str, None]] = {}
+
+    def note(self, event: DomainEvent) -> None:
+        match event:
+            case events.RunStarted(plan=plan, rules=rules):
+                self._gates, self._counts = frozenset(_gates(plan.steps)), rules >= 2
+            case events.DraftCritiqued(path=path, draft=draft, critique=said) if (
+                self._counts and said.approved is False
+            ):
+                name = path.rpartition("/")[2].partition("[")[0]
+                if name not in self._gates:
+                    self._vetoing_critics.setdefault(draft.sha256, {})[plain(name, NAME_LENGTH)] = None
+            case _:
+                pass
+
+    def overruled_by(self, event: DomainEvent) -> str:
+        """Returns in words whose veto people overrule with this event; empty when it overrules none."""
+        if not isinstance(event, events.DraftApproved) or not event.granted:
+            return ""
+        critics = self._vetoing_critics.get(event.draft.sha256, {})
+        return f"overrules the veto of critic {', '.join(critics)}" if critics else ""
+
+
+def _gates(nodes: Iterable[Node]) -> Iterator[str]:
+    for node in nodes:
+        match node:
+            case Step(name=name, gate=True):
+                yield name
+            case Parallel(steps=steps):
+                yield from _gates(steps)
+            case Repeat(body=body):
+                yield from _gates(body)
+            case _:
+                pass
+
+
+MAX_SHOWN: Final = 5
+"""The maximum number of errors, suggestions and the like shown of one critique."""
+MAX_COMPARED: Final = 200_000
+"""The maximum length in characters of drafts whose changed words are counted."""
+
+ConditionText: TypeAlias = Callable[[Condition], str]
+"""A function that formats a condition as text."""
+
+
+class NarrativeEntry(msgspec.Struct, frozen=True):
+    """An event of a run with its details.
+
+    `cause` is the version of the event in the run that led to it, 0 when it came from outside. `details` are lines that
+    follow the sentence, without control characters.
+    """
+
+    line: Line
+    cause: int
+    details: tuple[str, ...]
+
+
+def narrate(stream: Sequence[Recorded], say: ConditionText) -> Iterator[NarrativeEntry]:
+    """Yields what happened, in order: requests, answers, changes, and why loops went on or ended."""
+    so_far = _RunSoFar(say)
+    for event, line in zip(stream, sentences(stream), strict=True):
+        entry = NarrativeEntry(line, so_far.cause(event), tuple(so_far.details(event)))
+        so_far.add(event)
+        yield entry
+
+
+class _RunSoFar:
+    """State of a run up to an event: versions by event id, requests and failures by path, and the drafts' texts."""
+
+    def __init__(self, say: ConditionText) -> None:
+        self._say = say
+        self._versions: dict[str, int] = {}
+        self._asked: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
+        self._drafts: dict[int, str] = {}
+        self._loops: dict[str, Repeat] = {}
+        self._judged: tuple[int, str] | None = None
+        self._explained: tuple[int, str] | None = None
+        self._vetoes = Vetoes()
+
+    def cause(self, event: Recorded) -> int:
+        """Returns the version of the event's cause. Early releases recorded none for retries and timeouts."""
+        known = self._versions.get(event.causation, 0)
+        match event.data:
+            case events.StepRequested(path=path, attempt=attempt) if not known and attempt > 1:
+                return self._failed.get(path, 0)
+            case events.StepFailed(path=path) if not known:
+                return self._asked.get(path, 0)
+            case _:
+                return known
+
+    def add(self, event: Recorded) -> None:
+        self._versions[event.id] = event.version
+        self._vetoes.note(event.data)
+        match event.data:
+            case events.RunStarted(plan=plan):
+                self._loops = dict(loops_of(plan.steps))
+            case events.StepRequested(path=path, draft=draft, score=score, scale=scale):
+                self._asked[path] = event.version
+                if draft is not None and score is not None:
+                    self._judged = draft.version, score_text(score, scale)
+            case events.StepFailed(path=path):
+                self._failed[path] = event.version
+            case events.DraftCritiqued(draft=ref, critique=critique):
+                shown = score_text(critique.score, critique.scale)
+                self._judged = (ref.version, shown) if critique.scored else None
+            case (
+                events.DraftGenerated(draft=draft) | events.DraftRefined(draft=draft) | events.DraftEdited(draft=draft)
+            ):
+                self._drafts[draft.version] = draft.text
+            case _:
+                pass
+
+    def details(self, event: Recorded) -> Iterator[str]:
+        """Yields details that go with the sentence."""
+        match event.data:
+            case events.RunStarted():
+                yield from self._describe_start(event.data)
+            case events.IterationStarted():
+                yield from self._describe_iteration(event.data, self._loops if not event.repeats else {})
+            case events.StepRequested():
+                yield from self._describe_request(event.data, self._loops if not event.repeats else {})
+            case events.DraftCritiqued(critique=critique, usage=usage):
+                yield from _list_remarks(critique)
+                yield from _describe_usage(usage)
+            case events.DraftRefined(before=before, draft=draft, usage=usage):
+                yield from _describe_change(self._drafts.get(before.version), draft.text)
+                yield from _describe_usage(usage)
+            case events.DraftEdited(before=before, draft=draft):
+                yield from _describe_change(self._drafts.get(before.version), draft.text)
+            case (
+                events.DraftGenerated(usage=usage) | events.DraftPublished(usage=usage) | events.StepFailed(usage=usage)
+            ):
+                yield from _describe_usage(usage)
+            case events.LimitsChanged(until=until) if until is not None:
+                yield f"it ends now when {self._say(until)}"
+            case events.DraftApproved() if overruled := self._vetoes.overruled_by(event.data):
+                yield f"it {overruled}"
+            case _:
+                pass
+
+    def _describe_start(self, event: events.RunStarted) -> Iterator[str]:
+        if event.tags:
+            yield f"tags: {', '.join(map(plain, event.tags))}"
+        if first := plain(event.brief.text.strip().partition("\n")[0]):
+            yield f"the brief: {first}"
+        for path, loop in loops_of(event.plan.steps):
+            kept = "the best draft leaves it" if loop.keep == "best" else "the last draft leaves it"
+            most = counted(loop.max_iterations, "iteration")
+            yield f"{plain(path)} goes on until {self._say(loop.until)}, for {most} at most; {kept}"
+
+    def _describe_iteration(self, event: events.IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
+        """Yields details of an iteration; `loops` is empty for one that a fork repeats, by another plan."""
+        loop = loops.get(_plan_path(event.path))
+        if loop is None:
+            return
+        if event.iteration > 1:
+            yield from self._describe_unmet(loop)
+        yield f"it is one of {counted(loop.max_iterations, 'iteration')} at most"
+
+    def _describe_request(self, event: events.StepRequested, loops: Mapping[str, Repeat]) -> Iterator[str]:
+        if event.attempt > 1 and event.path in self._failed:
+            yield f"the wait after event {self._failed[event.path]} was over"
+        if event.role == "refiner" and event.attempt == 1:
+            loop = loops.get(_plan_path(event.path.rpartition("/")[0]))
+            if loop is not None and event.draft is not None and event.score is not None:
+                self._judged = event.draft.version, score_text(event.score, event.scale)
+                yield from self._describe_unmet(loop)
+        for what, versions in (("the critique of", event.critiques), ("the advice of", event.advice)):
+            if versions:
+                yield f"it receives {what} {_number_events(versions)}"
+        if event.choice is not None and event.choice.known and event.attempt == 1:
+            yield f"chosen by how runs ended: {_describe_choice(event.choice)}"
+
+    def _describe_unmet(self, loop: Repeat) -> Iterator[str]:
+        if self._judged is not None and self._judged != self._explained:
+            self._explained = self._judged
+            version, score = self._judged
+            yield f"because draft {version}, scored at {score}, did not end it: {self._say(loop.until)}"
+
+
+def _describe_choice(choice: Choice) -> str:
+    """Returns the chosen arm and the others: `judge_b (3 of 4 accepted) over judge_a (1 of 5 accepted)`."""
+    told = {each.arm: _describe_tally(each) for each in choice.known}
+    others = ", ".join(record for arm, record in told.items() if arm != choice.arm)
+    return f"{told.get(choice.arm, plain(choice.arm))} over {others}"
+
+
+def _describe_tally(tally: Tally) -> str:
+    runs = tally.successes + tally.failures
+    known = f"{tally.successes:,} of {runs:,} accepted" if runs else "not known yet"
+    return f"{plain(tally.arm)} ({known})"
+
+
+def _list_remarks(critique: Critique) -> Iterator[str]:
+    parts = (
+        ("error", critique.errors),
+        ("weakness", critique.weaknesses),
+        ("suggestion", critique.suggestions),
+        ("strength", critique.strengths),
+    )
+    for name, lines in parts:
+        for line in lines[:MAX_SHOWN]:
+            yield f"{name}: {plain(line)}"
+        if len(lines) > MAX_SHOWN:
+            yield f"and {counted(len(lines) - MAX_SHOWN, f'more {name}')}"
+    for name, value in list(critique.details.items())[:MAX_SHOWN]:
+        yield f"details: {plain(name)}: {plain(str(value))}"
+    if len(critique.details) > MAX_SHOWN:
+        yield f"and {counted(len(critique.details) - MAX_SHOWN, 'more detail')}"
+
+
+def _describe_change(before: str | None, after: str) -> Iterator[str]:
+    if before is None or ERASED in (before, after) or max(len(before), len(after)) > MAX_COMPARED or before == after:
+        return
+    changed = count_changes(before, after)
+    yield f"{counted(changed.added, 'word')} came, {changed.removed:,} went"
+
+
+def _describe_usage(usage: Usage) -> Iterator[str]:
+    if not usage.is_nothing:
+        yield f"used {usage_text(usage)}"
+
+
+def _plan_path(path: str) -> str:
+    """Returns the path of a loop in the plan: `Chapters/Refinement` for `Chapters[2]/Refinement[1]`."""
+    return "/".join(part.partition("[")[0] for part in path.split("/"))
+
+
+def _number_events(versions: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, versions))
+    return f"event {numbers}" if len(versions) == 1 else f"events {numbers}"

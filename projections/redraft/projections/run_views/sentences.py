@@ -1,0 +1,269 @@
+"""Describes one run in order: a plain sentence for each recorded event, or for the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Final, assert_never
+
+import msgspec
+
+from redraft.events.messages import domain_events as events
+from redraft.events.messages.content import Brief, Critique, DraftRef, marks_text
+from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.scales import Scale, score_text
+from redraft.projections.display import NAME_LENGTH, counted, outcome_text, plain
+
+CHANGES_SHOWN: Final = 5
+"""The maximum number of changes that the sentence of one refinement lists."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One event of a run as a sentence. `version` is its place in the run (from 1), `position` in the log (0: not yet
+    known).
+
+    `time` is UTC; `actor` is who acted; `name` the event's stored name; `path` the step or loop, empty for the run
+    itself; `causation` the id of its cause. All texts are one line each, without control characters.
+    """
+
+    version: int
+    position: int
+    time: datetime
+    actor: str
+    name: str
+    path: str
+    sentence: str
+    causation: str
+
+
+def history(stream: Sequence[Recorded]) -> tuple[Line, ...]:
+    """Returns what happened, event by event: requests, answers, changes, and why loops went on or ended."""
+    return tuple(sentences(stream))
+
+
+def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
+    """Yields the lines of `history` one at a time, for a run that is followed from its first event."""
+    asked: dict[str, str] = {}
+    for event in stream:
+        path = path_of(event.data)
+        actor = plain(event.actor, NAME_LENGTH)
+        if isinstance(event.data, events.StepRequested):
+            asked[path] = f"{event.data.role} {_actor_name(event.data)}"
+        yield Line(
+            event.version,
+            event.position,
+            event.time,
+            actor,
+            event.name,
+            plain(path),
+            f"{describe(event.data, asked.get(path, actor))}{', before the fork' if event.repeats else ''}",
+            plain(event.causation),
+        )
+
+
+def path_of(event: DomainEvent) -> str:
+    """Returns the step or loop that an event is about; empty for the run itself."""
+    path = getattr(event, "path", "")
+    match event:
+        case events.IterationStarted(iteration=iteration):
+            return f"{path}[{iteration}]"
+        case events.LoopClosing():
+            return f"{path}[closing]"
+        case _:
+            return path
+
+
+def describe(event: DomainEvent, who: str) -> str:
+    """Returns an event as a sentence; `who` acted, or was asked."""
+    if isinstance(event, Steered):
+        return _describe_steering(event)
+    match event:
+        case events.RunStarted(plan, brief, parent=parent):
+            began = f"a run of the workflow {plain(plan.name, NAME_LENGTH)} began{_describe_brief(brief)}"
+            return f"{began}, as a fork of run {plain(parent.run)} at event {parent.version}" if parent else began
+        case events.IterationStarted(path, iteration):
+            return f"{plain(path)}: iteration {iteration} began"
+        case events.StepRequested():
+            again = f", try {event.attempt}" if event.attempt > 1 else ""
+            return f"{who} was asked to {_describe_task(event)}{again}{_describe_choice(event)}"
+        case events.DraftGenerated(draft=draft):
+            size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
+            return f"{who} wrote draft {draft.version}: {size}"
+        case events.DraftCritiqued():
+            return _describe_critique(event.critique, event.draft, who)
+        case events.DraftRefined():
+            return _describe_refinement(event, who)
+        case events.DraftPublished(draft=draft, receipt=receipt):
+            note = f" ({plain(receipt.note)})" if receipt.note.strip() else ""
+            return f"{who} published draft {draft.version} to {plain(receipt.location)}{note}"
+        case events.StepFailed():
+            return _describe_failure(event, who)
+        case events.LoopClosing(path=path, reason=reason):
+            return f"{plain(path)}: the critics look at the last draft once more before it ends: {plain(reason)}"
+        case events.LoopEnded():
+            iterations = counted(event.iterations, "iteration")
+            ended = (
+                f"{plain(event.path)} ended as {outcome_text(event.outcome)} after {iterations}: {plain(event.reason)}"
+            )
+            left = f"draft {event.draft.version}" if event.draft.version else "no draft"
+            return f"{ended}; {left} leaves it{_describe_score(event.score, event.scale)}"
+        case events.RunEnded():
+            kept = (
+                f"; it ends with draft {event.draft.version}{_describe_score(event.score, event.scale)}"
+                if event.draft
+                else "; it has no draft"
+            )
+            return f"the run ended as {outcome_text(event.outcome)}: {plain(event.reason)}{kept}"
+        case events.RunErased(by, reason):
+            why = f" ({plain(reason)})" if reason.strip() else ""
+            return f"{plain(by, NAME_LENGTH)} had the texts of the run erased{why}"
+        case events.RunQuarantined(by, reason):
+            who = plain(by, NAME_LENGTH) or "a person"
+            return f"{who} set the run aside, and nothing more is done for it: {plain(reason)}"
+        case events.ApprovalRequested():
+            people = _describe_approvers(event)
+            due = f"{event.due:%Y-%m-%d %H:%M} UTC"
+            return f"draft {event.draft.version} waits for {people} to approve it by {due}"
+        case events.PanelClosed(answered=answered, missing=missing):
+            return f"the panel went on with {counted(answered, 'verdict')}, without {counted(len(missing), 'other')}"
+        case events.VerdictLate():
+            return f"{_describe_critique(event.critique, event.draft, who)}, too late to count"
+        case events.ChoicesCredited(credits=credits):
+            return f"the choices are credited: {'; '.join(map(_describe_credit, credits))}"
+        case events.BudgetReached():
+            whose = "the day's budget of the workflow" if event.daily else "the budget of the run"
+            used = f"{event.used:g} of {event.limit:g} {event.quantity} used"
+            left = f", {event.reserved:g} more set aside" if event.reserved else ""
+            vain = event.quantity == "cost" and event.used < event.limit and not event.reserved
+            return f"{whose} {'cannot be kept: a call has no known price' if vain else 'is reached'}: {used}{left}"
+        case events.ApprovalExpired(draft=draft, then=then):
+            ends = {"approve": "it counts as approved", "reject": "it counts as rejected", "fail": "the run failed"}
+            return f"nobody decided on draft {draft.version} in time: {ends[then]}"
+        case _:
+            assert_never(event)
+
+
+def _actor_name(event: events.StepRequested) -> str:
+    """Returns the actor, or the name of the arm under which it was chosen."""
+    return plain(event.choice.arm if event.choice else event.actor, NAME_LENGTH)
+
+
+def _describe_choice(event: events.StepRequested) -> str:
+    if event.choice is None or event.attempt > 1:
+        return ""
+    others = [plain(each.arm, NAME_LENGTH) for each in event.choice.known if each.arm != event.choice.arm]
+    return f", chosen over {', '.join(others)}" if others else ""
+
+
+def _describe_credit(credit: Credit) -> str:
+    said = "a success" if credit.success else "a failure"
+    return f"{said} for {plain(credit.arm, NAME_LENGTH)} at {plain(credit.step)}"
+
+
+def _describe_brief(brief: Brief) -> str:
+    if brief.text == ERASED:
+        return " for a brief whose text is erased"
+    source = f" from {plain(brief.source, NAME_LENGTH)}" if brief.source.strip() else ""
+    return f" for a brief of {counted(len(brief.text), 'character')}{source}"
+
+
+def _describe_task(event: events.StepRequested) -> str:
+    draft = f"draft {event.draft.version}" if event.draft else "the draft"
+    match event.role:
+        case "generator":
+            return "write a draft"
+        case "critic":
+            return f"judge {draft}"
+        case "refiner":
+            told = f", which was scored at {score_text(event.score, event.scale)}" if event.score is not None else ""
+            return f"improve {draft}{told}"
+        case "publisher":
+            return f"publish {draft}"
+        case _:
+            assert_never(event.role)
+
+
+def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
+    found = [
+        counted(len(lines), noun)
+        for lines, noun in ((critique.errors, "error"), (critique.suggestions, "suggestion"))
+        if lines
+    ]
+    verdict = {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
+    tail = f" ({', '.join(found)})" if found else ""
+    if not critique.scored:
+        return f"{who} judged draft {draft.version}{tail} and {verdict or 'gave no score'}"
+    said = f" and {verdict}" if verdict else ""
+    samples = ", ".join(score_text(each, critique.scale) for each in critique.samples)
+    scores = f", the median of {samples}" if samples else ""
+    marks = f" ({plain(marks_text(critique))})" if critique.criteria or critique.confidence is not None else ""
+    score = score_text(critique.score, critique.scale)
+    return f"{who} scored draft {draft.version} at {score}{marks}{scores}{tail}{said}"
+
+
+def _describe_refinement(event: events.DraftRefined, who: str) -> str:
+    made = f"{who} made draft {event.draft.version} from draft {event.before.version}"
+    if event.draft.text == ERASED:
+        return f"{made}: its text is erased"
+    if event.draft.sha256 == event.before.sha256:
+        kept = "; ".join(filter(None, map(plain, event.declined[:CHANGES_SHOWN])))
+        return f"{made}, with the same text{'; it would not change: ' if kept else ''}{kept}"
+    shown = "; ".join(filter(None, (plain(change) for change in event.changes[:CHANGES_SHOWN])))
+    more = (
+        f"; {counted(len(event.changes) - CHANGES_SHOWN, 'more change')}" if len(event.changes) > CHANGES_SHOWN else ""
+    )
+    done = "; it has nothing more to change" if event.exit else ""
+    left = f"; it would not change {counted(len(event.declined), 'thing')}" if event.declined else ""
+    return f"{made}{': ' if shown else ''}{shown}{more}{left}{done}"
+
+
+def _describe_failure(event: events.StepFailed, who: str) -> str:
+    kinds = {
+        "error": "failed",
+        "invalid": "returned an invalid result",
+        "timeout": "timed out",
+        "lost": "was lost",
+        "unserved": "had no worker",
+    }
+    then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
+    return f"{who} {kinds[event.kind]} (attempt {event.attempt}): {plain(event.message)}; {then}"
+
+
+def _describe_approvers(event: events.ApprovalRequested) -> str:
+    """Returns who must approve: `ann`, `2 of ann, ben, cat`, `anybody`, `3 people`."""
+    names = ", ".join(plain(each, NAME_LENGTH) for each in event.approvers)
+    if not names:
+        return "anybody" if event.quorum == 1 else counted(event.quorum, "person").replace("persons", "people")
+    return names if event.quorum == len(event.approvers) else f"{event.quorum} of {names}"
+
+
+def _describe_steering(event: Steered) -> str:
+    who = plain(event.by, NAME_LENGTH) or "a person"
+    why = f" ({plain(event.reason)})" if event.reason.strip() else ""
+    match event:
+        case events.RunGuided(advice=advice):
+            return f"{who} advised{why}: {plain(advice)}"
+        case events.LimitsChanged(path=path):
+            until = "ends on another condition" if event.until is not None else ""
+            most = f"makes at most {counted(event.max_iterations, 'iteration')}" if event.max_iterations else ""
+            return f"{who} changed {plain(path)}: it {' and '.join(filter(None, (until, most)))} now{why}"
+        case events.RunPaused():
+            return f"{who} paused the run{why}"
+        case events.RunResumed():
+            return f"{who} resumed the run{why}"
+        case events.RunCancelled():
+            return f"{who} cancelled the run{why}"
+        case events.DraftApproved(draft=draft):
+            return f"{who} approved draft {draft.version}{why}"
+        case events.DraftRejected(draft=draft):
+            return f"{who} rejected draft {draft.version}{why}"
+        case events.DraftEdited(draft=made, before=before):
+            return f"{who} made draft {made.version} from draft {before.version}{why}"
+        case _:
+            assert_never(event)
+
+
+def _describe_score(score: float | None, scale: Scale | None) -> str:
+    return f", scored at {score_text(score, scale)}" if score is not None else ""

@@ -1,0 +1,120 @@
+"""The parts of a run's tree: steps, parallels, loops and their iterations."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from redraft.events.messages.domain_events import Outcome, Parent
+from redraft.events.messages.plan import Role
+from redraft.events.messages.scales import Scale
+from redraft.events.messages.usage import Usage
+
+NodeStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "dropped"]
+"""`open`: requested, not answered. `waiting`: failed, to be retried. `failed`: for good. `dropped`: the loop or the run
+went on without its answer.
+"""
+
+
+class Leaf(msgspec.Struct, frozen=True, tag="step"):
+    """A step. `requested` is when it was first requested, `finished` when its last answer came (UTC).
+
+    `seconds` is the time between both; `attempts` counts the tries; `draft` is the version it made, judged or
+    published; `score` (0..1) is a critic's, shown on `scale`, with its criteria in `marks`; `error` is the message of
+    the last failure; `usage` is the total of all attempts. `chosen` is the name of the arm if the step chose among
+    several. `overruled` names the critics whose veto an approval overrules. An `inherited` step was done in the parent
+    of this fork, which has its time and usage.
+    """
+
+    path: str
+    name: str
+    role: Role | Literal["approver"]
+    actor: str
+    status: NodeStatus
+    attempts: int
+    requested: datetime
+    finished: datetime | None = None
+    seconds: float | None = None
+    score: float | None = None
+    scale: Scale | None = None
+    marks: str = ""
+    draft: int | None = None
+    error: str = ""
+    usage: Usage = Usage()
+    inherited: bool = False
+    chosen: str = ""
+    overruled: str = ""
+
+
+class Group(msgspec.Struct, frozen=True, tag="parallel"):
+    """Steps that were requested in parallel."""
+
+    path: str
+    name: str
+    children: tuple[Branch, ...]
+
+
+class Iteration(msgspec.Struct, frozen=True, tag="iteration"):
+    """One iteration of a loop's body. `label` is its number (from 1), or `closing`; `started` its time (UTC).
+
+    `seconds` is the time from then to its last answer; None while a step of it is open, and where it was done in the
+    parent of this fork.
+    """
+
+    path: str
+    label: str
+    started: datetime | None
+    children: tuple[Branch, ...]
+    seconds: float | None = None
+
+
+class Loop(msgspec.Struct, frozen=True, tag="loop"):
+    """A loop. `outcome` is None while it runs; `closing` is the reason why its critics were asked once more."""
+
+    path: str
+    name: str
+    iterations: tuple[Iteration, ...]
+    closing: str = ""
+    outcome: Outcome | None = None
+    reason: str = ""
+    draft: int | None = None
+    score: float | None = None
+    scale: Scale | None = None
+
+
+Branch: TypeAlias = Leaf | Group | Loop
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The end of a run. `draft` is the version that it ended with; `iterations` counts those of the outermost loops."""
+
+    outcome: Outcome
+    reason: str
+    iterations: int
+    draft: int | None
+    score: float | None
+    ended: datetime
+    scale: Scale | None = None
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A run after `version` events. `ended` is None while it runs; times are UTC, `seconds` from its first event on.
+
+    `paused` holds who paused it and why, while it is paused; `waiting` who must decide on which draft; `quarantined`
+    who quarantined it and why. A fork names its `parent`, and the version up to which it repeats the parent's events.
+    """
+
+    run: str
+    workflow: str
+    version: int
+    started: datetime | None
+    seconds: float
+    branches: tuple[Branch, ...]
+    ended: Summary | None = None
+    parent: Parent | None = None
+    usage: Usage = Usage()
+    paused: str = ""
+    waiting: str = ""
+    quarantined: str = ""

@@ -1,0 +1,1 @@
+"""Keeps read models in SQLite; knows nothing of PostgreSQL."""

@@ -1,0 +1,106 @@
+"""Numbers of conditions are read on the scales that critics declare, and names are those of their criteria."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from redraft.actors.conditions.reading import check_reading, compare, share_of_gain
+from redraft.actors.conditions.text import parse_condition, print_condition
+from redraft.events.errors import ConditionError
+from redraft.events.messages.conditions import Compare, confidence, criterion, lowest, points, score
+from redraft.events.messages.plan import Criterion, Step
+from redraft.events.messages.scales import Scale, score_text, to_share
+
+ACCURACY, TONE = Criterion("accuracy"), Criterion("tone", scale=(0.0, 100.0))
+PLAIN = Step("critic", "plain", "plain")
+JUDGE = Step("critic", "judge", "judge", scale=(1.0, 10.0), criteria=(ACCURACY, TONE))
+OTHER = Step("critic", "other", "other", scale=(0.0, 5.0), criteria=(ACCURACY,))
+
+
+@pytest.mark.parametrize(
+    ("text", "critics"),
+    [
+        ("score >= 8", (JUDGE,)),
+        ("score >= 0.9", (JUDGE,)),  # below the scale, so it is a share
+        ("score >= 0.9", (PLAIN,)),
+        ("score >= 90 of 100", (PLAIN,)),
+        ("score >= 1 of 10 and score < 100 of 100", (JUDGE,)),
+        ("accuracy >= 8 and tone >= 60 and min(criteria) > 0.5", (JUDGE,)),
+        ("judge.accuracy >= 8 and other.accuracy >= 4 and accuracy >= 0.5", (JUDGE, OTHER)),
+        ("judge.score >= 8 or score >= 0.8", (JUDGE, OTHER)),
+        ("confidence >= 0.7 and judge.confidence > 0.5", (JUDGE,)),
+        ("plateau(gain=2) or plateau(gain=1 of 10, of=accuracy) or plateau()", (JUDGE,)),
+        ("oscillating(window=3, of=judge.tone)", (JUDGE,)),
+    ],
+)
+def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tuple[Step, ...]) -> None:
+    condition = parse_condition(text)
+    assert check_reading(condition, critics) == condition == parse_condition(print_condition(condition))
+
+
+@pytest.mark.parametrize(
+    ("text", "critics", "fault"),
+    [
+        ("score >= 1", (JUDGE,), "write score >= 1 of 10, or score >= 100 of 100"),
+        ("score >= 0.9", (OTHER,), "write score >= 0.9 of 5, or score >= 90 of 100"),
+        ("plateau(gain=1)", (JUDGE,), "write gain=1 of 10, or gain=100 of 100"),
+        ("score >= 11", (JUDGE,), "scores are 1..10, so score >= 11 is out of range"),
+        ("score > 10", (JUDGE,), "score > 10 can never hold, as scores are 1..10"),
+        ("not score >= 1 of 10", (JUDGE,), "the condition can never hold"),
+        ("score >= 8", (PLAIN,), "scores are 0..1, so score >= 8 is out of range"),
+        ("score >= 8", (JUDGE, OTHER), "the scales of score differ, so it is read as a share"),
+        ("score >= 8 of 10", (PLAIN,), "score >= 8 of 10 names no scale that is declared here; write of 100 or 1"),
+        ("acuracy >= 8", (JUDGE,), "acuracy is no criterion that a critic here declares; did you mean accuracy?"),
+        ("judge.tome >= 8", (JUDGE,), "did you mean judge.tone?"),
+        ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
+        ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),
+        ("plateau(gain=10)", (JUDGE,), "plateau: gain is 10; write a number up to 9"),
+        ("confidence >= 7", (JUDGE,), "scores are 0..1"),
+    ],
+)
+def test_a_condition_that_does_not_fit_says_how_to_write_it(text: str, critics: tuple[Step, ...], fault: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        check_reading(parse_condition(text), critics)
+    assert fault in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_python_builds_what_the_text_says() -> None:
+    built = (criterion.accuracy >= 8) & (criterion.judge.tone >= 6) & (lowest >= 5) & (confidence >= 0.7)
+    assert built == parse_condition("accuracy >= 8 and judge.tone >= 6 and min(criteria) >= 5 and confidence >= 0.7")
+    assert (score >= points(1, of=10)) == parse_condition("score >= 1 of 10")
+    assert (criterion["fact-check.accuracy"] >= 8) == parse_condition("fact-check.accuracy >= 8")
+
+
+@pytest.mark.parametrize(("points_", "holds"), [(8.0, True), (7.999999, False), (10.0, True), (1.0, False)])
+def test_a_number_is_compared_on_its_scale_without_errors_of_rounding(points_: float, holds: bool) -> None:
+    scale: Scale = (1.0, 10.0)
+    assert compare(Compare("score", ">=", 8.0), to_share(points_, scale), (JUDGE,)) is holds
+    assert compare(Compare("score", ">=", 0.7), to_share(points_, scale), (JUDGE,)) is (points_ >= 7.4)
+
+
+def test_a_gain_is_a_share_of_its_scale() -> None:
+    assert share_of_gain(2, None, 0.01, "score", (JUDGE,)) == pytest.approx(2 / 9)
+    assert share_of_gain(0.01, None, 0.01, "score", (JUDGE,)) == 0.01
+    assert share_of_gain(1, 10.0, 0.1, "score", (JUDGE,)) == pytest.approx(1 / 9)
+    assert share_of_gain(50, None, 0.1, "tone", (JUDGE,)) == 0.5
+    assert share_of_gain(0.3, msgspec.UNSET, 0.1, "score", (PLAIN,)) == 0.3
+
+
+@pytest.mark.parametrize(
+    ("share", "scale", "text"),
+    [
+        (8 / 9, (1.0, 10.0), "9 of 10"),
+        (1.0, (0.0, 100.0), "100 of 100"),
+        (0.0, (1.0, 10.0), "1 of 10"),
+        (0.5, (1.0, 10.0), "5.5 of 10"),
+        (0.88888, (1.0, 10.0), "8.999 of 10"),
+        (0.8999, None, "0.899"),
+        (0.9, (0.0, 1.0), "0.90"),
+    ],
+)
+def test_a_score_is_shown_on_its_scale_and_never_rounded_up(share: float, scale: Scale | None, text: str) -> None:
+    assert score_text(share, scale) == text
+    if text.endswith(" of 10"):
+        assert score_text(share, scale, beside=True).startswith(f"{text} (0.") or share in (0.0, 1.0)

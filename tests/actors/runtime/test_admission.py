@@ -1,0 +1,143 @@
+"""What may come in: bounds of messages and requests, whatever the state of their run."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.scenarios.test_known_faults import IMPROVE, JUDGE, plan_of
+
+from redraft.actors.runtime.admission import Admission
+from redraft.events.bus.port import BusMessage
+from redraft.events.errors import CodecError, ContentError, InputError, PlanError
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import (
+    CancelRun,
+    ConfirmStep,
+    Critiqued,
+    CritiqueDraft,
+    EditDraft,
+    ExpireStep,
+    Failed,
+    Generate,
+    Generated,
+    Message,
+    Published,
+    Refined,
+    Request,
+    StartRun,
+    Work,
+)
+from redraft.events.messages.content import Brief, Critique, DraftRef, Files, Receipt, new_draft
+from redraft.events.messages.domain_events import Parent
+from redraft.events.messages.envelope import Origin
+from redraft.events.messages.plan import Plan
+from redraft.events.messages.usage import Usage
+
+LIMIT, LARGEST = 1000, 5000
+DOOR = Admission(LIMIT, LARGEST)
+PLAN = plan_of(JUDGE, IMPROVE)
+LONG = "x" * (LIMIT + 1)
+REF = DraftRef(1, "0" * 64)
+
+
+def bus_message(message: Message | Work) -> BusMessage:
+    return BusMessage(*encode_message(message), Origin("id", "somebody"), "r")
+
+
+def request(text: str = "b") -> Request:
+    return Request("r/p#1", "r", "p", "write", 1, 5.0, Brief(text))
+
+
+@pytest.mark.parametrize(
+    ("message", "fault", "said"),
+    [
+        (StartRun("r", PLAN, Brief(LONG)), ContentError, "brief: 1,001 bytes, more than the limit of 1,000"),
+        (StartRun("r", PLAN, Brief(" ")), ContentError, "brief: the text is empty"),
+        (StartRun("r", Plan("p", ()), Brief("b")), PlanError, "has no steps"),
+        (Critiqued("r", "p", 1, REF, Critique(1.0, (LONG,))), InputError, "bytes beside a draft"),
+        (Refined("r", "p", 1, "text", (LONG,)), InputError, "bytes beside a draft"),
+        (Published("r", "p", 1, REF, Receipt(LONG)), InputError, "bytes beside a draft"),
+        (Failed("r", "p", 1, "error", LONG), InputError, "bytes beside a draft"),
+        (CancelRun("r", LONG), InputError, "bytes beside a draft"),
+        (Generated("r", "p", 1, LONG * 5), CodecError, "more than the 5,000 that a message may have"),
+        (CancelRun("a\nb", "x"), CodecError, "'a\\nb' cannot be the id of a run"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 2**63)), CodecError, "9223372036854775808 cannot be the"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", 0)), CodecError, "0 cannot be the version"),
+        (StartRun("r", PLAN, Brief("b"), parent=Parent("p", -1)), CodecError, "-1 cannot be the version"),
+        (Critiqued("r", "p", 1, DraftRef(2**63, "0"), Critique(1.0)), CodecError, "9223372036854775808 cannot be"),
+        (EditDraft("r", DraftRef(-1, "0"), "text"), CodecError, "-1 cannot be the version of an event or a draft"),
+        (Failed("r", "p", 2**63, "error", "x"), CodecError, "outcome.failed.v1 cannot be read"),
+        (ExpireStep("r", "p", 0), CodecError, "step.expire.v1 cannot be read"),
+        (ConfirmStep("r", "p", 1, 2**31 - 1), CodecError, "step.confirm.v1 cannot be read"),
+    ],
+)
+def test_a_message_beyond_its_bounds_is_refused(message: Message, fault: type[Exception], said: str) -> None:
+    with pytest.raises(fault) as refused:
+        DOOR.message(bus_message(message))
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        StartRun("r", PLAN, Brief("x" * LIMIT)),
+        StartRun("r", PLAN, Brief("b")),
+        Generated("r", "p", 1, LONG),
+        Refined("r", "p", 1, LONG, ("x" * 800,)),
+        Critiqued("r", "p", 1, REF, Critique(1.0, ("x" * 700,))),
+    ],
+)
+def test_what_is_within_its_bounds_comes_in_and_of_a_large_draft_the_decider_says_it(message: Message) -> None:
+    assert DOOR.message(bus_message(message)) == message
+    assert DOOR.message(bus_message(message)) == message
+
+
+@pytest.mark.parametrize("what", ["id", "actor", "causation", "correlation", "trace"])
+def test_what_is_said_around_a_message_has_bounds_too(what: str) -> None:
+    for value, said in (("x" * 1001, f"its attribute {what} has 1,001 characters"), ("a\0b", "holds the character")):
+        came = replace(Origin("id", "somebody"), **{what: value})
+        for door, message in ((DOOR.message, CancelRun("r", "x")), (DOOR.work, Generate(request()))):
+            with pytest.raises(CodecError, match=said):
+                door(BusMessage(*encode_message(message), came, "r"))
+
+
+def test_an_outcome_that_says_what_cannot_have_been_used_is_a_failure() -> None:
+    for outcome in (Generated("r", "p", 2, "text", usage=Usage(2 * 10**12)), Failed("r", "p", 2, "error", "x", True)):
+        outcome = replace(outcome, usage=Usage(2 * 10**12))
+        failed = DOOR.message(bus_message(outcome))
+        assert isinstance(failed, Failed)
+        assert (failed.run, failed.path, failed.attempt, failed.kind) == ("r", "p", 2, "invalid")
+        assert (failed.retryable, failed.usage) == (False, Usage())
+        assert "tokens=2e+12" in failed.message
+
+
+def test_a_plan_that_was_found_wrong_stays_wrong() -> None:
+    for _ in range(2):
+        with pytest.raises(PlanError):
+            DOOR.message(bus_message(StartRun("r", Plan("p", ()), Brief("b"))))
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (Generate(request(LONG)), "brief: 1,001 bytes"),
+        (CritiqueDraft(request(), new_draft(7, LONG)), "draft 7: 1,001 bytes"),
+        (Generate(request("x" * 6000)), "more than the 5,000 that a message may have"),
+    ],
+)
+def test_a_request_beyond_its_bounds_is_refused(work: Work, said: str) -> None:
+    with pytest.raises((CodecError, InputError)) as refused:
+        DOOR.work(bus_message(work))
+    assert said in str(refused.value)
+
+
+def test_a_request_whose_texts_are_within_their_bounds_comes_in() -> None:
+    work = CritiqueDraft(request("x" * LIMIT), new_draft(7, "x" * LIMIT))
+    assert DOOR.work(bus_message(work)) == work
+
+
+def test_a_message_of_a_broker_names_no_file_that_would_be_loaded() -> None:
+    start = StartRun("r", PLAN, Brief("b"), files=Files("/tmp/loop.py:loop", "/tmp/actors.py"))
+    sent = bus_message(start)
+    assert DOOR.message(sent) == replace(start, files=Files())
+    assert DOOR.message(replace(sent, content=start)) == start  # of this process

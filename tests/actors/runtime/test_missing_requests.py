@@ -1,0 +1,190 @@
+"""A request that a broker confirmed and lost is sent again; one that lies in a queue or with a worker is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
+
+import aio_pika
+import pytest
+from msgspec.structs import replace
+from tests.actors.neighbourhood import Neighbourhood
+from tests.actors.runtime.test_worker import Held
+from tests.events.rabbit_server import URL, new_prefix, rabbit
+from tests.projections.logs import view_of
+from tests.properties.test_deciding_properties import NOW
+from tests.streams import recorded
+
+from redraft.actors.runtime.in_flight import LOOKS, ROLL_CALL, InFlightRequests, MissingRequests, Note, ask_peers
+from redraft.actors.runtime.worker import Worker
+from redraft.app.process.lifecycle import together
+from redraft.app.wiring.coordinator_views import StepsAgenda
+from redraft.events.bus.local import LocalBus
+from redraft.events.bus.port import INBOX, Bus, BusMessage, PeerChannel, Queues, work_queue
+from redraft.events.errors import BusError
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import Generate, Request
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import DomainEvent, RunPaused, StepRequested
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.rabbit.bus import RabbitBus
+from redraft.events.rabbit.survey import Survey
+from redraft.events.rabbit.topology import Kind, Names
+from redraft.projections.engine.views import Views
+
+QUEUE = work_queue("generator", "write")
+
+
+def log_of(*events: DomainEvent) -> list[Recorded]:
+    """The events of one run as a log holds them, their positions those of their versions."""
+    stream = recorded("r", [("coordinator", event) for event in events])
+    return [replace(each, time=NOW, position=each.version) for each in stream]
+
+
+def asked(path: str = "p") -> StepRequested:
+    return StepRequested(path, "generator", "write", 1, NOW)
+
+
+def bus_message(event: Recorded) -> BusMessage:
+    """The request that a relay makes of an event."""
+    assert isinstance(event.data, StepRequested)
+    path = event.data.path
+    name, body = encode_message(Generate(Request(f"r/{path}#1", "r", path, "write", 1, 60.0, Brief("b"))))
+    return BusMessage(name, body, Origin(event.id, "relay"), "r")
+
+
+class Search:
+    """Looks that are made here, and what was sent again in each of them."""
+
+    def __init__(self, views: Views, queues: Queues, room: PeerChannel, put: int = 100) -> None:
+        self.sent: list[str] = []
+        self._missing = MissingRequests(StepsAgenda(views, None), queues, room, lambda: put, self._again, "search")
+
+    async def looks(self, number: int) -> list[list[str]]:
+        found = []
+        for _ in range(number):
+            self.sent = []
+            await self._missing.look()
+            found.append(self.sent)
+        return found
+
+    async def _again(self, run: str, path: str) -> None:
+        self.sent.append(path)
+
+
+@asynccontextmanager
+async def at_work(held: Held, bus: Bus, room: PeerChannel, *, says: bool = True) -> AsyncIterator[None]:
+    """A worker, which says what it has or does not."""
+    ids = count()
+    worker = Worker([held.actor()], bus, lambda: f"id{next(ids)}", 1, peers=room)
+    async with together([worker.run(), *([worker.answer_peers()] if says else [])]):
+        yield
+
+
+@pytest.mark.parametrize("served", [False, True])
+async def test_what_is_in_no_queue_and_with_no_worker_is_sent_again_after_some_looks_and_then_less_often(served: bool):
+    room = Neighbourhood()
+    async with LocalBus() as bus, view_of(log_of(asked())) as views, AsyncExitStack() as stack:
+        if served:
+            await stack.enter_async_context(at_work(Held(), bus, room))
+            await room.until_heard_by(1, QUEUE)
+        nothing: list[str] = []
+        search = Search(views, bus, room)
+        assert await search.looks(LOOKS) == [nothing] * (LOOKS - 1) + [["p"]]
+        assert await search.looks(LOOKS) == [nothing] * (LOOKS - 1) + [["p"]]
+        assert await search.looks(2 * LOOKS) == [nothing] * (2 * LOOKS - 1) + [["p"]]
+
+
+async def test_what_waits_in_its_queue_or_is_at_work_is_not_sent_again() -> None:
+    held, room, log = Held(), Neighbourhood(), log_of(asked())
+    async with LocalBus() as bus, view_of(log) as views:
+        search = Search(views, bus, room)
+        await bus.publish(QUEUE, [bus_message(log[0])])
+        assert await search.looks(2 * LOOKS) == [[]] * 2 * LOOKS
+        async with at_work(held, bus, room):
+            await room.until_heard_by(1, QUEUE)
+            await held.begun.wait()
+            assert await search.looks(2 * LOOKS) == [[]] * 2 * LOOKS
+
+
+async def test_where_not_every_worker_says_what_it_has_nothing_is_sent_again() -> None:
+    held, room, log = Held(), Neighbourhood(), log_of(asked())
+    async with LocalBus() as bus, view_of(log) as views, at_work(held, bus, room, says=False):
+        await bus.publish(QUEUE, [bus_message(log[0])])
+        await held.begun.wait()
+        assert await Search(views, bus, room).looks(LOOKS) == [[]] * LOOKS
+        async with at_work(Held(), bus, room):
+            await room.until_heard_by(1, QUEUE)
+            assert await Search(views, bus, room).looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_while_answers_wait_in_the_inbox_nothing_is_sent_again() -> None:
+    async with LocalBus() as bus, view_of(log_of(asked())) as views:
+        await bus.publish(INBOX, [BusMessage("answer", b"", Origin("answer", "worker"))])
+        assert await Search(views, bus, Neighbourhood()).looks(LOOKS) == [[]] * LOOKS
+
+
+@pytest.mark.parametrize(
+    ("events", "put"), [([asked()], 0), ([asked(), RunPaused("ann")], 100)], ids=["not put yet", "its run is paused"]
+)
+async def test_what_is_not_to_be_worked_on_is_not_sent_again(events: list[DomainEvent], put: int) -> None:
+    async with LocalBus() as bus, view_of(log_of(*events)) as views:
+        assert await Search(views, bus, Neighbourhood(), put).looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_who_serves_a_queue_says_all_that_it_has_and_who_does_not_says_nothing() -> None:
+    room = Neighbourhood()
+    serving, away = (InFlightRequests(QUEUE, name, room) for name in ("serving", "away"))
+    tasks = [asyncio.create_task(each.answer_peers()) for each in (serving, away)]
+    await room.until_heard_by(2, QUEUE)
+    for each in (serving, away):
+        each.begin("r/p#1")
+    with serving.serving(lambda: ["message"]):
+        said = await ask_peers(room, QUEUE, "search", 2, silence=0.05)
+    assert said == [Note(ROLL_CALL, "serving", asks=False, has=("r/p#1", "message"))]
+    assert await ask_peers(room, QUEUE, "search", 1, silence=0.05) == []
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_where_nobody_can_be_asked_nobody_has_said_anything() -> None:
+    class Away(Neighbourhood):
+        async def broadcast(self, queue: str, note: bytes) -> None:
+            raise BusError("away")
+
+    assert await ask_peers(Away(), QUEUE, "search", 1, silence=0.01) == []
+
+
+async def purged(prefix: str) -> int:
+    """Empties the queue by hand; how many messages were in it."""
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        return (await (await channel.get_queue(Names(prefix).there(QUEUE))).purge()).message_count or 0
+
+
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
+async def test_of_a_queue_on_rabbitmq_that_was_purged_only_what_no_worker_has_is_sent_again(kind: Kind) -> None:
+    """Of eight requests one is at work, three came with it in one message and wait in the worker, four are gone."""
+    log, prefix, held = log_of(*(asked(f"p{number}") for number in range(8))), new_prefix(), Held()
+    async with (
+        asyncio.timeout(60),
+        rabbit(kind=kind, prefix=prefix, batch=4, queues=[INBOX, QUEUE]) as bus,
+        Survey(URL, prefix) as survey,
+        view_of(log) as views,
+    ):
+        assert isinstance(bus, RabbitBus)
+        async with at_work(held, bus, bus):
+            while (depth := await survey.queue(QUEUE)) is None or not depth.consumers:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+            await bus.publish(QUEUE, [bus_message(each) for each in log])
+            await held.begun.wait()
+            search = Search(views, survey, bus)
+            assert await search.looks(2 * LOOKS) == [[]] * 2 * LOOKS, "the queue is not empty"
+            assert await purged(prefix) == 1
+            looks: list[list[str]] = []
+            while not any(looks):
+                looks += await search.looks(1)
+            assert looks[-1] == ["p4", "p5", "p6", "p7"]
+            assert held.calls == 1

@@ -1,0 +1,255 @@
+"""People's functions return what they have: it becomes what is recorded, or one line that says why it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import warnings
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+from tests.actors.runtime.test_call import DRAFT, failed, judged, perform, request
+
+from redraft.actors.runtime import threads
+from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
+from redraft.events.errors import ActorError
+from redraft.events.messages.commands import (
+    Critiqued,
+    CritiqueDraft,
+    Failed,
+    Generate,
+    Generated,
+    Publish,
+    Published,
+    Refine,
+    Refined,
+)
+from redraft.events.messages.content import Critique, History, Receipt, Revision, new_draft
+
+
+class Model(BaseModel):
+    score: float
+    improvements: list[str]
+    tone: str
+    words: dict[str, int]
+
+
+class Struct(msgspec.Struct):
+    score: float
+    improvements: list[str]
+    tone: str
+    words: dict[str, int]
+
+
+@dataclass
+class Data:
+    score: float
+    improvements: list[str]
+    tone: str
+    words: dict[str, int]
+
+
+async def critique(returned: object, **settings: Any) -> Critique:
+    outcome = await perform(critic(name="judge", **settings)(lambda draft: returned), CritiqueDraft(request(), DRAFT))
+    assert isinstance(outcome, Critiqued), outcome
+    return outcome.critique
+
+
+@pytest.mark.parametrize("number", [1, 0.75, Decimal("0.75")])
+async def test_a_number_is_the_score(number: float) -> None:
+    assert await critique(number) == Critique(float(number), critic="judge")
+
+
+async def test_a_number_is_on_the_critics_scale() -> None:
+    assert await critique(7.75, scale=(1, 10)) == Critique(0.75, critic="judge")
+    assert (await critique(1, scale=(1, 10))).score == 0
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+async def test_a_bool_is_the_verdict_and_never_a_score(verdict: bool) -> None:
+    said = await critique(verdict, scale=(1, 10))
+    assert said == Critique(0.0, approved=verdict, critic="judge", scored=False)
+    assert said.known_score is None
+
+
+@pytest.mark.parametrize("kind", [Model, Struct, Data, dict])
+async def test_an_object_has_the_fields_of_a_critique_others_are_details(kind: Any) -> None:
+    said = await critique(kind(score=0.5, improvements=["more"], tone="dry", words={"cat": 2}))
+    details = {"improvements": '["more"]', "tone": "dry", "words": '{"cat":2}'}
+    assert said == Critique(0.5, critic="judge", details=details)
+    said = await critique(
+        kind(score=0.5, improvements=["more"], tone="dry", words={}), fields={"improvements": "suggestions"}
+    )
+    assert said == Critique(0.5, suggestions=("more",), critic="judge", details={"tone": "dry", "words": "{}"})
+
+
+async def test_fields_that_stand_for_one_are_joined_and_one_text_is_one_line() -> None:
+    fields = {"todo": "suggestions", "grade": "score", "ok": "approved"}
+    given = {"grade": 5, "suggestions": "one", "todo": ("two", "three"), "errors": None, "ok": True}
+    said = await critique(given, fields=fields, scale=(0, 10))
+    assert said == Critique(0.5, suggestions=("one", "two", "three"), approved=True, critic="judge")
+    assert await critique(Critique(0.5, suggestions="one")) == Critique(0.5, suggestions=("one",), critic="judge")  # type: ignore[arg-type]
+
+
+async def test_an_object_with_a_verdict_alone_has_no_score() -> None:
+    said = await critique({"approved": True, "suggestions": "none"})
+    assert (said.scored, said.approved, said.suggestions) == (False, True, ("none",))
+
+
+@pytest.mark.parametrize("odd", [2**70, -(2**70), float("nan"), 1 + 2j, {1: object}, {"a": {1, 2}}])
+async def test_any_detail_can_be_kept(odd: object) -> None:
+    said = await critique({"score": 1, "odd": odd})
+    assert msgspec.json.decode(msgspec.json.encode(said), type=Critique) == said
+    assert list(said.details) == ["odd"]
+
+
+async def test_a_field_that_no_critique_has_cannot_be_mapped_to() -> None:
+    with pytest.raises(ActorError, match=r"fields: 'todo' stands for 'sugestions'; did you mean suggestions\?"):
+        critic(name="judge", fields={"todo": "sugestions"})(lambda draft: 1)
+
+
+async def test_a_refiner_returns_text_draft_or_revision() -> None:
+    for returned in ("new", new_draft(7, "new"), Revision("new")):
+        outcome = await perform(refiner(name="r")(lambda draft, it=returned: it), Refine(request(), DRAFT))
+        assert outcome == Refined("r", "p", 1, "new")
+    outcome = await perform(refiner(name="r")(lambda draft: Revision("new", "one change")), Refine(request(), DRAFT))  # type: ignore[arg-type]
+    assert outcome == Refined("r", "p", 1, "new", ("one change",))
+
+
+async def test_a_publisher_that_returns_nothing_has_published() -> None:
+    for returned, receipt in ((None, Receipt("shelf")), (Path("a/b"), Receipt("a/b")), ("there", Receipt("there"))):
+        outcome = await perform(publisher(name="shelf")(lambda draft, it=returned: it), Publish(request(), DRAFT))
+        assert outcome == Published("r", "p", 1, DRAFT.ref, receipt)
+
+
+def actors() -> list[tuple[Any, Any]]:
+    return [
+        (generator(name="a"), Generate(request())),
+        (critic(name="a"), CritiqueDraft(request(), DRAFT)),
+        (refiner(name="a"), Refine(request(), DRAFT, None, History())),
+        (publisher(name="a"), Publish(request(), DRAFT)),
+    ]
+
+
+@pytest.mark.parametrize("number", range(4))
+async def test_what_cannot_succeed_is_not_tried_again(number: int) -> None:
+    """A wrong type and an error of the code itself would be the same once more."""
+    role, work = actors()[number]
+
+    def wrong(draft=None):
+        return [0.5]
+
+    def broken(draft=None):
+        return draft.no_such_thing
+
+    for function, kind in ((wrong, "invalid"), (broken, "error")):
+        outcome = await perform(role(function), work)
+        failed(outcome, kind)
+        assert isinstance(outcome, Failed)
+        assert not outcome.retryable
+
+
+async def test_a_score_out_of_range_is_not_tried_again_and_an_empty_draft_is() -> None:
+    outcome = await judged(lambda draft: 3.14)
+    assert failed(outcome, "invalid") == "judge gave a score of 3.14, outside its scale of 0 to 1"
+    assert isinstance(outcome, Failed)
+    assert not outcome.retryable
+    outcome = await perform(generator(name="a")(lambda: ""), Generate(request()))
+    assert isinstance(outcome, Failed)
+    assert outcome.retryable
+
+
+async def reply() -> str:
+    return "a reply"
+
+
+@pytest.mark.parametrize("number", range(4))
+async def test_a_missing_await_is_named(number: int) -> None:
+    role, work = actors()[number]
+
+    async def forgets(draft=None):
+        return reply()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for function in (lambda draft=None: reply(), forgets):
+            said = failed(await perform(role(function), work), "invalid")
+            assert said.startswith("a returned a coroutine; an `await` is missing: write `await` before the call")
+        gc.collect()
+
+
+async def test_a_missing_await_is_named_where_it_is_noticed_later() -> None:
+    said = failed(await judged(lambda draft: {"score": 1, "suggestions": reply()}), "invalid")
+    assert said.startswith("judge returned a coroutine as suggestions; an `await` is missing")
+
+    def reads(draft):
+        coroutine = reply()
+        try:
+            return coroutine.text
+        finally:
+            coroutine.close()
+
+    said = failed(await judged(reads), "error")
+    assert "'coroutine' object has no attribute 'text'; an `await` is missing before what made it" in said
+
+
+async def test_the_line_of_the_users_own_function_is_named_not_that_of_a_library() -> None:
+    def reads(draft):
+        return msgspec.json.decode(draft.text)
+
+    class Judge:
+        def __call__(self, draft):
+            raise KeyError("it")
+
+    line = reads.__code__.co_firstlineno + 1
+    assert failed(await judged(reads), "error").endswith(f"(tests/actors/runtime/test_results.py:{line})")
+    line = Judge.__call__.__code__.co_firstlineno + 1
+    assert failed(await judged(Judge()), "error").endswith(f"(tests/actors/runtime/test_results.py:{line})")
+
+
+async def test_threads_that_hung_actors_leave_behind_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MOST_HUNG", 2)
+    release, ended = threading.Event(), threading.Semaphore(0)
+
+    @critic(name="hangs-for-long")
+    def hangs(draft):
+        release.wait(60)
+        ended.release()
+        return 1.0
+
+    def call(timeout: float) -> Any:
+        return perform(hangs, CritiqueDraft(request(timeout), DRAFT))
+
+    before = threading.active_count()
+    for _ in range(2):
+        failed(await call(0.01), "timeout")
+    said = failed(await call(30), "error")
+    assert said.startswith("hangs-for-long was not called: 2 earlier calls of it still hang; restart this process")
+    assert threading.active_count() <= before + 2
+    release.set()
+    for _ in range(2):
+        assert await asyncio.to_thread(ended.acquire, timeout=60)
+    async with asyncio.timeout(60):
+        while not isinstance(await call(30), Critiqued):  # the threads are about to end
+            pass
+
+
+def test_actors_with_fields_can_be_told_apart() -> None:
+    one: Actor = critic(name="judge", fields={"a": "score"})(len_of)
+    assert one != critic(name="judge")(len_of)
+    assert hash(one)
+
+
+def len_of(draft):
+    return len(draft.text)
+
+
+async def test_a_generator_returns_text_or_a_draft() -> None:
+    outcome = await perform(generator(name="a")(lambda: new_draft(1, "t", "text/markdown")), Generate(request()))
+    assert outcome == Generated("r", "p", 1, "t", "text/markdown")

@@ -1,0 +1,215 @@
+"""What nobody serves is given up, what waits behind a slow worker is not, and what was given up is not begun."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+from tests.projections.logs import view_of
+from tests.properties.test_deciding_properties import NOW, RUN, Run, step
+from tests.streams import recorded
+
+from redraft.actors.deciding.interpreter import GRACE
+from redraft.actors.formats.yaml_reader import print_plan, read_plan
+from redraft.actors.plans.check import check_plan
+from redraft.actors.runtime.timekeeper import ARRIVAL, LEEWAY, QUEUE_LIMIT, QUEUE_WAIT, QueueMonitor, Timekeeper
+from redraft.actors.runtime.worker import Worker
+from redraft.actors.workflow.roles import generator
+from redraft.app.wiring.coordinator_views import StepsAgenda
+from redraft.events.bus.local import LocalBus
+from redraft.events.bus.port import INBOX, BusMessage, Depth, work_queue
+from redraft.events.errors import BusError, PlanError
+from redraft.events.messages.codec import decode_message, encode_message
+from redraft.events.messages.commands import ConfirmStep, ExpireStep, Generate, Generated, Message, Request
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import RunEnded, StepFailed, StepRequested
+from redraft.events.messages.envelope import Origin
+from redraft.events.messages.plan import Plan, Step
+from redraft.projections.record_check import check_events
+
+JUDGE = ("critic", "judge")
+SECOND = timedelta(seconds=1)
+
+
+def begun(queue_wait: float | None = None) -> Run:
+    write = replace(step("generator", "write"), queue_wait=queue_wait)
+    return Run(check_plan(Plan("p", (write, step("critic", "judge")))))
+
+
+def test_a_step_that_nobody_serves_fails_for_good_as_unserved() -> None:
+    run = begun()
+    run.now += QUEUE_WAIT
+    failed, ended = run.send(ExpireStep(RUN, "write", 1, unserved=600))
+    told = "no worker has served the generator write for 600 s"
+    assert failed == StepFailed("write", 1, "unserved", told, None)
+    assert isinstance(ended, RunEnded)
+    assert run.send(ExpireStep(RUN, "write", 1, unserved=600)) == ()
+    kept = recorded(RUN, [("coordinator", event) for event in run.events])
+    assert check_events([replace(each, time=at) for each, at in zip(kept, run.times, strict=True)]) == ()
+
+
+def test_it_waits_as_long_as_its_plan_says() -> None:
+    run = begun(queue_wait=3600)
+    (asked,) = [event for event in run.events if isinstance(event, StepRequested)]
+    assert asked.queue_wait == 3600
+    assert run.send(ExpireStep(RUN, "write", 1, unserved=3599)) == ()
+    assert run.send(ExpireStep(RUN, "write", 2, unserved=3600)) == ()
+    assert len(run.send(ExpireStep(RUN, "write", 1, unserved=3600))) == 2
+
+
+def test_what_may_still_wait_in_its_queue_is_not_overdue() -> None:
+    run = begun()
+    run.now = run.state.open["write"].due
+    assert run.send(ExpireStep(RUN, "write", 1, queued=True)) == ()
+    failed, *_ = run.send(ExpireStep(RUN, "write", 1))
+    assert isinstance(failed, StepFailed)
+    assert failed.kind == "timeout"
+
+
+class Queues:
+    """Queues of a bus that can be away."""
+
+    def __init__(self) -> None:
+        self.there: dict[str, Depth] = {}
+        self.away = False
+
+    async def queue(self, queue: str) -> Depth | None:
+        if self.away:
+            raise BusError("away")
+        return self.there.get(queue)
+
+
+async def test_an_actor_is_unserved_for_as_long_as_no_worker_takes_from_its_queue() -> None:
+    queues = Queues()
+    monitor = QueueMonitor(queues)
+    await monitor.look([JUDGE], NOW)
+    assert monitor.unserved(NOW + SECOND) == [(JUDGE, SECOND)]
+    await monitor.look([JUDGE], NOW + 60 * SECOND)
+    assert monitor.unserved(NOW + 60 * SECOND) == [(JUDGE, 60 * SECOND)]
+    queues.there[work_queue(*JUDGE)] = Depth(5, 1)
+    await monitor.look([JUDGE], NOW + 70 * SECOND)
+    assert monitor.unserved(NOW + 80 * SECOND) == []
+    queues.there[work_queue(*JUDGE)] = Depth(5, 0)
+    await monitor.look([JUDGE], NOW + 80 * SECOND)
+    queues.away = True
+    await monitor.look([JUDGE], NOW + 90 * SECOND)
+    assert monitor.unserved(NOW + 90 * SECOND) == [], "nobody knows"
+
+
+async def test_what_was_given_out_is_due_a_while_after_its_queue_was_seen_empty() -> None:
+    queues = Queues()
+    monitor = QueueMonitor(queues, limit=timedelta(hours=20))
+    name, timeout = work_queue(*JUDGE), 300 * SECOND
+    queues.there[name] = Depth(5, 1)
+    await monitor.look([JUDGE], NOW)
+    late = NOW + timedelta(hours=19)
+    assert monitor.may_wait(JUDGE, NOW, timeout, late)
+    assert not monitor.may_wait(JUDGE, NOW, timeout, NOW + timedelta(hours=20) + timeout)
+    queues.there[name] = Depth(0, 1)
+    await monitor.look([JUDGE], NOW + ARRIVAL)
+    assert monitor.may_wait(JUDGE, NOW, timeout, late), "it may not have been there yet"
+    await monitor.look([JUDGE], NOW + 2 * ARRIVAL)
+    assert monitor.may_wait(JUDGE, NOW, timeout, NOW + 2 * ARRIVAL + timeout + LEEWAY - SECOND)
+    assert not monitor.may_wait(JUDGE, NOW, timeout, NOW + 2 * ARRIVAL + timeout + LEEWAY)
+    assert monitor.may_wait(JUDGE, NOW + 2 * ARRIVAL, timeout, late), "a later one came after that"
+
+
+async def told(keeper: Timekeeper, bus: LocalBus, now: object) -> list[Message]:
+    """What the timekeeper says in one look."""
+    await keeper._look(now)  # type: ignore[arg-type]
+    await bus.publish(INBOX, [BusMessage("end", b"", Origin("end", "test"))])
+    async with bus.consume(INBOX, 10_000) as inbox:
+        taken = []
+        while not taken or taken[-1].bus_message.name != "end":
+            taken += await inbox.take(10_000)
+        await inbox.ack(taken)
+        return [decode_message(each.bus_message.name, each.bus_message.body) for each in taken[:-1]]
+
+
+async def test_the_timekeeper_says_what_nobody_serves_and_what_waits_only_once() -> None:
+    asked = [
+        StepRequested("a", "critic", "judge", 1, NOW + 300 * SECOND + GRACE),
+        StepRequested("b", "critic", "judge", 1, NOW + 300 * SECOND + GRACE, queue_wait=60),
+        StepRequested("c", "critic", "other", 1, NOW + 300 * SECOND + GRACE),
+    ]
+    log = [replace(each, time=NOW, position=each.version) for each in recorded("r", [("c", event) for event in asked])]
+    queues = Queues()
+    queues.there = {work_queue(*JUDGE): Depth(2, 0), work_queue("critic", "other"): Depth(3, 1)}
+    async with LocalBus() as bus, view_of(log) as views:
+        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", QueueMonitor(queues))
+        assert await told(keeper, bus, NOW) == []
+        assert await told(keeper, bus, NOW + 59 * SECOND) == []
+        assert await told(keeper, bus, NOW + 60 * SECOND) == [ExpireStep("r", "b", 1, unserved=60.0)]
+        said = await told(keeper, bus, NOW + 600 * SECOND)
+        assert said == [ExpireStep("r", "a", 1, unserved=600.0), ExpireStep("r", "b", 1, unserved=600.0)]
+        queues.there[work_queue(*JUDGE)] = Depth(9, 1)
+        over = NOW + 300 * SECOND + GRACE
+        assert await told(keeper, bus, over) == [ExpireStep("r", path, 1, queued=True) for path in "abc"]
+        assert await told(keeper, bus, over + timedelta(hours=3)) == []
+        queues.there[work_queue("critic", "other")] = Depth(0, 1)
+        assert await told(keeper, bus, over + timedelta(hours=4)) == []
+        assert await told(keeper, bus, over + timedelta(hours=5)) == [ExpireStep("r", "c", 1)]
+        assert await told(keeper, bus, NOW + QUEUE_LIMIT + 300 * SECOND) != []
+
+
+async def test_two_thousand_requests_behind_one_slow_worker_for_six_hours_are_all_left_to_wait() -> None:
+    """One worker takes a request each 11 s, by a clock of its own: most wait far beyond their timeout and an hour."""
+    number, timeout = 2_000, 60 * SECOND
+    events = [StepRequested(f"p{n:04}", "critic", "judge", 1, NOW + timeout + GRACE) for n in range(number)]
+    log = [replace(each, time=NOW, position=each.version) for each in recorded("r", [("c", event) for event in events])]
+    queues = Queues()
+    said: list[Message] = []
+    async with LocalBus() as bus, view_of(log) as views:
+        keeper = Timekeeper(StepsAgenda(views, None), bus, lambda: NOW, lambda: "id", QueueMonitor(queues))
+        for second in range(0, number * 11, 600):
+            queues.there[work_queue(*JUDGE)] = Depth(number - second // 11, 1)
+            said += await told(keeper, bus, NOW + second * SECOND)
+    assert said == [ExpireStep("r", f"p{n:04}", 1, queued=True) for n in range(number)]
+
+
+@generator
+async def write(brief: Brief) -> str:
+    return "text"
+
+
+def asking(asked: datetime | None, *, confirmed: bool = False) -> BusMessage:
+    request = Request("r/p#1", "r", "p", "write", 1, 5.0, Brief("b"), confirmed=confirmed, asked=asked)
+    name, body = encode_message(Generate(request))
+    return BusMessage(name, body, Origin("request", "relay"), "r")
+
+
+async def answered(bus: LocalBus) -> Message:
+    async with asyncio.timeout(60), bus.consume(INBOX, 1) as inbox:
+        (delivery,) = await inbox.take(1)
+        await inbox.ack([delivery])
+        return decode_message(delivery.bus_message.name, delivery.bus_message.body)
+
+
+async def test_a_worker_asks_about_what_was_in_the_queue_before_it_or_waited_longer_than_requests_may() -> None:
+    queue = work_queue("generator", "write")
+    async with LocalBus(shared=True) as bus:
+        worker = Worker([write], bus, lambda: "id", clock=lambda: NOW + QUEUE_LIMIT)
+        await bus.publish(queue, [asking(NOW + SECOND)])
+        task = asyncio.create_task(worker.run())
+        try:
+            assert await answered(bus) == ConfirmStep("r", "p", 1, 0), "it may have been given up before"
+            await bus.publish(queue, [asking(None, confirmed=True)])
+            assert isinstance(await answered(bus), Generated)
+            await bus.publish(queue, [asking(NOW + SECOND)])
+            assert isinstance(await answered(bus), Generated)
+            await bus.publish(queue, [asking(NOW)])
+            assert await answered(bus) == ConfirmStep("r", "p", 1, 0)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+def test_queue_wait_is_written_and_read_in_every_form_of_a_plan() -> None:
+    text = "name: p\nsteps:\n- generate: {actor: write, queue_wait: 2m}\n- critique: {actor: judge}\n"
+    plan = read_plan(text)
+    assert [each.queue_wait for each in plan.steps if isinstance(each, Step)] == [120.0, None]
+    assert print_plan(plan) == text
+    with pytest.raises(PlanError, match="queue_wait is 0"):
+        read_plan(text.replace("2m", "0"))

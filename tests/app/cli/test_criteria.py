@@ -1,0 +1,138 @@
+"""Criteria from the command line: what is said while a run goes on, and what is shown, compared and asked of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.app.cli_calls import call, said
+
+ACTORS = """\
+from redraft.actors import critic, generator, publisher, refiner
+
+
+@generator
+def write(brief):
+    return "one"
+
+
+@critic(scale=(1, 10), criteria={"accuracy": "every claim is right", "tone": "for children"}, weights={"accuracy": 2})
+def judge(draft):
+    words = len(draft.text.split())
+    return {"criteria": {"accuracy": min(10, 4 + 2 * words), "tone": {"score": 6, "confidence": 0.8}}}
+
+
+@refiner
+def improve(draft):
+    return draft.text + " more"
+
+
+@publisher
+def save(draft):
+    return "here"
+"""
+PLAN = """\
+name: kids
+steps:
+  - generate: {actor: write}
+  - repeat:
+      until: accuracy >= 8 and tone >= 6
+      max_iterations: 5
+      body:
+        - critique: {actor: judge}
+        - refine: {actor: improve}
+  - publish: {actor: save}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'log.db'}")
+    Path("actors.py").write_text(ACTORS)
+    Path("plan.yaml").write_text(PLAN)
+    Path("rain.txt").write_text("rain")
+    return tmp_path
+
+
+def run(plan: str = PLAN) -> str:
+    Path("plan.yaml").write_text(plan)
+    spoken = call("run", "plan.yaml", "rain.txt", "--actors", "actors.py")
+    assert spoken.code == 0, spoken.err
+    return spoken.err
+
+
+def test_a_run_tells_scores_on_the_scale():
+    told = run()
+    assert "scored draft 1 at 6 of 10 (accuracy 6 of 10, tone 6 of 10, confidence 0.80)" in told
+    assert "accepted, score 7.333 of 10, 2 iterations" in told
+    assert "the condition holds: accuracy 8 of 10 >= 8, tone 6 of 10 >= 6" in told
+
+
+def test_every_view_shows_scores_on_the_scale(folder: Path):
+    run()
+    assert "judge  score 6 of 10, accuracy 6 of 10, tone 6 of 10, confidence 0.80, draft 1" in said("show", "last")
+    assert "7.333 of 10" in said("list")
+    assert "6.666 of 10 (0.629)" in said("stats", "critics")
+    assert "accuracy 8 of 10, tone 6 of 10" in said("stats", "critics", "last")
+    assert "7 of 10 (0.666)" in said("stats", "criteria")
+    assert "6 of 10" in said("stats", "criteria", "last")
+    assert "7.333 of 10" in said("stats", "scores", "last")
+    assert "7.333 of 10" in said("stats", "tree", "last")
+    said("audit", "last", "--export", "run.html")
+    page = (folder / "run.html").read_text()
+    assert "7.333 of 10" in page
+    assert "accuracy 8 of 10" in page
+
+
+def test_the_record_is_checked_with_its_criteria():
+    run()
+    assert "15 events verified" in said("audit", "last", "--verify")
+
+
+def test_what_if_decides_again_by_a_criterion():
+    run(PLAN.replace("accuracy >= 8 and tone >= 6", "accuracy >= 10"))
+    told = said("whatif", "last", "--until", "accuracy >= 8", "--until", "min(criteria) >= 6")
+    assert "instead:  accepted, score 7.333 of 10" in told
+    assert "instead:  accepted, score 6 of 10" in told
+    assert "7.333 of 10 (0.703)" in said("whatif", "--workflow", "kids", "--until", "accuracy >= 8")
+    wrong = call("whatif", "last", "--until", "acuracy >= 8")
+    assert wrong.code == 2
+    assert "did you mean accuracy?" in wrong.err
+
+
+def test_a_fork_may_ask_for_another_criterion():
+    run()
+    spoken = call("fork", "last", "--at", "6", "--set", "until=tone >= 7", "--actors", "actors.py")
+    assert "exhausted, score 8.666 of 10, 5 iterations" in spoken.err
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ("acuracy >= 8", "plan.yaml:5: Refinement: until: acuracy is no criterion that a critic here declares"),
+        ("score >= 1", "write score >= 1 of 10, or score >= 100 of 100"),
+        ("score >= 80", "scores are 1..10, so score >= 80 is out of range"),
+    ],
+)
+def test_a_condition_that_nobody_can_meet_is_refused_before_the_run_starts(wrong: str, fault: str):
+    Path("plan.yaml").write_text(PLAN.replace("accuracy >= 8 and tone >= 6", wrong))
+    spoken = call("run", "plan.yaml", "rain.txt", "--actors", "actors.py")
+    assert spoken.code == 2
+    assert fault in spoken.err
+    assert spoken.err.count("\n") == 1
+    assert not Path("log.db").exists()
+
+
+def test_a_plan_that_declares_what_its_critic_gives_needs_no_actors():
+    declared = "{actor: judge, scale: [1, 10], criteria: {accuracy: {says: every claim is right, weight: 2}, tone: x}}"
+    Path("plan.yaml").write_text(PLAN.replace("{actor: judge}", declared))
+    assert "score at the end" in said("simulate", "plan.yaml", "--runs", "20")
+
+
+def test_a_shipped_critic_that_scores_by_itself_takes_no_scale():
+    text = "name: p\nsteps:\n  - generate: {actor: source}\n  - critique: {actor: prose, scale: [1, 10]}\n"
+    Path("plan.yaml").write_text(text)
+    spoken = call("run", "plan.yaml", "rain.txt")
+    assert spoken.code == 2
+    assert "prose scores from 0 to 1, by no criteria" in spoken.err

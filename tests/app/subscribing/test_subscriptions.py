@@ -1,0 +1,383 @@
+"""Subscriptions with a name: where they go on, what is tried again, what is parked, and who serves them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from tests.app.subscribers import DEADLINE, World, beginning, new_events, taken, world, write_run
+from tests.appending import append_to
+
+from redraft.app import Client, DeliveryError, Retry
+from redraft.app.subscribing.delivery import backoff
+from redraft.events.backends import open_subscriptions
+from redraft.events.errors import IncompatibleStore, InputError
+from redraft.events.messages.envelope import Recorded
+from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription, Subscriptions
+
+QUICK = Retry(attempts=3, initial=0.001, maximum=0.01)
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def there(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world(request.param, request, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def names(there: World) -> AsyncIterator[Subscriptions]:
+    async with open_subscriptions(there.url) as opened:
+        yield opened
+
+
+class Handler:
+    """Takes events, or fails as it is told; `arrived` is set whenever it is called."""
+
+    def __init__(self, fault: Callable[[Recorded], Exception | None] = lambda event: None) -> None:
+        self.taken: list[int] = []
+        self.tried: list[int] = []
+        self.fault = fault
+        self._arrived = asyncio.Condition()
+
+    async def __call__(self, event: Recorded) -> None:
+        self.tried.append(event.position)
+        fault = self.fault(event)
+        if fault is None:
+            self.taken.append(event.position)
+        async with self._arrived:
+            self._arrived.notify_all()
+        if fault is not None:
+            raise fault
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE), self._arrived:
+            await self._arrived.wait_for(condition)
+
+
+@asynccontextmanager
+async def delivering(
+    client: Client, name: str, handler: Handler, **options: object
+) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(client.deliver(name, handler, **{"retry": QUICK, **options}))  # type: ignore[arg-type]
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def until(names: Subscriptions, name: str, condition: Callable[[Subscription], bool]) -> Subscription:
+    """The subscription, once this holds for it."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            for found in await names.all():
+                if found.name == name and condition(found):
+                    return found
+            await asyncio.sleep(0.01)
+
+
+async def tried_again(names: Subscriptions, name: str) -> ParkedEvent:
+    """The one event that is parked, once what was asked for it has been done."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            (parked,) = await names.parked(name)
+            if not parked.retry:
+                return parked
+            await asyncio.sleep(0.01)
+
+
+async def test_a_name_goes_on_where_it_was(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 30)
+    async with there.open() as client:
+        assert [each.position for each in await taken(client, 10, name="index")] == list(range(1, 11))
+        found = await names.get("index")
+        assert (found.position, found.parked, found.failing) == (9, 0, None), "the tenth was not done with"
+        assert [each.position for each in await taken(client, 21, name="index")] == list(range(10, 31))
+        assert (await names.get("index")).position == 29
+    async with there.open() as client:
+        waiting = asyncio.create_task(taken(client, 3, 25, name="index"))
+        await write_run(there.store, "b", 2)
+        assert [each.position for each in await waiting] == [30, 31, 32]
+
+
+async def test_a_new_name_begins_where_it_is_told_to(there: World) -> None:
+    await write_run(there.store, "a", 10)
+    async with there.open() as client:
+        assert [each.position for each in await taken(client, 3, 7, name="late")] == [8, 9, 10]
+
+
+async def test_what_is_not_wanted_is_passed_over_for_good(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 30)
+    await append_to(there.store, "b", 0, new_events("b", [beginning("book")]))
+    handler = Handler()
+    async with there.open() as client, delivering(client, "books", handler, workflow="book"):
+        await until(names, "books", lambda found: found.position == 31)
+        assert handler.taken == [31]
+        await write_run(there.store, "c", 5)
+        assert (await until(names, "books", lambda found: found.position == 36)).wants == '{"workflows":["book"]}'
+    assert handler.taken == [31]
+
+
+async def test_events_are_handled_in_order_each_once(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 120)
+    handler = Handler()
+    async with there.open() as client, delivering(client, "index", handler):
+        await asyncio.gather(*(write_run(there.store, f"r{number}", 50) for number in range(4)))
+        await handler.until(lambda: len(handler.taken) == 320)
+        await until(names, "index", lambda found: found.position == 320)
+    assert handler.taken == list(range(1, 321))
+
+
+async def test_a_plain_function_is_called_in_a_thread(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 5)
+    calls: list[tuple[int, bool]] = []
+
+    def handle(event: Recorded) -> None:
+        calls.append((event.position, threading.current_thread() is threading.main_thread()))
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", handle))
+        await until(names, "index", lambda found: found.position == 5)
+        task.cancel()
+        await asyncio.wait({task})
+    assert calls == [(number, False) for number in range(1, 6)]
+
+
+async def test_a_handler_that_fails_is_tried_again_with_the_same_event(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 5)
+    handler = Handler(
+        lambda event: ValueError("not now") if handler.tried.count(3) < 3 and event.position == 3 else None
+    )
+    async with there.open() as client, delivering(client, "index", handler):
+        await handler.until(lambda: len(handler.taken) == 5)
+        found = await until(names, "index", lambda found: found.position == 5)
+    assert handler.tried == [1, 2, 3, 3, 3, 4, 5]
+    assert handler.taken == [1, 2, 3, 4, 5]
+    assert (found.failing, found.parked) == (None, 0)
+
+
+async def test_what_fails_too_often_is_parked_and_the_others_go_on(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 8)
+    faults = {2: ValueError("a \0 strange\nname"), 6: DeliveryError("never", permanent=True)}
+    handler = Handler(lambda event: faults.get(event.position))
+    async with there.open() as client, delivering(client, "index", handler):
+        await until(names, "index", lambda found: found.position == 8)
+        assert handler.tried == [1, 2, 2, 2, 3, 4, 5, 6, 7, 8]
+        first, second = await names.parked("index")
+        log = await there.log()
+        assert (first.id, first.run, first.version, first.event) == (log[1].id, "a", 2, log[1].name)
+        assert (first.attempts, first.error, first.retry) == (3, "ValueError: a strange name", False)
+        assert (second.position, second.attempts, second.error) == (6, 1, "never")
+        assert (await names.get("index")).parked == 2
+
+
+async def test_a_parked_event_is_tried_again_when_it_is_asked_for(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 3)
+    broken = {2}
+    handler = Handler(lambda event: KeyError("the index is gone") if event.position in broken else None)
+    async with there.open() as client, delivering(client, "index", handler):
+        await until(names, "index", lambda found: found.position == 3)
+        (parked,) = await names.parked("index")
+        assert await names.retry(parked)
+        await handler.until(lambda: handler.tried.count(2) == 4)
+        again = await tried_again(names, "index")
+        assert again.attempts == 4
+        broken.clear()
+        assert await names.retry(again)
+        await until(names, "index", lambda found: found.parked == 0)
+    assert handler.taken == [1, 3, 2]
+    assert not await names.retry(again)
+    assert not await names.discard(again)
+
+
+async def test_a_parked_event_can_be_discarded(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 3)
+    handler = Handler(lambda event: ValueError("no") if event.position == 2 else None)
+    async with there.open() as client, delivering(client, "index", handler):
+        await until(names, "index", lambda found: found.position == 3)
+        (parked,) = await names.parked("index")
+        assert await names.discard(parked)
+        assert await names.parked("index") == []
+    assert len(await there.log()) == 3, "the log keeps it"
+
+
+async def test_the_failures_are_counted_over_the_end_of_a_process(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 3)
+    handler = Handler(lambda event: ValueError("no") if event.position == 2 else None)
+    slow = Retry(attempts=3, initial=600.0, maximum=600.0)
+    async with there.open() as client:
+        for failures in (1, 2):
+            async with delivering(client, "index", handler, retry=slow):
+                found = await until(
+                    names, "index", lambda found, n=failures: bool(found.failing and found.failing.attempts == n)
+                )
+                assert found.position == 1
+                assert found.failing
+                assert (found.failing.position, found.failing.error) == (2, "ValueError: no")
+        async with delivering(client, "index", handler, retry=slow):
+            assert (await until(names, "index", lambda found: found.position == 3)).parked == 1
+    assert handler.tried == [1, 2, 2, 2, 3]
+
+
+async def test_a_handler_that_takes_too_long_has_failed(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 2)
+
+    async def hang(event: Recorded) -> None:
+        if event.position == 1:
+            await asyncio.Event().wait()
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", hang, retry=Retry(1), timeout=0.01))
+        assert (await until(names, "index", lambda found: found.position == 2)).parked == 1
+        task.cancel()
+        await asyncio.wait({task})
+    assert (await names.parked("index"))[0].error == "it took longer than 0.01 s"
+
+
+async def test_a_handler_that_waits_for_what_is_cancelled_has_failed(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 2)
+
+    async def stumble(event: Recorded) -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", stumble, retry=Retry(2, 0.001)))
+        assert (await until(names, "index", lambda found: found.position == 2)).parked == 2
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+    assert (await names.parked("index"))[0].error.startswith("CancelledError: ")
+
+
+async def test_a_thread_that_cannot_be_ended_is_waited_for(there: World, names: Subscriptions) -> None:
+    """Whoever puts the name elsewhere meanwhile: there is one call at a time."""
+    await write_run(there.store, "a", 3)
+    began, may_end = threading.Event(), threading.Event()
+    under_way, calls = 0, list[tuple[int, int]]()
+
+    def handle(event: Recorded) -> None:
+        nonlocal under_way
+        under_way += 1
+        calls.append((event.position, under_way))
+        began.set()
+        assert may_end.wait(DEADLINE)
+        under_way -= 1
+
+    async with there.open() as client:
+        task = asyncio.create_task(client.deliver("index", handle))
+        assert await asyncio.to_thread(began.wait, DEADLINE)
+        epoch = (await names.put("index", 1)).epoch
+        async with asyncio.timeout(DEADLINE):
+            while not any(each.cancelling() for each in asyncio.all_tasks()):  # noqa: ASYNC110 - it is told to end
+                await asyncio.sleep(0.01)
+        assert (len(calls), task.done()) == (1, False)
+        may_end.set()
+        await until(names, "index", lambda found: found.position == 3 and found.epoch > epoch)
+        task.cancel()
+        await asyncio.wait({task})
+    assert calls == [(1, 1), (2, 1), (3, 1)]
+
+
+async def test_one_serves_a_name_and_another_stands_by(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 20)
+    first, second = Handler(), Handler()
+    async with there.open() as client, there.open() as other, delivering(client, "index", first) as serving:
+        await first.until(lambda: len(first.taken) == 20)
+        async with delivering(other, "index", second):
+            await write_run(there.store, "b", 20)
+            await first.until(lambda: len(first.taken) == 40)
+            assert second.tried == []
+            await until(names, "index", lambda found: found.position == 40)
+            serving.cancel()
+            await asyncio.wait({serving})
+            await write_run(there.store, "c", 20)
+            await second.until(lambda: len(second.taken) == 20)
+    assert first.taken + second.taken == list(range(1, 61))
+
+
+async def test_other_names_are_served_beside_it(there: World) -> None:
+    await write_run(there.store, "a", 20)
+    first, second = Handler(), Handler()
+    async with there.open() as client, delivering(client, "one", first), delivering(client, "two", second):
+        await first.until(lambda: len(first.taken) == 20)
+        await second.until(lambda: len(second.taken) == 20)
+
+
+async def test_whoever_serves_a_name_goes_where_it_is_put(there: World, names: Subscriptions) -> None:
+    """Back to the beginning, and forwards past what never succeeds."""
+    await write_run(there.store, "a", 5)
+    handler = Handler(lambda event: ValueError("no") if event.position == 3 and len(handler.tried) > 5 else None)
+    slow = Retry(attempts=3, initial=600.0, maximum=600.0)
+    async with there.open() as client, delivering(client, "index", handler, retry=slow):
+        await until(names, "index", lambda found: found.position == 5)
+        await names.put("index", 0)
+        await until(names, "index", lambda found: found.failing is not None)
+        assert handler.tried == [1, 2, 3, 4, 5, 1, 2, 3]
+        await names.put("index", 3)
+        await until(names, "index", lambda found: found.position == 5)
+        assert handler.tried == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+        assert (await names.get("index")).failing is None
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "-x", "x" * 101, "naïve", "a/b"])
+async def test_a_name_that_cannot_be_is_refused(there: World, name: str) -> None:
+    async with there.open() as client:
+        if name:
+            with pytest.raises(InputError, match="cannot be the name of a subscription"):
+                client.subscribe(name=name)
+        with pytest.raises(InputError, match="cannot be the name of a subscription"):
+            await client.deliver(name, Handler())
+
+
+async def test_a_name_waits_for_what_comes(there: World) -> None:
+    async with there.open() as client:
+        with pytest.raises(InputError, match="leave out follow=False"):
+            client.subscribe(name="index", follow=False)
+
+
+@pytest.mark.parametrize(
+    ("retry", "timeout"),
+    [(Retry(0), 60.0), (Retry(initial=-1.0), 60.0), (Retry(factor=0.5), 60.0), (Retry(), math.nan)],
+)
+async def test_a_policy_that_cannot_be_is_refused(there: World, retry: Retry, timeout: float) -> None:
+    async with there.open() as client:
+        with pytest.raises(InputError, match="give at least 1 attempt"):
+            await client.deliver("index", Handler(), retry=retry, timeout=timeout)
+
+
+def test_the_waits_grow_and_are_bounded() -> None:
+    policy = Retry(attempts=9, initial=1.0, maximum=10.0)
+    assert [backoff(policy, failures) for failures in range(1, 7)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert backoff(policy, 10_000) == 10.0
+    assert [backoff(policy, 1, asked) for asked in (0.5, 7.0, 1e9)] == [1.0, 7.0, 3600.0]
+
+
+async def test_a_position_beyond_the_log_is_told(there: World, names: Subscriptions) -> None:
+    """As when another log lies where the old one was: nothing would come for a long time."""
+    await write_run(there.store, "a", 5)
+    await names.take("index", "{}", "me", 7)
+    async with there.open() as client:
+        with pytest.raises(
+            IncompatibleStore, match=r"is at 7, but the log of .* ends at 5: .* subscriptions reset index"
+        ):
+            await client.deliver("index", Handler())
+        with pytest.raises(IncompatibleStore, match="is at 7"):
+            await taken(client, 1, name="index")
+        await names.put("index", 4)
+        assert [each.position for each in await taken(client, 1, name="index")] == [5]
+
+
+async def test_the_positions_lie_outside_of_the_log(there: World, names: Subscriptions) -> None:
+    await write_run(there.store, "a", 3)
+    async with there.open() as client:
+        await taken(client, 3, name="index")
+    assert [each.name for each in await names.all()] == ["index"]
+    assert len(await there.log()) == 3
+    assert await there.store.verify("a") == 3

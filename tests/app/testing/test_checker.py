@@ -1,0 +1,51 @@
+"""What the checker of histories allows while an older release is at work, and what it does not; when a history ends."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+from tests.app.testing.altered import altered
+
+from redraft.app.testing.faults import CALM, Faults
+from redraft.app.testing.history import Setting, history
+from redraft.app.testing.loop import SimLoop
+from redraft.app.testing.storage import SimDatabase
+from redraft.events.messages.domain_events import RunEnded, RunStarted, StepFailed
+
+OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unasked=False)
+"""Every coordinator but the first is of an older release, and actors take their time."""
+
+
+def test_a_fork_that_begins_when_all_else_has_ended_is_waited_for():
+    """People asked for it before, and the message came late."""
+    told = history(5978)
+    parent_ended, fork_ended = (each for each in told.events if isinstance(each.data, RunEnded))
+    (fork,) = (each for each in told.events if isinstance(each.data, RunStarted) and each.run == fork_ended.run)
+    assert parent_ended.position < fork.position
+    assert told.wrong == ()
+
+
+def test_steps_of_newer_runs_may_wait_while_an_older_release_relays():
+    told = history(6181)
+    assert any(isinstance(each.data, StepFailed) and "no answer by" in each.data.message for each in told.events)
+    assert told.wrong == ()
+
+
+def test_who_relayed_when_is_known():
+    loop = SimLoop(Random(1))
+    database = SimDatabase(loop, Faults(Random(1), CALM))
+    database.relays += [(0, 1), (100, 2), (200, 1), (300, 2)]
+    assert database.relayed(2, since=50, until=350) == 150
+    assert database.relayed(1, since=50, until=350) == 300
+    assert database.relayed(2, since=0, until=90) == 0
+    assert database.relayed(2, since=350, until=400) == 50
+    loop.dispose()
+
+
+def test_beside_an_older_release_too_what_somebody_has_is_not_taken_to_be_lost():
+    seeds = [seed for seed in range(8) if history(seed, OLDER).planted]
+    assert [history(seed, OLDER).wrong for seed in seeds] == [()] * len(seeds)
+    with altered("actors.runtime.in_flight", "MissingRequests._count_misses", "not in has and", "is not None or"):
+        told = [history(seed, OLDER) for seed in seeds]
+    assert any("older release" in "".join(each.planted) and "sought" in "".join(each.wrong) for each in told)

@@ -1,0 +1,76 @@
+"""A deployment that encrypts: it works, its files hold no text, and a run is erased while its processes run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.app.deployments import Deployment, deployment
+
+from redraft.events.backends import open_store
+from redraft.events.encryption.keyring import Encryption
+from redraft.events.messages.domain_events import RunErased
+from redraft.events.messages.envelope import Origin
+from redraft.events.store.event_store import Append, NewEvent
+
+SAID = "a text that only Ada knows"
+
+
+def submitted(there: Deployment, text: str) -> str:
+    """A run that has ended with this text, and more."""
+    said = there.call("submit", "loop.py:loop", text, "--wait", "--json")
+    assert said.code == 0, said.err
+    result = json.loads(said.out)
+    assert result["draft"]["text"].startswith(text)
+    return str(result["run"])
+
+
+def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
+        assert there.call("key", "encryption", "key").code == 0
+        (tmp_path / "redraft.toml").write_text('encrypt_new_runs = true\nencrypt_key_file = "key"\n')
+        there.start("coordinator", "coordinator")
+        there.start("worker", "worker", "loop.py")
+        first = submitted(there, SAID)
+        assert SAID in there.call("show", first, "--text").out
+        there.call("export", "-o", "archive")
+        said = there.call("import", "archive")
+        assert (said.code, "a coordinator works on it" in said.err) == (5, True)
+        said = there.call("erase", first, "--by", "grace")
+        assert (said.code, said.err) == (0, "")
+        assert there.call("show", first, "--text").out == "[erased]"
+        assert "grace had the texts of the run erased" in there.call("audit", first).out
+        assert there.call("audit", "--all", "--verify").code == 0
+        second = submitted(there, "something else")
+        assert "something else" in there.call("show", second, "--text").out
+        assert [process.poll() for process in there.processes] == [None, None]
+        for name in ("coordinator", "worker"):
+            assert SAID not in there.log(name).read_text()
+    left = [path for path in tmp_path.glob("*.db*") if SAID.encode() in path.read_bytes()]
+    assert not left, "the store and its read models hold the text"
+
+
+def test_a_coordinator_without_the_key_starts_nothing_where_others_encrypt(tmp_path: Path, each_store: str) -> None:
+    with deployment(tmp_path, each_store) as there:
+        coordinator = there.start("plain", "coordinator")
+        there.serving("plain")
+        asyncio.run(begun_sealed(there.store))
+        assert there.call("submit", "loop.py:loop", SAID).code == 0
+        there.until("it is dead-lettered", lambda: len(there.json("dead-letters", "list")) == 1)
+        [dead_letter] = there.json("dead-letters", "list")
+        assert "the store encrypts its runs, and no key is given here, so no run can begin" in dead_letter["reason"]
+        coordinator.terminate()
+        assert coordinator.wait(30) == 0
+        assert there.json("list") == []
+        for arguments in (("coordinator",), ("run", "loop.py:loop", "a text")):
+            said = there.call(*arguments)
+            assert said.code == 2
+            assert said.err.rstrip().splitlines()[-1].startswith("redraft: the store encrypts its runs, and no key")
+
+
+async def begun_sealed(url: str) -> None:
+    """The store has a run that is sealed, of which nothing is recorded yet."""
+    async with open_store(url, encryption=Encryption(bytes(32))) as store:
+        await store.encode(Append("sealed", 0, (NewEvent(Origin("x", "test"), datetime.now(UTC), RunErased("", "")),)))

@@ -1,0 +1,201 @@
+"""What the databases refuse by themselves, from whoever speaks SQL to them: no code of Redraft writes here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import pytest
+from tests.appending import append_to
+
+from redraft.events.backends import open_recorder, open_store
+from redraft.events.errors import Conflict
+from redraft.events.messages.codec import GENESIS
+from redraft.events.store.event_store import NewEvent
+
+OLD = Path(__file__).parents[2] / "samples" / "damaged" / "coordinators.db"
+"""A store of the release before the rules, with the damage of two coordinators in it."""
+
+FOLLOWS, ONCE, RULES = "redraft_event_follows", "redraft_event_once", "redraft_event_rules"
+Notes = Callable[..., list[NewEvent]]
+
+
+class Writer(Protocol):
+    """Inserts a row with plain SQL, and says why it was refused; empty when it was taken."""
+
+    def __call__(self, run: str, version: int, state: bytes, verb: str = "INSERT") -> str: ...
+
+
+def state(event_id: str, previous: str, mark: str = "a") -> bytes:
+    """The bytes of an event as far as the databases look at them."""
+    time = "2026-03-01T12:00:00Z"
+    return f'{{"hash":"{mark * 64}","id":"{event_id}","time":"{time}","previous":"{previous}","actor":"sql"}}'.encode()
+
+
+def sqlite_writer(path: Path) -> Writer:
+    def write(run: str, version: int, state: bytes, verb: str = "INSERT") -> str:
+        with closing(sqlite3.connect(path)) as connection:
+            try:
+                with connection:
+                    connection.execute(f"{verb} INTO stored_events VALUES (?, ?, 'x', ?)", (run, version, state))
+            except sqlite3.IntegrityError as error:
+                return str(error)
+        return ""
+
+    return write
+
+
+def postgres_writer(url: str) -> Writer:
+    insert = (
+        "INSERT INTO stored_events SELECT %s, %s, 'x', %s, coalesce(max(notification_id), 0) + 1 FROM stored_events"
+    )
+
+    def write(run: str, version: int, state: bytes, verb: str = "INSERT") -> str:
+        with psycopg.connect(url, autocommit=True) as connection:
+            try:
+                connection.execute(insert.encode(), (run, version, state))
+            except psycopg.IntegrityError as error:
+                return str(error.diag.constraint_name)
+        return ""
+
+    return write
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def written(request: pytest.FixtureRequest, tmp_path: Path, notes: Notes) -> Writer:
+    """A way to write by SQL into a log that has the events 1 and 2 of run `a`, the first with the id `a/test/1`."""
+    is_sqlite = request.param == "sqlite"
+    url = f"sqlite:///{tmp_path}/log.db" if is_sqlite else request.getfixturevalue("postgres_url")
+    async with open_store(url) as store:
+        await append_to(store, "a", 0, notes("a", 2))
+    return sqlite_writer(tmp_path / "log.db") if is_sqlite else postgres_writer(url)
+
+
+async def test_what_follows_is_taken(written: Writer) -> None:
+    assert written("b", 1, state("b1", GENESIS)) == ""
+    assert written("b", 2, state("b2", "a" * 64, "b")) == ""
+    assert written("b", 3, state("b3", "b" * 64, "c")) == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "previous"),
+    [(1, "a" * 64), (2, GENESIS), (3, "b" * 64), (0, GENESIS), (-1, GENESIS), (2**62, "a" * 64)],
+    ids=["first", "second", "gap", "zero", "negative", "far"],
+)
+async def test_what_does_not_follow_is_refused_by_name(written: Writer, version: int, previous: str) -> None:
+    if version != 1:
+        assert written("b", 1, state("b1", GENESIS)) == ""
+    assert FOLLOWS in written("b", version, state("bx", previous, "d"))
+
+
+async def test_an_id_that_is_there_is_refused_by_name(written: Writer) -> None:
+    assert ONCE in written("b", 1, state("a/test/1", GENESIS))
+    assert written("b", 1, state("b1", GENESIS)) == ""
+    assert ONCE in written("c", 1, state("b1", GENESIS))
+
+
+async def test_a_row_that_is_no_event_is_refused(written: Writer) -> None:
+    for strange in (b"", b"{}", b"\xff\xfe", b'{"hello":"world"}'):
+        assert written("stranger", 1, strange)
+
+
+@pytest.mark.parametrize("verb", ["INSERT OR IGNORE", "INSERT OR REPLACE"])
+async def test_no_verb_of_sqlite_gets_around_the_rules(tmp_path: Path, notes: Notes, verb: str) -> None:
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        await append_to(store, "a", 0, notes("a", 2))
+    write = sqlite_writer(tmp_path / "log.db")
+    assert ONCE in write("b", 1, state("a/test/1", GENESIS), verb)
+    assert FOLLOWS in write("a", 4, state("a4", "a" * 64), verb)
+    assert FOLLOWS in write("a", 1, state("a1", GENESIS), verb)
+    async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
+        assert [event.id for event in await store.read("a")] == ["a/test/1", "a/test/2"]
+
+
+async def test_the_ids_can_be_neither_changed_nor_taken_away(tmp_path: Path, notes: Notes, postgres_url: str) -> None:
+    for url in (f"sqlite:///{tmp_path}/log.db", postgres_url):
+        async with open_store(url) as store:
+            await append_to(store, "a", 0, notes("a"))
+    statements = ("DELETE FROM redraft_event_ids", "UPDATE redraft_event_ids SET id = id")
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file, psycopg.connect(postgres_url) as server:
+        for statement in statements:
+            with pytest.raises(sqlite3.IntegrityError, match="never"):
+                file.execute(statement)
+            with pytest.raises(psycopg.Error, match="never"), server.transaction():
+                server.execute(statement.encode())
+
+
+def test_psql_is_told_the_name_of_the_constraint(postgres_url: str) -> None:
+    if shutil.which("psql") is None and "REDRAFT_REQUIRE_SERVICES" not in os.environ:
+        pytest.skip("psql is not here; install it: apt-get install postgresql-client")
+    open_recorder(postgres_url).release()
+    insert = "INSERT INTO stored_events VALUES ('a', 3, 'x', 'y', 99)"
+    done = subprocess.run(["psql", postgres_url, "-c", insert], capture_output=True, text=True, timeout=60)
+    assert done.returncode != 0
+    assert FOLLOWS in done.stderr
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return Path(shutil.copy(OLD, tmp_path / "old.db"))
+
+
+def schema(path: Path) -> set[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+
+
+async def test_a_damaged_store_of_an_earlier_release_opens_and_has_the_rules_once_it_is_written_to(
+    old: Path, notes: Notes
+) -> None:
+    async with open_store(f"sqlite:///{old}") as store:
+        there = await store.head()
+        assert not schema(old) & {RULES, "redraft_event_ids"}  # reading changes nothing
+        (first,) = await append_to(store, "new", 0, notes("new"))
+        with pytest.raises(Conflict):
+            await store.append("new", 2, notes("new", after=2), first.hash)
+        assert await store.head() == there + 1
+    assert schema(old) >= {RULES, "redraft_event_ids"}
+    write = sqlite_writer(old)
+    with closing(sqlite3.connect(old)) as connection:
+        known = connection.execute("SELECT state FROM stored_events LIMIT 1").fetchone()[0]
+    assert ONCE in write("again", 1, known.replace(known[9:73], b"e" * 64))
+
+
+async def test_a_database_of_an_earlier_release_gets_the_rules_when_it_is_opened(
+    postgres_url: str, notes: Notes
+) -> None:
+    async with open_store(postgres_url) as store:
+        await append_to(store, "a", 0, notes("a"))
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for statement in (
+            "DROP TRIGGER redraft_event_follows ON stored_events",
+            "DROP FUNCTION redraft_event_follows, redraft_event_id",
+            "DROP TABLE redraft_event_ids",
+        ):
+            connection.execute(statement.encode())
+    async with open_store(postgres_url):
+        pass
+    write = postgres_writer(postgres_url)
+    assert write("b", 2, state("b2", GENESIS)) == FOLLOWS
+    assert write("b", 1, state("a/test/1", GENESIS)) == ONCE
+
+
+async def test_what_takes_the_rules_away_is_told(tmp_path: Path, notes: Notes, postgres_url: str) -> None:
+    for url in (f"sqlite:///{tmp_path}/log.db", postgres_url):
+        async with open_store(url) as store:
+            await append_to(store, "a", 0, notes("a"))
+    with closing(sqlite3.connect(tmp_path / "log.db")) as connection, connection:
+        connection.execute(f"DROP TRIGGER {RULES}")
+    with psycopg.connect(postgres_url, autocommit=True) as server:
+        server.execute(b"ALTER TABLE stored_events DISABLE TRIGGER redraft_event_follows")
+    for url in (f"sqlite:///{tmp_path}/log.db", postgres_url):
+        async with open_store(url) as store:
+            report = await store.verify_all()
+        assert any("redraft_event_" in fault.message for fault in report.faults), report.faults

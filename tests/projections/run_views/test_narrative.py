@@ -1,0 +1,112 @@
+"""The whole story of a run: what led to what, why it went on, what was said and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.streams import START, Told, article, article_told, book, recorded
+
+from redraft.actors.conditions.text import print_condition
+from redraft.events.messages.content import Critique, DraftRef
+from redraft.events.messages.domain_events import DraftCritiqued, StepFailed, StepRequested
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.usage import Usage
+from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
+
+RUNS = (article(), book())
+UNTIL = "(score >= 0.9 and errors == 0) or plateau(gain=0.01, over=2)"
+
+
+def entries(events: Sequence[Recorded]) -> list[NarrativeEntry]:
+    return list(narrate(events, print_condition))
+
+
+def details(*told: Told) -> list[tuple[str, ...]]:
+    return [entry.details for entry in entries(recorded("r", told))]
+
+
+def test_a_run_is_told_with_its_brief_and_its_limits():
+    assert entries(article())[0].details == (
+        "the brief: Why tides exist",
+        f"Refinement goes on until {UNTIL}, for 5 iterations at most; the best draft leaves it",
+    )
+    assert entries(book())[0].details[1:] == (
+        "Chapters goes on until outputs >= 9, for 2 iterations at most; the best draft leaves it",
+        "Chapters/ChapterRefinement goes on until score >= 0.95, for 1 iteration at most; the best draft leaves it",
+    )
+
+
+def test_it_says_why_it_went_on_and_what_the_refiner_is_told():
+    told = entries(article())
+    assert told[6].details == (
+        f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
+        "it receives the critique of event 6",
+    )
+    assert told[8].details == ("it is one of 5 iterations at most",)
+    assert told[7].details == ("5 words came, 4 went",)
+
+
+def test_why_the_run_went_on_that_a_fork_repeats_is_not_told_by_the_forks_own_plan():
+    events = article()
+    fork = [events[0], *(msgspec.structs.replace(event, repeats=event.id) for event in events[1:8]), *events[8:]]
+    told = entries(fork)
+    assert told[6].details == ("it receives the critique of event 6",)
+    assert told[8].details == (
+        f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
+        "it is one of 5 iterations at most",
+    )
+
+
+def test_it_says_what_a_critic_said():
+    assert entries(article())[5].details == (
+        "error: Teh",
+        "error: becuase",
+        "weakness: careless spelling",
+        "suggestion: spell it right",
+        "strength: a clear subject",
+    )
+    many = Critique(0.5, errors=tuple(f"error {n}" for n in range(MAX_SHOWN + 3)))
+    said = details(("judge", DraftCritiqued("judge", 1, DraftRef(1, "0" * 64), many, Usage(12, calls=1))))[0]
+    assert said[MAX_SHOWN:] == ("and 3 more errors", "used 1 call, 12 tokens")
+
+
+def test_each_event_names_the_one_that_led_to_it():
+    told = entries(article())
+    assert [entry.cause for entry in told] == list(range(len(told)))
+
+
+def test_what_came_when_its_time_had_come_is_led_back_to_what_set_the_time():
+    """Also where it names no cause, as earlier versions recorded it."""
+    events = [
+        msgspec.structs.replace(event, causation="" if event.actor == "timekeeper" else event.causation)
+        for event in recorded(
+            "r",
+            [
+                ("coordinator", StepRequested("judge", "critic", "judge", 1, START)),
+                ("coordinator", StepRequested("other", "critic", "other", 1, START)),
+                ("timekeeper", StepFailed("judge", 1, "timeout", "no answer", START)),
+                ("judge", StepFailed("other", 1, "error", "x", START)),
+                ("timekeeper", StepRequested("judge", "critic", "judge", 2, START)),
+            ],
+        )
+    ]
+    told = entries(events)
+    assert [entry.cause for entry in told] == [0, 1, 1, 3, 3]
+    assert told[4].details == ("the wait after event 3 was over",)
+
+
+@given(st.sampled_from(RUNS), st.integers(0, 40))
+def test_a_prefix_tells_the_beginning_of_the_same_story(run: tuple[Recorded, ...], length: int):
+    assert entries(run[:length]) == entries(run)[:length]
+
+
+@pytest.mark.parametrize("evil", ["\x1b[2J", "a\r\nb", "\u202egnp.exe"])
+def test_untrusted_words_cannot_steer_a_terminal(evil: str):
+    told = recorded("r", article_told([f"{evil} a", f"{evil} b", f"{evil} c"], actor=evil, name=evil))
+    for entry in entries(told):
+        for shown in entry.details:
+            assert shown.isprintable()
