@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from tests.events.dead_letter_bodies import came, park, waiting
+from aiormq.exceptions import ChannelLockedResource, ChannelNotFoundEntity
+from tests.events.dead_letter_bodies import came, channel, park, waiting
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 from tests.proxy import Proxy
 
@@ -91,3 +92,26 @@ async def test_what_fails_for_one_letter_is_raised_and_all_stay_dead_lettered() 
         with pytest.raises(CodecError, match="unreadable"):
             await bus.dead_letters(fails)
         assert await bus.dead_letters(name) == ids
+
+
+async def begun(prefix: str) -> None:
+    """Returns when a look has begun: it owns the queue that only one process may own."""
+    while True:
+        try:
+            async with channel() as opened:
+                await opened.declare_queue(f"{prefix}.looking", passive=True)
+        except ChannelNotFoundEntity:
+            continue
+        except ChannelLockedResource:
+            return
+
+
+async def test_a_look_waits_until_the_messages_that_another_connection_holds_are_back() -> None:
+    async with in_time() as (bus, prefix):
+        ids = await park(prefix, 20, 10)
+        async with channel() as holding:
+            queue = await holding.get_queue(f"{prefix}.dead-letters")
+            await queue.get()
+            looking = asyncio.create_task(bus.dead_letters(name))
+            await begun(prefix)
+        assert await looking == ids

@@ -276,6 +276,7 @@ class DeadLetters:
             channel = await self._link.persist(self._own_browsing)
             browser = QueueBrowser(channel, self._names.dead_letters, self._topology.dead_letters)
             try:
+                await browser.begin()
                 yield browser
                 await browser.end()
             except LOST as error:

@@ -47,6 +47,15 @@ class QueueBrowser:
         self._waiting = waiting
         self._pages: list[list[int]] = []
         self._taken: set[int | None] = set()
+        self._strangers = 0
+
+    async def begin(self) -> None:
+        """Waits until no earlier consumer holds messages, as that of a process that died a moment ago may.
+
+        A quorum queue counts a consumer until its messages are back or deleted, also one that was cancelled. A consumer
+        that stays is a stranger's, which the queue is read beside.
+        """
+        self._strangers = await self._wait_unread(0)
 
     async def all(self, keep: Callable[[DeliveredMessage], _T]) -> list[_T]:
         """Returns `keep(message)` for each message that waits now, oldest first.
@@ -95,7 +104,10 @@ class QueueBrowser:
         self._taken.add(tag)
 
     async def end(self) -> None:
-        """Gives back the messages that were not taken, and waits until they are in the queue again."""
+        """Gives back the messages that were not taken, and waits until they are back and the taken ones are deleted.
+
+        A channel that is closed earlier may lose acknowledgements: a busy quorum queue holds them back there.
+        """
         if not self._pages:
             return
         arrived = await self._waiting()
@@ -104,7 +116,7 @@ class QueueBrowser:
             arrived += len(given)
             if number % _UNSEEN == 0:
                 await self._wait_seen(arrived)
-        await self._wait_seen(arrived)
+        await self._wait_unread(self._strangers)
         self._pages.clear()
 
     def _left(self) -> Iterator[list[int]]:
@@ -121,6 +133,19 @@ class QueueBrowser:
             async with asyncio.timeout(ANSWER):
                 while await self._waiting() < number:  # noqa: ASYNC110 - the server has no notification for it
                     await asyncio.sleep(_PAUSE)
+
+    async def _wait_unread(self, number: int) -> int:
+        """Waits until the queue has at most `number` consumers, or for `ANSWER` seconds; returns how many it has."""
+        consumers = await self._consumers()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER):
+                while consumers > number:
+                    await asyncio.sleep(_PAUSE)
+                    consumers = await self._consumers()
+        return consumers
+
+    async def _consumers(self) -> int:
+        return (await answer(self._channel.queue_declare(self._queue, passive=True))).consumer_count or 0
 
 
 DEAD_LETTERS: Final = "redraft.dead-letters"
