@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redraft.app.builtin.prose.actors import critique, judge, read
@@ -68,6 +68,7 @@ def test_refining_never_lowers_the_score_and_leaves_no_error(text: str) -> None:
 
 
 @given(TEXTS)
+@example("teh teh [the]: teh\n")
 def test_no_refinement_is_held_back_by_the_gate(text: str) -> None:
     assert find_differences(text, read(text, headings=True).rewritten) == []
 

@@ -50,11 +50,12 @@ class QueueBrowser:
         self._strangers = 0
 
     async def begin(self) -> None:
-        """Waits until no earlier consumer holds messages, as that of a process that died a moment ago may.
+        """Makes the queue, and waits until no earlier consumer holds messages, as that of a dead process may.
 
         A quorum queue counts a consumer until its messages are back or deleted, also one that was cancelled. A consumer
         that stays is a stranger's, which the queue is read beside.
         """
+        await self._waiting()
         self._strangers = await self._wait_unread(0)
 
     async def all(self, keep: Callable[[DeliveredMessage], _T]) -> list[_T]:

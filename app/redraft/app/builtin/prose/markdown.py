@@ -21,7 +21,12 @@ Rule: TypeAlias = Callable[[StateInline, bool], bool]
 SPECIALS = "`[<&!"
 MOST_SPECIALS = 20_000
 _SPANS = "redraft"
+_TARGET = re.compile(r"(?<=\])(?:\[[^\[\]\n]*\]|\([^()\n]*\))")
+"""Where a link leads, also one whose target another file defines."""
+
 _LABEL = re.compile(r"\[[^\[\]]{1,99}\](?!\(|\[[^\]])")
+"""Bracketed words, which would turn into a reference if they were changed into the label of one."""
+
 _CODE_TAGS = frozenset({"code", "kbd", "samp", "tt", "pre", "var", "script", "style"})
 
 
@@ -95,12 +100,9 @@ def _find_hidden(parser: MarkdownIt, token: Token, env: dict[str, object]) -> tu
         return (Hidden(0, len(content)),)
     spans: list[Hidden] = []
     parser.inline.parse(content, parser, {**env, _SPANS: spans}, [])
-    return (*spans, *_between_code_tags(content, spans), *(_labels(content) if env.get("references") else ()))
-
-
-def _labels(content: str) -> Iterator[Hidden]:
-    """Bracketed words, which would turn into a reference if they were changed into the label of one."""
-    return (Hidden(*found.span()) for found in _LABEL.finditer(content))
+    targets = (Hidden(*found.span(), soft=True) for found in _TARGET.finditer(content))
+    labels = (Hidden(*found.span()) for found in _LABEL.finditer(content)) if env.get("references") else ()
+    return (*targets, *spans, *_between_code_tags(content, spans), *labels)
 
 
 def _between_code_tags(content: str, spans: list[Hidden]) -> Iterator[Hidden]:

@@ -34,6 +34,7 @@ MARKUP = "\x1e"
 _NEWLINE = re.compile(r"\r\n?|\n")
 _HIDE = re.compile(r"[^ \t\r\n]")
 _CHUNK = re.compile(r"[^\s\x00\x1e]+")
+_DIGIT = re.compile(r"\d")
 _TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}|\{%[^%{}\n]*%\}")
 _FIELD = re.compile(r"[\w.\"'-]+\s*[:=]|#|\[")
 
@@ -144,11 +145,11 @@ def _mask_block(block: Block) -> str:
 
 
 def _addresses(content: str) -> Iterator[Hidden]:
-    """Web and mail addresses that stand bare in the text."""
-    if not ("://" in content or "@" in content or "www." in content):
+    """Web and mail addresses that stand bare in the text, and what has a digit between two spaces."""
+    if not ("://" in content or "@" in content or "www." in content or _DIGIT.search(content)):
         return
     for chunk in _CHUNK.finditer(content):
-        if any(mark in chunk.group() for mark in ("://", "@", "www.")):
+        if any(mark in chunk.group() for mark in ("://", "@", "www.")) or _DIGIT.search(chunk.group()):
             yield Hidden(*chunk.span())
 
 

@@ -20,9 +20,10 @@ from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.content import Brief, Critique, Draft
 
 _CODE: Final = re.compile(r"(?<!`)(`{1,9})(?!`)([^`]+)\1(?!`)")
-_LINK: Final = re.compile(r"\](\([^()\n]*\)|\[[^\[\]\n]*\]|: *\S+)")
+_LINK: Final = re.compile(r"\](\([^()\n]*\)|\[[^\[\]\n]*\])")
 _URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>\"']+|\bwww\.[^\s<>\"']+|[^\s@<>(]{1,64}@[^\s@<>)]{1,255}")
-_NUMBER: Final = re.compile(r"\S*\d\S*")
+_CHUNK: Final = re.compile(r"\S+")
+_DIGIT: Final = re.compile(r"\d")
 _NAME: Final = re.compile(r"(?<=[\w,;)] )[A-Z][\w'-]*|\b\w*[a-z_][A-Z]\w*|\b[A-Z]{2,}\w*|\b\w+_\w+")
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>]*>")
 _LONGEST: Final = 60
@@ -59,29 +60,31 @@ def find_differences(before: str, after: str) -> list[str]:
 
 def _parts(text: str) -> Iterator[tuple[str, Sequence[str]]]:
     """Each part of the structure with all that there is of it, in order."""
-    headings, code, cells = _read_blocks(text)
+    headings, code, cells, references = _read_blocks(text)
     yield "headings", headings
     yield "code", [*code, *(found.group(2) for found in _CODE.finditer(text))]
     yield "tables", cells
+    yield "references", references
     for part, pattern in (
         ("links", _LINK),
         ("addresses", _URL),
         ("tags", _TAG),
-        ("numbers", _NUMBER),
         ("names", _NAME),
     ):
         yield part, pattern.findall(text)
+    yield "numbers", [chunk for chunk in _CHUNK.findall(text) if _DIGIT.search(chunk)]
 
 
-def _read_blocks(text: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]]:
-    """The levels of headings, the content of code and HTML blocks, and that of the cells of tables."""
+def _read_blocks(text: str) -> tuple[Sequence[str], ...]:
+    """The levels of headings, the content of code and HTML blocks, that of table cells, and definitions of links."""
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.enableOnly(["normalize", "block"])
     headings: list[str] = []
     code: list[str] = []
     cells: list[str] = []
     before = ""
-    for token in parser.parse(text):
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for token in parser.parse(text, found):
         match token.type:
             case "heading_open":
                 headings.append(token.tag)
@@ -92,7 +95,8 @@ def _read_blocks(text: str) -> tuple[Sequence[str], Sequence[str], Sequence[str]
             case _:
                 pass
         before = token.type
-    return headings, code, cells
+    references = [f"[{label}]: {of['href']}" for label, of in found.get("references", {}).items()]
+    return headings, code, cells, references
 
 
 def _quote(part: str | None) -> str:
