@@ -87,6 +87,6 @@ def _definitions(vhost: str, rights: Mapping[str, Rights], token: str) -> dict[s
 def _rabbitmqctl(*arguments: str, given: object = None) -> None:
     command = ["rabbitmqctl", "-q", *arguments]
     text = json.dumps(given)
-    said = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(command, input=text, capture_output=True, text=True, timeout=170, check=False)
     if said.returncode:
         missing(f"rabbitmqctl {arguments[0]} does not work here ({said.stderr[-300:].strip()}); run it as its own user")

@@ -66,7 +66,7 @@ def start(*arguments: str, folder: Path, **settings: str) -> Forked:
 def spawn(*arguments: str, folder: Path, stdin: str = "", **settings: str) -> Said:
     """The same, waited for."""
     with start(*arguments, folder=folder, **settings) as process:
-        out, err = process.communicate(stdin, timeout=60)
+        out, err = process.communicate(stdin, timeout=170)
         return Said(process.returncode, out, err)
 
 

@@ -48,7 +48,7 @@ def test_what_cannot_be_delivered_from_a_store_in_memory_is_said(tmp_path: Path)
     with fork(
         program, folder=tmp_path, environment=plain(REDRAFT_STORE="memory:"), stdout=PIPE, stderr=PIPE
     ) as process:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=170)
     assert process.returncode == 1
     assert "InputError: store memory: keeps nothing, so no subscription can have a name there" in err
 

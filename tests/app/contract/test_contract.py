@@ -245,7 +245,7 @@ def test_types_made_of_it_compile_strictly_in_typescript(checker: Path) -> None:
         ["tsc", "--strict", "--noEmit", "--typeRoots", "none", "--target", "es2022", "contract.ts"],
     ):
         done = subprocess.run(
-            ["npx", "--no", "--", *command], cwd=checker, capture_output=True, text=True, timeout=120, check=False
+            ["npx", "--no", "--", *command], cwd=checker, capture_output=True, text=True, timeout=170, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     types = re.findall(r"^export (?:interface|type|enum) (\w+)", (checker / "contract.ts").read_text(), re.MULTILINE)
@@ -285,7 +285,7 @@ def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def checked(checker: Path, document: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["node", "asyncapi.mjs"], cwd=checker, input=document, capture_output=True, text=True, timeout=60, check=False
+        ["node", "asyncapi.mjs"], cwd=checker, input=document, capture_output=True, text=True, timeout=170, check=False
     )
 
 

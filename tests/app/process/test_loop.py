@@ -49,7 +49,7 @@ def started(tmp_path: Path, **parts: str) -> subprocess.Popen[str]:
 )
 def test_a_program_ends_whether_or_not_its_tasks_end(tmp_path: Path, last: str, says: list[str]) -> None:
     with started(tmp_path, last=last, then="pass") as process:
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=170)
     assert (process.returncode, out.split()) == (0, says)
 
 
@@ -58,5 +58,5 @@ def test_an_interrupt_cancels_all_and_is_raised(tmp_path: Path) -> None:
         assert process.stdout
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=170)
     assert (process.returncode, out.split()) == (0, ["ended", "ended", "interrupted"])

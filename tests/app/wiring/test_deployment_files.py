@@ -50,7 +50,12 @@ def objects() -> list[dict[str, Any]]:
     if not shutil.which("kubectl"):
         missing("kubectl is not found; install it (kubernetes.io/docs/tasks/tools); it needs no cluster for this")
     said = subprocess.run(
-        ["kubectl", "kustomize", "deploy/kubernetes"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        ["kubectl", "kustomize", "deploy/kubernetes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
     )
     assert said.returncode == 0, said.stderr
     return list(yaml.safe_load_all(said.stdout))
@@ -79,7 +84,7 @@ def test_compose_fits_the_compose_specification() -> None:
         "vendor.compose-spec",
         "docker-compose.yml",
     ]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170, check=False)
     assert said.returncode == 0, said.stdout
 
 
@@ -175,7 +180,7 @@ def test_compose_keeps_what_has_to_outlive_a_container() -> None:
 def test_the_dockerfile_passes_a_linter(tmp_path: Path) -> None:
     checker = installed(CHECKERS, tmp_path)
     command = ["npx", "--no", "dockerfile-utils", "lint", ROOT / "Dockerfile"]
-    said = subprocess.run(command, cwd=checker, capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(command, cwd=checker, capture_output=True, text=True, timeout=170, check=False)
     assert said.returncode == 0, said.stdout
 
 
@@ -198,7 +203,7 @@ def test_the_image_runs_as_nobody_special() -> None:
 def probed(command: list[str], health: Path) -> int:
     """The exit code of a probe's command, for a health file that lies elsewhere."""
     program = [word.replace("/tmp/health", str(health)) for word in command]
-    return subprocess.run(program, capture_output=True, timeout=60, check=False).returncode
+    return subprocess.run(program, capture_output=True, timeout=170, check=False).returncode
 
 
 def made_old(file: Path) -> None:
@@ -250,7 +255,7 @@ def test_kubernetes_takes_every_object(objects: list[dict[str, Any]]) -> None:
 def keda_says(checker: Path, objects: Sequence[Any]) -> subprocess.CompletedProcess[str]:
     given = json.dumps(objects)
     return subprocess.run(
-        ["node", "keda.mjs"], cwd=checker, input=given, capture_output=True, text=True, timeout=60, check=False
+        ["node", "keda.mjs"], cwd=checker, input=given, capture_output=True, text=True, timeout=170, check=False
     )
 
 
