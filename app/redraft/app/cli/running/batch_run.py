@@ -28,6 +28,7 @@ from redraft.app.cli.shared.signals import interrupts, until_done
 from redraft.app.cli.shared.tables import print_table
 from redraft.app.models.configuration import models_of
 from redraft.app.process.lifecycle import run
+from redraft.app.process.user_output import user_output
 from redraft.app.runs.refine import Ended, Item, key_of, read_batch, run_batch
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.telemetry.sdk import exporting
@@ -61,7 +62,7 @@ def run_batch_locally(given: RunOptions, store: str | None, *, json: bool, quiet
     """Runs the briefs of a file and prints the end of each; returns the exit code. Raises RedraftError."""
     settings = read_settings(store=store)
     results, done = sys.stdout, list[Ended]()
-    with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
+    with user_output():
         batch = _read(given, settings)
         with _progress(len(batch.items), quiet=quiet) as show:
 
