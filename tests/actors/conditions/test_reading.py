@@ -107,7 +107,9 @@ def test_a_gain_is_a_share_of_its_scale() -> None:
         (0.9, (0.0, 1.0), "0.90"),
     ],
 )
-def test_a_score_is_shown_on_its_scale_and_never_rounded_up_to_a_threshold(share: float, scale: Scale | None, text: str) -> None:
+def test_a_score_is_shown_on_its_scale_never_rounded_up_to_a_threshold(
+    share: float, scale: Scale | None, text: str
+) -> None:
     assert score_text(share, scale) == text
     if text.endswith(" of 10"):
         assert score_text(share, scale, beside=True).startswith(f"{text} (0.") or share in (0.0, 1.0)

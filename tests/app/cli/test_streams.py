@@ -132,6 +132,15 @@ def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(ta
     assert (done.code, json.loads(done.out)["outcome"]) == (0, "accepted")
 
 
+def test_an_error_of_several_lines_is_told_in_one_and_listed_by_audit(folder: Path):
+    (folder / "many.py").write_text(WORKFLOWS.replace('"no answer"', '"2 errors:\\n  tone: missing\\n  words: none"'))
+    failed = call("run", "--quiet", "many.py:broken", "Tides exist")
+    assert "2 errors: | tone: missing | words: none; its last draft" in one_line(failed)
+    assert "2 errors: | tone: missing | words: none" in call("show", "last").out
+    story = [line.strip() for line in call("audit", "last").out.splitlines()]
+    assert story[(at := story.index("2 errors:")) : at + 3] == ["2 errors:", "tone: missing", "words: none"]
+
+
 def test_a_closed_standard_input_is_an_empty_brief(folder: Path):
     done = shell("redraft run - <&-", folder)
     assert (done.code, done.out) == (2, "")

@@ -410,7 +410,7 @@ def describe(condition: Condition, facts: Facts) -> str:
 
 def _describe_atom(atom: Atom, facts: Facts) -> str:
     match atom:
-        case Compare(quantity, operator, value):
+        case Compare(_, operator, value):
             return f"{name_of(atom)} {_measure_text(atom, facts)} {operator} {value:g}"
         case Approved():
             return "approved"
@@ -429,7 +429,7 @@ def _describe_atom(atom: Atom, facts: Facts) -> str:
 
 
 def _measure_text(atom: Compare, facts: Facts) -> str:
-    """Returns what was measured, as views show it: on the critic's scale, and on that of the condition if it differs."""
+    """Returns what was measured, on the critic's scale, and on that of the condition if it differs."""
     measured = _measure(atom, facts)
     if atom.quantity not in ("score", "criterion"):
         return f"{measured:.4g}"

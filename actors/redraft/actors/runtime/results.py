@@ -245,7 +245,7 @@ def _as_list(value: object, what: str = "") -> list[Any]:
 
 
 def _as_detail(value: object) -> Detail:
-    """Returns a simple value as it is, any other as JSON, or else as Python shows it."""
+    """Returns a simple value as it is, a date and the like as text, a list or an object as JSON, else as `repr`."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -253,7 +253,8 @@ def _as_detail(value: object) -> Detail:
     if isinstance(value, Real | Decimal):
         return float(value) if math.isfinite(value) else str(value)
     try:
-        return msgspec.json.encode(value, enc_hook=str).decode()
+        plain = msgspec.to_builtins(value, enc_hook=str)
+        return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return repr(value)
 
