@@ -6,7 +6,7 @@ ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim AS build
 WORKDIR /source
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY events events
 COPY actors actors
 COPY projections projections

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from griffe import Extension, Module
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -158,3 +159,13 @@ def _is_source(path: Path) -> bool:
 
 def _block(path: Path) -> str:
     return f"`````{_LANGUAGES.get(path.suffix, 'text')}\n{path.read_text(encoding='utf-8')}\n`````"
+
+
+class PublicNames(Extension):
+    """Takes what a package imports for type checkers alone for its `__all__`, as `redraft.events.public_names` does."""
+
+    def on_module_members(self, *, mod: Module, **_: object) -> None:
+        """Sets the exports of a package that has such imports and no `__all__` of its own."""
+        offered = [name for name, each in mod.members.items() if each.is_alias and not each.runtime]
+        if mod.is_init_module and mod.exports is None and offered and "public_names" in mod.members:
+            mod.exports = list(offered)

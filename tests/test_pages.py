@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import typing
 from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT, PyCF_ONLY_AST
 from collections.abc import Iterator
 from functools import cache
@@ -143,3 +144,11 @@ def test_the_tutorial_is_walked_through(tmp_path: Path, settings: dict[str, str]
         "postgresql://postgres:secret@localhost/postgres": postgres_url,
     }
     walk(DOCS / "tutorial.md", tmp_path, settings | {"REDRAFT_BROKER_PREFIX": prefix}, places)
+
+
+@pytest.mark.parametrize("name", ["Brief", "Context", "Critique", "Draft", "History", "Receipt", "Revision", "Usage"])
+def test_writing_an_actor_has_every_field(name: str):
+    page = (DOCS / "writing-an-actor.md").read_text(encoding="utf-8")
+    given = typing.get_type_hints(getattr(app, name))
+    missing = [each for each in given if each not in ("meters", "on_usage") and f"`{each}`" not in page]
+    assert not missing, f"{name}: {missing}"

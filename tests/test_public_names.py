@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-TOOLS = {"annotations", "Final", "TYPE_CHECKING", "import_module"}
-"""What `redraft.app` itself is made with: its names come when they are asked for."""
+TOOLS = {"TYPE_CHECKING", "annotations", "public_names"}
+"""What the packages themselves are made with: their names come when they are asked for."""
 
 LAYERS = ["redraft.events", "redraft.actors", "redraft.projections", "redraft.app", "redraft.app.testing"]
 

@@ -23,8 +23,8 @@ def run(folder: Path, program: Path) -> str:
 
 
 LAST = {
-    "article.py": "accepted after 3 iterations, score 1.0: the condition holds: score 1 >= 0.9",
-    "panel.py": "accepted: the condition holds: score 1 >= 0.99",
+    "article.py": "accepted after 3 iterations, score 1.0: the condition holds: score 1.00 >= 0.9",
+    "panel.py": "accepted: the condition holds: score 1.00 >= 0.99",
     "choose.py": "swap: accepted in 0 of 1 runs",
     "chapters.py": "a book of 3 chapters, the last of 11 words; 6 refinements; accepted: the condition holds: ",
     "advice.py": "1 x write about: far",
@@ -32,7 +32,7 @@ LAST = {
     "report.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
     "criteria.py": "accepted: the condition holds: accuracy 9 of 10 >= 8, tone 6 of 10 >= 6",
     "flyte.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
-    "follow.py": "event 20: accepted: the condition holds: score 1 >= 0.9",
+    "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
 }
 """What an example says last, of those that have no test of their own."""
 
@@ -57,7 +57,7 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
     said = run(tmp_path, ROOT / "examples" / "loops.py").strip().splitlines()
     ends = [line for line in said if line.startswith("-- ")]
     assert ends == [
-        "-- threshold: accepted, 2 iterations: the condition holds: score 0.8889 >= 0.8",
+        "-- threshold: accepted, 2 iterations: the condition holds: score 0.889 >= 0.8",
         "-- no-better: plateaued, 4 iterations: the best score rose by less than 0.01 over 2 judged drafts",
         "-- errors-fixed: accepted, 3 iterations: the condition holds: errors 0 == 0",
         "-- tests-pass: accepted, 3 iterations: the condition holds: errors 0 == 0",
@@ -67,8 +67,11 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
 
 def test_a_critic_that_says_approved_and_a_refiner_with_nothing_to_change_end_the_loop(tmp_path: Path):
     said = run(tmp_path, ROOT / "examples" / "adk.py").strip().splitlines()
-    assert said[1] == "-- approved: accepted: the critic approved the draft (score 1)"
-    assert said[-1] == "-- exit-tool: accepted: the refiner left, and nothing stands against its draft"
+    assert said[1] == "-- approved: accepted: the critic approved the draft (score 1.00)"
+    assert (
+        said[-1]
+        == "-- exit-tool: accepted: the refiner found nothing more to improve, and nothing stands against its draft"
+    )
 
 
 def test_the_book_has_five_refined_chapters_as_a_page_and_as_markdown(tmp_path: Path):

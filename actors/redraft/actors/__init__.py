@@ -1,94 +1,64 @@
 """Holds what people write actors and workflows with, the decider and the runtime; knows neither projections nor app."""
 
-from redraft.actors.conditions.text import parse_condition, print_condition
-from redraft.actors.deciding.policy import Policy
-from redraft.actors.formats.mermaid import print_mermaid
-from redraft.actors.formats.yaml_reader import print_plan, read_plan
-from redraft.actors.plans.check import check_plan
-from redraft.actors.replay.whatif import WhatIf, what_if
-from redraft.actors.workflow.roles import (
-    Actor,
-    Context,
-    Critic,
-    Generator,
-    Publisher,
-    Refiner,
-    critic,
-    generator,
-    publisher,
-    refiner,
-)
-from redraft.actors.workflow.workflow import Workflow, approve, parallel, repeat, step
-from redraft.events.errors import PermanentError, StepError
-from redraft.events.messages.conditions import (
-    approved,
-    confidence,
-    cost,
-    criterion,
-    elapsed,
-    errors,
-    exit_,
-    lowest,
-    oscillating,
-    outputs,
-    plateau,
-    points,
-    score,
-    tokens,
-)
-from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Receipt, Revision
-from redraft.events.messages.plan import Criterion, Retry
-from redraft.events.messages.usage import Usage
+from __future__ import annotations
 
-__all__ = [
-    "Actor",
-    "Brief",
-    "Context",
-    "Criterion",
-    "Critic",
-    "Critique",
-    "Draft",
-    "Generator",
-    "History",
-    "Mark",
-    "PermanentError",
-    "Policy",
-    "Publisher",
-    "Receipt",
-    "Refiner",
-    "Retry",
-    "Revision",
-    "StepError",
-    "Usage",
-    "WhatIf",
-    "Workflow",
-    "approve",
-    "approved",
-    "check_plan",
-    "confidence",
-    "cost",
-    "criterion",
-    "critic",
-    "elapsed",
-    "errors",
-    "exit_",
-    "generator",
-    "lowest",
-    "oscillating",
-    "outputs",
-    "parallel",
-    "parse_condition",
-    "plateau",
-    "points",
-    "print_condition",
-    "print_mermaid",
-    "print_plan",
-    "publisher",
-    "read_plan",
-    "refiner",
-    "repeat",
-    "score",
-    "step",
-    "tokens",
-    "what_if",
-]
+from typing import TYPE_CHECKING
+
+from redraft.events.public_names import public_names
+
+if TYPE_CHECKING:
+    from redraft.actors.conditions.text import parse_condition as parse_condition, print_condition as print_condition
+    from redraft.actors.deciding.policy import Policy as Policy
+    from redraft.actors.formats.mermaid import print_mermaid as print_mermaid
+    from redraft.actors.formats.yaml_reader import print_plan as print_plan, read_plan as read_plan
+    from redraft.actors.plans.check import check_plan as check_plan
+    from redraft.actors.replay.whatif import WhatIf as WhatIf, what_if as what_if
+    from redraft.actors.workflow.roles import (
+        Actor as Actor,
+        Context as Context,
+        Critic as Critic,
+        Generator as Generator,
+        Publisher as Publisher,
+        Refiner as Refiner,
+        critic as critic,
+        generator as generator,
+        publisher as publisher,
+        refiner as refiner,
+    )
+    from redraft.actors.workflow.workflow import (
+        Workflow as Workflow,
+        approve as approve,
+        parallel as parallel,
+        repeat as repeat,
+        step as step,
+    )
+    from redraft.events.errors import PermanentError as PermanentError, StepError as StepError
+    from redraft.events.messages.conditions import (
+        approved as approved,
+        confidence as confidence,
+        cost as cost,
+        criterion as criterion,
+        elapsed as elapsed,
+        errors as errors,
+        exit_ as exit_,
+        lowest as lowest,
+        oscillating as oscillating,
+        outputs as outputs,
+        plateau as plateau,
+        points as points,
+        score as score,
+        tokens as tokens,
+    )
+    from redraft.events.messages.content import (
+        Brief as Brief,
+        Critique as Critique,
+        Draft as Draft,
+        History as History,
+        Mark as Mark,
+        Receipt as Receipt,
+        Revision as Revision,
+    )
+    from redraft.events.messages.plan import Criterion as Criterion, Retry as Retry
+    from redraft.events.messages.usage import Usage as Usage
+else:
+    __getattr__, __dir__ = public_names(__name__)

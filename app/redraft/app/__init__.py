@@ -8,376 +8,178 @@ is asked for, so that `import redraft.app` costs nothing.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from redraft.events.public_names import public_names
 
 if TYPE_CHECKING:
-    from redraft.actors.conditions.text import parse_condition, print_condition
-    from redraft.actors.deciding.policy import Policy
-    from redraft.actors.formats.mermaid import print_mermaid
-    from redraft.actors.formats.yaml_reader import print_plan, read_plan
-    from redraft.actors.plans.check import check_plan
-    from redraft.actors.replay.whatif import WhatIf, what_if
+    from redraft.actors.conditions.text import parse_condition as parse_condition, print_condition as print_condition
+    from redraft.actors.deciding.policy import Policy as Policy
+    from redraft.actors.formats.mermaid import print_mermaid as print_mermaid
+    from redraft.actors.formats.yaml_reader import print_plan as print_plan, read_plan as read_plan
+    from redraft.actors.plans.check import check_plan as check_plan
+    from redraft.actors.replay.whatif import WhatIf as WhatIf, what_if as what_if
     from redraft.actors.workflow.roles import (
-        Actor,
-        Context,
-        Critic,
-        Generator,
-        Publisher,
-        Refiner,
-        critic,
-        generator,
-        publisher,
-        refiner,
+        Actor as Actor,
+        Context as Context,
+        Critic as Critic,
+        Generator as Generator,
+        Publisher as Publisher,
+        Refiner as Refiner,
+        critic as critic,
+        generator as generator,
+        publisher as publisher,
+        refiner as refiner,
     )
-    from redraft.actors.workflow.workflow import Workflow, approve, parallel, repeat, step
-    from redraft.app.builtin.gates.programs import names_critic, python_critic, schema_critic, sql_critic
-    from redraft.app.builtin.gates.text import agreement_critic, length_critic, pattern_critic, words_critic
-    from redraft.app.builtin.llm.actors import llm_critic, llm_generator, llm_refiner
-    from redraft.app.builtin.llm.verify import verify_critic
-    from redraft.app.builtin.plans import source
-    from redraft.app.builtin.programs.command import command_critic, command_generator, command_refiner
-    from redraft.app.builtin.programs.pytest_critic import pytest_critic
-    from redraft.app.builtin.programs.ruff import ruff_critic, ruff_refiner
-    from redraft.app.builtin.prose.actors import prose_critic, prose_refiner
-    from redraft.app.builtin.prose.structure import structure_critic
-    from redraft.app.builtin.publishers.files import file_publisher, stdout_publisher
-    from redraft.app.builtin.publishers.git import git_publisher
-    from redraft.app.builtin.publishers.pdf import pdf_publisher
-    from redraft.app.builtin.publishers.web import html_publisher, webhook_publisher
-    from redraft.app.client.client import Client
-    from redraft.app.client.result import Result
-    from redraft.app.models.configuration import Models, models_of
-    from redraft.app.runs.refine import refine
-    from redraft.app.settings.settings import Settings, read_settings
-    from redraft.app.wiring.deployment import open_client
-    from redraft.app.wiring.embedding import run_coordinator, run_worker
-    from redraft.app.wiring.local import LocalRuntime, open_local, open_readonly
+    from redraft.actors.workflow.workflow import (
+        Workflow as Workflow,
+        approve as approve,
+        parallel as parallel,
+        repeat as repeat,
+        step as step,
+    )
+    from redraft.app.builtin.gates.programs import (
+        names_critic as names_critic,
+        python_critic as python_critic,
+        schema_critic as schema_critic,
+        sql_critic as sql_critic,
+    )
+    from redraft.app.builtin.gates.text import (
+        agreement_critic as agreement_critic,
+        length_critic as length_critic,
+        pattern_critic as pattern_critic,
+        words_critic as words_critic,
+    )
+    from redraft.app.builtin.llm.actors import (
+        llm_critic as llm_critic,
+        llm_generator as llm_generator,
+        llm_refiner as llm_refiner,
+    )
+    from redraft.app.builtin.llm.verify import verify_critic as verify_critic
+    from redraft.app.builtin.plans import source as source
+    from redraft.app.builtin.programs.command import (
+        command_critic as command_critic,
+        command_generator as command_generator,
+        command_refiner as command_refiner,
+    )
+    from redraft.app.builtin.programs.pytest_critic import pytest_critic as pytest_critic
+    from redraft.app.builtin.programs.ruff import ruff_critic as ruff_critic, ruff_refiner as ruff_refiner
+    from redraft.app.builtin.prose.actors import prose_critic as prose_critic, prose_refiner as prose_refiner
+    from redraft.app.builtin.prose.structure import structure_critic as structure_critic
+    from redraft.app.builtin.publishers.files import (
+        file_publisher as file_publisher,
+        stdout_publisher as stdout_publisher,
+    )
+    from redraft.app.builtin.publishers.git import git_publisher as git_publisher
+    from redraft.app.builtin.publishers.pdf import pdf_publisher as pdf_publisher
+    from redraft.app.builtin.publishers.web import (
+        html_publisher as html_publisher,
+        webhook_publisher as webhook_publisher,
+    )
+    from redraft.app.client.client import Client as Client
+    from redraft.app.client.result import Result as Result
+    from redraft.app.models.configuration import Models as Models, models_of as models_of
+    from redraft.app.process.version import __version__ as __version__
+    from redraft.app.runs.refine import refine as refine
+    from redraft.app.settings.settings import Settings as Settings, read_settings as read_settings
+    from redraft.app.wiring.deployment import open_client as open_client
+    from redraft.app.wiring.embedding import run_coordinator as run_coordinator, run_worker as run_worker
+    from redraft.app.wiring.local import (
+        LocalRuntime as LocalRuntime,
+        open_local as open_local,
+        open_readonly as open_readonly,
+    )
     from redraft.events.errors import (
-        ActorError,
-        BusError,
-        BusUnusable,
-        CodecError,
-        ConditionError,
-        Conflict,
-        ContentError,
-        DeliveryError,
-        EncryptionKeyMissing,
-        IncompatibleStore,
-        InputError,
-        LeaseLost,
-        MessageTooLarge,
-        NoSuchRun,
-        NotAllowed,
-        PermanentError,
-        PlanError,
-        ReadModelCorrupt,
-        RedraftError,
-        RunEndedFirst,
-        SetAside,
-        StepError,
-        StoreError,
-        Tampered,
-        UnknownName,
-        UnknownRules,
+        ActorError as ActorError,
+        BusError as BusError,
+        BusUnusable as BusUnusable,
+        CodecError as CodecError,
+        ConditionError as ConditionError,
+        Conflict as Conflict,
+        ContentError as ContentError,
+        DeliveryError as DeliveryError,
+        EncryptionKeyMissing as EncryptionKeyMissing,
+        IncompatibleStore as IncompatibleStore,
+        InputError as InputError,
+        LeaseLost as LeaseLost,
+        MessageTooLarge as MessageTooLarge,
+        NoSuchRun as NoSuchRun,
+        NotAllowed as NotAllowed,
+        PermanentError as PermanentError,
+        PlanError as PlanError,
+        ReadModelCorrupt as ReadModelCorrupt,
+        RedraftError as RedraftError,
+        RunEndedFirst as RunEndedFirst,
+        SetAside as SetAside,
+        StepError as StepError,
+        StoreError as StoreError,
+        Tampered as Tampered,
+        UnknownName as UnknownName,
+        UnknownRules as UnknownRules,
     )
     from redraft.events.messages.conditions import (
-        Condition,
-        approved,
-        confidence,
-        cost,
-        criterion,
-        elapsed,
-        errors,
-        exit_,
-        lowest,
-        oscillating,
-        outputs,
-        plateau,
-        points,
-        score,
-        tokens,
+        Condition as Condition,
+        approved as approved,
+        confidence as confidence,
+        cost as cost,
+        criterion as criterion,
+        elapsed as elapsed,
+        errors as errors,
+        exit_ as exit_,
+        lowest as lowest,
+        oscillating as oscillating,
+        outputs as outputs,
+        plateau as plateau,
+        points as points,
+        score as score,
+        tokens as tokens,
     )
     from redraft.events.messages.content import (
-        Brief,
-        Critique,
-        Draft,
-        DraftRef,
-        Files,
-        History,
-        Mark,
-        Receipt,
-        Revision,
+        Brief as Brief,
+        Critique as Critique,
+        Draft as Draft,
+        DraftRef as DraftRef,
+        Files as Files,
+        History as History,
+        Mark as Mark,
+        Receipt as Receipt,
+        Revision as Revision,
     )
     from redraft.events.messages.domain_events import (
-        EVENT_NAMES,
-        ApprovalExpired,
-        ApprovalRequested,
-        BudgetReached,
-        ChoicesCredited,
-        DomainEvent,
-        DraftApproved,
-        DraftCritiqued,
-        DraftEdited,
-        DraftGenerated,
-        DraftPublished,
-        DraftRefined,
-        DraftRejected,
-        IterationStarted,
-        LimitsChanged,
-        LoopClosing,
-        LoopEnded,
-        Outcome,
-        PanelClosed,
-        RunCancelled,
-        RunEnded,
-        RunErased,
-        RunGuided,
-        RunPaused,
-        RunQuarantined,
-        RunResumed,
-        RunStarted,
-        StepFailed,
-        StepRequested,
-        VerdictLate,
+        ApprovalExpired as ApprovalExpired,
+        ApprovalRequested as ApprovalRequested,
+        BudgetReached as BudgetReached,
+        ChoicesCredited as ChoicesCredited,
+        DomainEvent as DomainEvent,
+        DraftApproved as DraftApproved,
+        DraftCritiqued as DraftCritiqued,
+        DraftEdited as DraftEdited,
+        DraftGenerated as DraftGenerated,
+        DraftPublished as DraftPublished,
+        DraftRefined as DraftRefined,
+        DraftRejected as DraftRejected,
+        EVENT_NAMES as EVENT_NAMES,
+        IterationStarted as IterationStarted,
+        LimitsChanged as LimitsChanged,
+        LoopClosing as LoopClosing,
+        LoopEnded as LoopEnded,
+        Outcome as Outcome,
+        PanelClosed as PanelClosed,
+        RunCancelled as RunCancelled,
+        RunEnded as RunEnded,
+        RunErased as RunErased,
+        RunGuided as RunGuided,
+        RunPaused as RunPaused,
+        RunQuarantined as RunQuarantined,
+        RunResumed as RunResumed,
+        RunStarted as RunStarted,
+        StepFailed as StepFailed,
+        StepRequested as StepRequested,
+        VerdictLate as VerdictLate,
     )
-    from redraft.events.messages.envelope import Recorded
-    from redraft.events.messages.filters import EventFilter, event_filter
-    from redraft.events.messages.plan import Criterion, Plan, Retry
-    from redraft.events.messages.usage import Usage
-
-    __version__: str
-
-_HOMES: Final = {
-    "redraft.actors.conditions.text": "parse_condition print_condition",
-    "redraft.actors.deciding.policy": "Policy",
-    "redraft.actors.formats.mermaid": "print_mermaid",
-    "redraft.actors.formats.yaml_reader": "print_plan read_plan",
-    "redraft.actors.plans.check": "check_plan",
-    "redraft.actors.replay.whatif": "WhatIf what_if",
-    "redraft.actors.workflow.roles": (
-        "Actor Context Critic Generator Publisher Refiner critic generator publisher refiner"
-    ),
-    "redraft.actors.workflow.workflow": "Workflow approve parallel repeat step",
-    "redraft.app.builtin.gates.programs": "names_critic python_critic schema_critic sql_critic",
-    "redraft.app.builtin.gates.text": "agreement_critic length_critic pattern_critic words_critic",
-    "redraft.app.builtin.llm.actors": "llm_critic llm_generator llm_refiner",
-    "redraft.app.builtin.llm.verify": "verify_critic",
-    "redraft.app.builtin.plans": "source",
-    "redraft.app.builtin.programs.command": "command_critic command_generator command_refiner",
-    "redraft.app.builtin.programs.pytest_critic": "pytest_critic",
-    "redraft.app.builtin.programs.ruff": "ruff_critic ruff_refiner",
-    "redraft.app.builtin.prose.actors": "prose_critic prose_refiner",
-    "redraft.app.builtin.prose.structure": "structure_critic",
-    "redraft.app.builtin.publishers.files": "file_publisher stdout_publisher",
-    "redraft.app.builtin.publishers.git": "git_publisher",
-    "redraft.app.builtin.publishers.pdf": "pdf_publisher",
-    "redraft.app.builtin.publishers.web": "html_publisher webhook_publisher",
-    "redraft.app.client.client": "Client",
-    "redraft.app.client.result": "Result",
-    "redraft.app.models.configuration": "Models models_of",
-    "redraft.app.runs.refine": "refine",
-    "redraft.app.settings.settings": "Settings read_settings",
-    "redraft.app.wiring.deployment": "open_client",
-    "redraft.app.wiring.embedding": "run_coordinator run_worker",
-    "redraft.app.wiring.local": "LocalRuntime open_local open_readonly",
-    "redraft.events.errors": (
-        "ActorError BusError BusUnusable CodecError ConditionError Conflict ContentError DeliveryError "
-        "EncryptionKeyMissing IncompatibleStore InputError LeaseLost MessageTooLarge NoSuchRun NotAllowed "
-        "PermanentError PlanError ReadModelCorrupt RedraftError RunEndedFirst SetAside StepError StoreError "
-        "Tampered UnknownName UnknownRules"
-    ),
-    "redraft.events.messages.conditions": (
-        "Condition approved confidence cost criterion elapsed errors exit_ lowest oscillating outputs plateau points "
-        "score tokens"
-    ),
-    "redraft.events.messages.content": "Brief Critique Draft DraftRef Files History Mark Receipt Revision",
-    "redraft.events.messages.domain_events": (
-        "ApprovalExpired ApprovalRequested BudgetReached ChoicesCredited DomainEvent DraftApproved "
-        "DraftCritiqued DraftEdited DraftGenerated DraftPublished DraftRefined DraftRejected EVENT_NAMES "
-        "IterationStarted LimitsChanged LoopClosing LoopEnded Outcome PanelClosed RunCancelled RunEnded "
-        "RunErased RunGuided RunPaused RunQuarantined RunResumed RunStarted StepFailed StepRequested "
-        "VerdictLate"
-    ),
-    "redraft.events.messages.envelope": "Recorded",
-    "redraft.events.messages.filters": "EventFilter event_filter",
-    "redraft.events.messages.plan": "Criterion Plan Retry",
-    "redraft.events.messages.usage": "Usage",
-}
-"""The modules that hold the public names."""
-
-_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names.split()}
-
-__all__ = [
-    "EVENT_NAMES",
-    "Actor",
-    "ActorError",
-    "ApprovalExpired",
-    "ApprovalRequested",
-    "Brief",
-    "BudgetReached",
-    "BusError",
-    "BusUnusable",
-    "ChoicesCredited",
-    "Client",
-    "CodecError",
-    "Condition",
-    "ConditionError",
-    "Conflict",
-    "ContentError",
-    "Context",
-    "Criterion",
-    "Critic",
-    "Critique",
-    "DeliveryError",
-    "DomainEvent",
-    "Draft",
-    "DraftApproved",
-    "DraftCritiqued",
-    "DraftEdited",
-    "DraftGenerated",
-    "DraftPublished",
-    "DraftRef",
-    "DraftRefined",
-    "DraftRejected",
-    "EncryptionKeyMissing",
-    "EventFilter",
-    "Files",
-    "Generator",
-    "History",
-    "IncompatibleStore",
-    "InputError",
-    "IterationStarted",
-    "LeaseLost",
-    "LimitsChanged",
-    "LocalRuntime",
-    "LoopClosing",
-    "LoopEnded",
-    "Mark",
-    "MessageTooLarge",
-    "Models",
-    "NoSuchRun",
-    "NotAllowed",
-    "Outcome",
-    "PanelClosed",
-    "PermanentError",
-    "Plan",
-    "PlanError",
-    "Policy",
-    "Publisher",
-    "ReadModelCorrupt",
-    "Receipt",
-    "Recorded",
-    "RedraftError",
-    "Refiner",
-    "Result",
-    "Retry",
-    "Revision",
-    "RunCancelled",
-    "RunEnded",
-    "RunEndedFirst",
-    "RunErased",
-    "RunGuided",
-    "RunPaused",
-    "RunQuarantined",
-    "RunResumed",
-    "RunStarted",
-    "SetAside",
-    "Settings",
-    "StepError",
-    "StepFailed",
-    "StepRequested",
-    "StoreError",
-    "Tampered",
-    "UnknownName",
-    "UnknownRules",
-    "Usage",
-    "VerdictLate",
-    "WhatIf",
-    "Workflow",
-    "__version__",
-    "agreement_critic",
-    "approve",
-    "approved",
-    "check_plan",
-    "command_critic",
-    "command_generator",
-    "command_refiner",
-    "confidence",
-    "cost",
-    "criterion",
-    "critic",
-    "elapsed",
-    "errors",
-    "event_filter",
-    "exit_",
-    "file_publisher",
-    "generator",
-    "git_publisher",
-    "html_publisher",
-    "length_critic",
-    "llm_critic",
-    "llm_generator",
-    "llm_refiner",
-    "lowest",
-    "models_of",
-    "names_critic",
-    "open_client",
-    "open_local",
-    "open_readonly",
-    "oscillating",
-    "outputs",
-    "parallel",
-    "parse_condition",
-    "pattern_critic",
-    "pdf_publisher",
-    "plateau",
-    "points",
-    "print_condition",
-    "print_mermaid",
-    "print_plan",
-    "prose_critic",
-    "prose_refiner",
-    "publisher",
-    "pytest_critic",
-    "python_critic",
-    "read_plan",
-    "read_settings",
-    "refine",
-    "refiner",
-    "repeat",
-    "ruff_critic",
-    "ruff_refiner",
-    "run_coordinator",
-    "run_worker",
-    "schema_critic",
-    "score",
-    "source",
-    "sql_critic",
-    "stdout_publisher",
-    "step",
-    "structure_critic",
-    "tokens",
-    "verify_critic",
-    "webhook_publisher",
-    "what_if",
-    "words_critic",
-]
-
-
-def __getattr__(name: str) -> object:
-    """Returns a public name, imported from where it is defined. Raises AttributeError for any other."""
-    if name == "__version__":
-        from importlib.metadata import version
-
-        value: object = version("redraft")
-    elif name in _HOME_OF:
-        value = getattr(import_module(_HOME_OF[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from redraft.events.messages.envelope import Recorded as Recorded
+    from redraft.events.messages.filters import EventFilter as EventFilter, event_filter as event_filter
+    from redraft.events.messages.plan import Criterion as Criterion, Plan as Plan, Retry as Retry
+    from redraft.events.messages.usage import Usage as Usage
+else:
+    __getattr__, __dir__ = public_names(__name__)

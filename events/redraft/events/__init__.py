@@ -3,38 +3,33 @@
 The packages: `messages` holds commands, events, their content and their encoding; `bus` and `rabbit` carry messages;
 `store`, `sqlite` and `postgres` keep events; `encryption` protects their texts; `subscriptions` keeps the positions of
 durable subscribers; `backends` opens the database that a URL names; `errors` is the error tree; `underway` times
-operations. None of them knows another layer.
+operations; `public_names` imports what a package offers when it is first asked for. None of them knows another layer.
 """
 
-from redraft.events.backends import open_store
-from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import Bus
-from redraft.events.errors import RedraftError
-from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, History, Receipt, Revision
-from redraft.events.messages.domain_events import DomainEvent
-from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.messages.plan import Plan
-from redraft.events.messages.usage import Usage
-from redraft.events.store.event_store import Append, EventStore, NewEvent
+from __future__ import annotations
 
-__all__ = [
-    "Append",
-    "Brief",
-    "Bus",
-    "Critique",
-    "DomainEvent",
-    "Draft",
-    "DraftRef",
-    "EventStore",
-    "History",
-    "LocalBus",
-    "NewEvent",
-    "Origin",
-    "Plan",
-    "Receipt",
-    "Recorded",
-    "RedraftError",
-    "Revision",
-    "Usage",
-    "open_store",
-]
+from typing import TYPE_CHECKING
+
+from redraft.events.public_names import public_names
+
+if TYPE_CHECKING:
+    from redraft.events.backends import open_store as open_store
+    from redraft.events.bus.local import LocalBus as LocalBus
+    from redraft.events.bus.port import Bus as Bus
+    from redraft.events.errors import RedraftError as RedraftError
+    from redraft.events.messages.content import (
+        Brief as Brief,
+        Critique as Critique,
+        Draft as Draft,
+        DraftRef as DraftRef,
+        History as History,
+        Receipt as Receipt,
+        Revision as Revision,
+    )
+    from redraft.events.messages.domain_events import DomainEvent as DomainEvent
+    from redraft.events.messages.envelope import Origin as Origin, Recorded as Recorded
+    from redraft.events.messages.plan import Plan as Plan
+    from redraft.events.messages.usage import Usage as Usage
+    from redraft.events.store.event_store import Append as Append, EventStore as EventStore, NewEvent as NewEvent
+else:
+    __getattr__, __dir__ = public_names(__name__)

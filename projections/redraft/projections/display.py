@@ -31,6 +31,11 @@ def plain(text: str, limit: int = MESSAGE_LENGTH) -> str:
     return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
 
 
+def in_one_line(text: str, limit: int = MESSAGE_LENGTH) -> str:
+    """Returns untrusted text of several lines, such as an error's, as `plain` text with a bar between its lines."""
+    return plain(" | ".join(line.strip() for line in text[: limit * 8].splitlines() if line.strip()), limit)
+
+
 def visible(text: str) -> str:
     """Returns untrusted text with its lines and tabs; other characters of `UNSEEN` become a symbol or their number."""
     return _STEERS.sub(_sign, text)

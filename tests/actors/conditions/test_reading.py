@@ -48,6 +48,10 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("score >= 11", (JUDGE,), "scores are 1..10, so score >= 11 is out of range"),
         ("score > 10", (JUDGE,), "score > 10 can never hold, as scores are 1..10"),
         ("not score >= 1 of 10", (JUDGE,), "the condition can never hold"),
+        ("score >= 1 of 10", (JUDGE,), "always holds, as scores are 1..10, so score >= 1 of 10 decides nothing"),
+        ("score >= 0.9 or score <= 10", (JUDGE,), "the condition always holds, as scores are 1..10"),
+        ("score >= 0", (PLAIN,), "the condition always holds, as scores are 0..1"),
+        ("approved or errors >= 0", (PLAIN,), "the condition always holds, whatever is measured"),
         ("score >= 8", (PLAIN,), "scores are 0..1, so score >= 8 is out of range"),
         ("score >= 8", (JUDGE, OTHER), "the scales of score differ, so it is read as a share"),
         ("score >= 8 of 10", (PLAIN,), "score >= 8 of 10 names no scale that is declared here; write of 100 or 1"),
@@ -96,11 +100,16 @@ def test_a_gain_is_a_share_of_its_scale() -> None:
         (0.0, (1.0, 10.0), "1 of 10"),
         (0.5, (1.0, 10.0), "5.5 of 10"),
         (0.88888, (1.0, 10.0), "8.999 of 10"),
+        (0.7407407407, (1.0, 10.0), "7.667 of 10"),
+        (2 / 3, None, "0.667"),
+        (0.8496, None, "0.849"),
         (0.8999, None, "0.899"),
         (0.9, (0.0, 1.0), "0.90"),
     ],
 )
-def test_a_score_is_shown_on_its_scale_and_never_rounded_up(share: float, scale: Scale | None, text: str) -> None:
+def test_a_score_is_shown_on_its_scale_never_rounded_up_to_a_threshold(
+    share: float, scale: Scale | None, text: str
+) -> None:
     assert score_text(share, scale) == text
     if text.endswith(" of 10"):
         assert score_text(share, scale, beside=True).startswith(f"{text} (0.") or share in (0.0, 1.0)

@@ -178,3 +178,19 @@ def test_a_recorded_critique_has_the_plans_scale() -> None:
     recorded = next(event for event in run.events if isinstance(event, DraftCritiqued))
     assert recorded.critique.scale == SCALE
     assert recorded.critique.shown_score == "9 of 10"
+
+
+@pytest.mark.parametrize(
+    ("until", "accuracy", "tone", "reason"),
+    [
+        ("score >= 7.5", 8, 7.5, "score 7.833 of 10 >= 7.5"),
+        ("score >= 0.9", 9.2, 9.6, "score 9.333 of 10 (a share of 0.926) >= 0.9"),
+        ("tone >= 90 of 100", 5, 9.2, "tone 9.2 of 10 (91.111 of 100) >= 90"),
+    ],
+)
+def test_a_reason_shows_scores_as_views_do_and_says_where_a_share_is_meant(
+    until: str, accuracy: float, tone: float, reason: str
+) -> None:
+    run = Course(loop(judge(), until=until))
+    run.judge(said(accuracy, tone))
+    assert (run.last.outcome, run.last.reason) == ("accepted", f"the condition holds: {reason}")

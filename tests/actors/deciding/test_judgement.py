@@ -282,7 +282,7 @@ def test_the_limit_that_is_reached_is_named_and_not_one_that_is_not():
 def test_a_draft_for_which_the_condition_holds_is_accepted_and_the_facts_are_named():
     condition = (score >= 0.9) & (errors <= 2) & ~(outputs > 5) | approved | (tokens > 1000)
     assert verdict(condition, FACTS, own_word=False) == Verdict(
-        "accepted", "the condition holds: score 0.9 >= 0.9, errors 2 <= 2"
+        "accepted", "the condition holds: score 0.90 >= 0.9, errors 2 <= 2"
     )
 
 
@@ -294,7 +294,7 @@ def test_a_loop_goes_on_while_its_condition_does_not_hold():
 
 @pytest.mark.parametrize(("said", "ends"), [(True, True), (None, False), (False, False)])
 def test_a_critics_own_yes_ends_the_loop_whatever_the_condition_says(said: bool | None, ends: bool):
-    expected = Verdict("accepted", "the critic approved the draft (score 0.9)") if ends else None
+    expected = Verdict("accepted", "the critic approved the draft (score 0.90)") if ends else None
     assert verdict(score >= 0.95, seen(approved=said), own_word=True) == expected
 
 
@@ -310,7 +310,7 @@ def test_the_facts_that_a_condition_speaks_of_are_told_where_they_hold():
     condition = (score >= 0.9) & (errors == 0) | approved | (cost < 0.5) | ~plateau(0.2, over=2) | oscillating(9)
     facts = replace(seen(score=0.93456, approved=True), sha256="a")
     assert describe(condition, facts) == (
-        "score 0.9346 >= 0.9, approved, cost 0.25 < 0.5, "
+        "score 0.935 >= 0.9, approved, cost 0.25 < 0.5, "
         "the best score rose by less than 0.2 over 2 judged drafts, the draft is one that was judged before"
     )
 

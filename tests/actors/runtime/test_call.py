@@ -198,9 +198,16 @@ async def test_what_a_function_raises_is_told():
     async def leaves(draft):
         sys.exit(3)
 
-    assert "KeyboardInterrupt" in failed(await judged(interrupted), "error")
-    assert "SystemExit" in failed(await judged(leaves), "error")
-    assert "SystemExit" in failed(await judged(lambda draft: sys.exit(3)), "error")
+    for function, said in (
+        (interrupted, "raised KeyboardInterrupt()"),
+        (leaves, "raised SystemExit(3)"),
+        (lambda draft: sys.exit("no"), "raised SystemExit('no')"),
+    ):
+        ended = await judged(function)
+        assert said in failed(ended, "error")
+        assert "to end its step it must return, or raise PermanentError" in failed(ended, "error")
+        assert isinstance(ended, Failed)
+        assert not ended.retryable, "it would do the same again"
     assert "StopIteration" in failed(await judged(lambda draft: next(iter(()))), "error")
 
 

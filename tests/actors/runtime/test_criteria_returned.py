@@ -34,8 +34,8 @@ class Score:
 
 
 class Both(BaseModel):
-    accuracy: int
-    tone: int
+    accuracy: float
+    tone: float
 
 
 class Judged(BaseModel):
@@ -48,6 +48,9 @@ class Judged(BaseModel):
         {"criteria": {"accuracy": 5.5, "tone": 50}},
         {"criteria": {"tone": {"score": 50}, "accuracy": {"score": 5.5}}},
         {"criteria": [{"name": "accuracy", "score": 5.5}, {"name": "tone", "score": 50}]},
+        {"accuracy": 5.5, "tone": 50},
+        {"tone": {"score": 50}, "accuracy": {"score": 5.5}, "criteria": None},
+        Both(accuracy=5.5, tone=50),
         Critique(5.5, criteria=(Mark("accuracy", 5.5), Mark("tone", 50))),
     ],
 )
@@ -62,6 +65,14 @@ def test_the_score_is_the_weighted_mean_unless_the_critic_gives_one() -> None:
     assert judged({"score": 1, "criteria": {"accuracy": 10, "tone": 0}}).score == 0.0
 
 
+def test_scores_that_stand_beside_other_fields_are_taken_as_criteria_and_the_rest_as_ever() -> None:
+    said = judged({"score": 10, "accuracy": 1, "tone": 0, "suggestions": "cut", "model": "m"})
+    assert [mark.score for mark in said.criteria] == [0.0, 0.0]
+    assert (said.score, said.suggestions, said.details) == (1.0, ("cut",), {"model": "m"})
+    named = judged({"criteria": {"accuracy": 10, "tone": 100}, "accuracy": "good"})
+    assert (named.score, named.details) == (1.0, {"accuracy": "good"})
+
+
 def test_confidences_are_kept_and_the_lowest_is_that_of_the_whole() -> None:
     said = judged({"criteria": {"accuracy": Score(10, 0.9, "checked"), "tone": Score(100, 0.6)}})
     assert (said.confidence, said.criteria[0].confidence, said.criteria[0].reason) == (0.6, 0.9, "checked")
@@ -73,6 +84,8 @@ def test_confidences_are_kept_and_the_lowest_is_that_of_the_whole() -> None:
     [
         ({"criteria": {"accuracy": 5}}, "gave no score for tone"),
         ({"score": 5}, "gave no score for accuracy"),
+        ({"accuracy": 5}, "gave no score for tone"),
+        ({"acuracy": 5, "tome": 50}, "or declare @critic"),
         (
             {"criteria": {"accuracy": 5, "tone": 5, "tome": 5}},
             "'tome', a criterion that it does not declare; did you mean",

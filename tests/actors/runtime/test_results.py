@@ -7,6 +7,7 @@ import gc
 import threading
 import warnings
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,10 @@ def len_of(draft):
 async def test_a_generator_returns_text_or_a_draft() -> None:
     outcome = await perform(generator(name="a")(lambda: new_draft(1, "t", "text/markdown")), Generate(request()))
     assert outcome == Generated("r", "p", 1, "t", "text/markdown")
+
+
+async def test_dates_and_the_like_are_details_in_their_own_text() -> None:
+    said = await critique(
+        {"score": 1, "on": date(2026, 5, 4), "at": datetime(2026, 5, 4, 18, tzinfo=UTC), "where": Path("a/b")}
+    )
+    assert said.details == {"on": "2026-05-04", "at": "2026-05-04T18:00:00Z", "where": "a/b"}

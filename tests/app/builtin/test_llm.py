@@ -258,6 +258,16 @@ async def test_nobody_is_there():
     assert "cannot be reached; start that server, or correct REDRAFT_MODEL_URL" in told
 
 
+async def test_nobody_is_at_a_server_of_ones_own_that_the_providers_own_setting_names(monkeypatch: pytest.MonkeyPatch):
+    server = ModelServer([])
+    with server:
+        pass
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    told = failure(await perform(llm_critic(Models("openai:gpt-4o")), CritiqueDraft(request(), DRAFT)))
+    assert server.url in told
+    assert "cannot be reached; start the server there, or correct OPENAI_BASE_URL or REDRAFT_MODEL_URL" in told
+
+
 async def test_a_reply_that_holds_the_key_is_refused():
     with ModelServer([{"text": f"My key is {KEY}."}]) as server:
         message = failure(await written(llm_generator(models(server))), retryable=False)

@@ -170,3 +170,9 @@ def test_what_does_not_go_with_a_batch_is_refused(folder: Path) -> None:
         assert said.code == 2
         assert fault in one_line(said)
     assert "no such file" in one_line(call("run", "--batch", "nowhere.jsonl")).lower()
+
+
+def test_a_run_of_a_batch_is_forked_with_the_functions_of_its_file(folder: Path) -> None:
+    assert call("run", "--batch", briefs(folder, "one"), "loop.py:loop").code == 0
+    forked = call("fork", "last", "--at", "3", "--quiet")
+    assert (forked.code, (folder / "published.txt").read_text()) == (0, "one\none\n"), forked.err

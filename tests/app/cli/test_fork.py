@@ -151,5 +151,14 @@ def test_what_cannot_be_forked_is_told_in_one_line_and_leaves_nothing(
     assert not (folder / "worked.txt").exists()
 
 
-def test_functions_that_are_not_named_are_asked_for():
-    assert "name the file of its function" in one_line(call("fork", "last", "--at", "3", "-q"))
+def test_functions_are_those_of_the_file_that_the_run_began_with_unless_others_are_named(folder: Path):
+    forked = call("fork", "last", "--at", "3", "-q", "--set", "max_iterations=9")
+    assert (forked.code, forked.out) == (0, "Tides!!!!!"), forked.err
+    again = call("fork", "last", "--at", "3", "-q", "--actors", "loud.py")
+    assert (again.code, again.out) == (0, "Tides!!!!!"), again.err
+    (folder / "loud.py").rename(folder / "moved.py")
+    refused = call("fork", "last", "--at", "3", "-q")
+    assert refused.code == 2
+    assert one_line(refused).endswith(
+        "loud.py, which the run began with, is not there; name the file with --workflow or --actors"
+    )

@@ -14,6 +14,8 @@ from tests.forked import fork
 from tests.processes import Said
 
 WORKFLOWS = """
+import sys
+
 from redraft.actors import Critique, PermanentError, Workflow, critic, generator, step
 
 @generator
@@ -28,6 +30,18 @@ def breaks(draft): raise PermanentError("no answer")
 @critic
 def refuses(draft): return Critique(0.9, approved=False)
 
+@critic
+def talks(draft):
+    print("x" * 10_000, flush=True)
+    print("y", end="", file=sys.stderr, flush=True)
+    sys.stdout.buffer.write(b"z")
+    sys.stderr.writelines(["z"])
+    return 1.0
+
+@critic(isolation="process")
+def apart(draft): return talks(draft)
+
+talking = Workflow("talking").start_with(write).then(talks, apart)
 good = Workflow("good").start_with(write).then(likes)
 broken = Workflow("broken").start_with(write).then(likes).then(breaks)
 refused = Workflow("refused").start_with(write).then(step(refuses, gate=True))
@@ -107,6 +121,24 @@ def test_without_standard_error_or_input_the_result_is_the_same(target: str, fol
     done = shell(f"redraft run --text 'This is fine.' {target}", folder)
     assert (done.code, done.out) == (0, "This is fine.")
     assert json.loads(shell(f"redraft list --json {target}", folder).out)[0]["outcome"] == "accepted"
+
+
+@pytest.mark.parametrize("target", ["2>&-", "2>/dev/full"])
+def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(target: str, folder: Path):
+    done = shell(f"redraft run flows.py:talking Fine {target}", folder)
+    assert (done.code, done.out) == (0, "Fine")
+    (folder / "briefs.jsonl").write_text('{"text": "Fine"}')
+    done = shell(f"redraft run --batch briefs.jsonl flows.py:talking --json {target}", folder)
+    assert (done.code, json.loads(done.out)["outcome"]) == (0, "accepted")
+
+
+def test_an_error_of_several_lines_is_told_in_one_and_listed_by_audit(folder: Path):
+    (folder / "many.py").write_text(WORKFLOWS.replace('"no answer"', '"2 errors:\\n  tone: missing\\n  words: none"'))
+    failed = call("run", "--quiet", "many.py:broken", "Tides exist")
+    assert "2 errors: | tone: missing | words: none; its last draft" in one_line(failed)
+    assert "2 errors: | tone: missing | words: none" in call("show", "last").out
+    story = [line.strip() for line in call("audit", "last").out.splitlines()]
+    assert story[(at := story.index("2 errors:")) : at + 3] == ["2 errors:", "tone: missing", "words: none"]
 
 
 def test_a_closed_standard_input_is_an_empty_brief(folder: Path):

@@ -38,7 +38,7 @@ from redraft.events.messages.domain_events import (
     VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Budget, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.messages.plan import RULES, Approve, Budget, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check import Checked, Ids, Row, check_events, check_rows
 
@@ -315,7 +315,7 @@ def test_an_event_of_a_later_release_and_one_that_nobody_can_read() -> None:
 
 def test_a_run_under_rules_of_a_later_release() -> None:
     kept = rows()
-    later = kept[0].state.replace(b'"data":{', b'"data":{"rules":4,')
+    later = kept[0].state.replace(b'"data":{', b'"data":{"rules":%d,' % (RULES + 1))
     assert found([replace(kept[0], state=later), *kept[1:]]) == [("later-release", 1)]
 
 

@@ -19,7 +19,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
-from redraft.projections.display import counted, outcome_text, plain
+from redraft.projections.display import counted, in_one_line, outcome_text, plain
 from redraft.projections.run_views.sentences import history
 
 RUNS = (article(), book())
@@ -124,3 +124,8 @@ def test_a_score_never_looks_better_than_it_is(score, shown):
 def test_words_for_people():
     assert [counted(1, "error"), counted(2, "error"), counted(2, "pass")] == ["1 error", "2 errors", "2 passes"]
     assert outcome_text("over_budget") == "over budget"
+
+
+def test_an_error_of_several_lines_is_one_line_with_bars_between():
+    assert in_one_line("2 errors\n  tone: missing\n\n  words: none\n") == "2 errors | tone: missing | words: none"
+    assert in_one_line("one line") == "one line"

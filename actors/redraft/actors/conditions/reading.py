@@ -111,7 +111,8 @@ def share_of_gain(
 def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
     """Returns the condition itself; raises ConditionError for a name that no critic declares, or a number on no scale.
 
-    A number that could be meant on two scales is refused, with both spellings.
+    A number that could be meant on two scales is refused, with both spellings; so is a condition that never or always
+    holds.
     """
     found = terms(condition)
     for term in found:
@@ -125,9 +126,24 @@ def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
                 check_name_declared(term.of, critics)
             case _:
                 pass
-    if truth(condition, lambda term: _truth_of_score(term, critics)) is False:
-        raise ConditionError("the condition can never hold, whatever is measured; the parts under `not` always hold")
-    return condition
+    match truth(condition, lambda term: _truth_of_score(term, critics)):
+        case False:
+            raise ConditionError(
+                "the condition can never hold, whatever is measured; the parts under `not` always hold"
+            )
+        case True:
+            raise ConditionError(f"the condition always holds, {_always(found, critics)}; change the number")
+        case None:
+            return condition
+
+
+def _always(found: Sequence[Condition], critics: Sequence[Step]) -> str:
+    """Returns why a condition always holds: by the scale of a score, if a comparison with one does."""
+    for term in found:
+        if isinstance(term, Compare) and term.quantity in ("score", "criterion") and _truth_of_score(term, critics):
+            low, high = shown_scale(term, critics) or UNIT
+            return f"as scores are {low:g}..{high:g}, so {print_condition(term)} decides nothing"
+    return "whatever is measured, so it decides nothing"
 
 
 def check_name_declared(name: str, critics: Sequence[Step]) -> str:

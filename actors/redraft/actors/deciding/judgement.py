@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from redraft.actors.conditions.reading import SCORE, compare, declares, share_of_gain, shown_scale
+from redraft.actors.conditions.reading import SCORE, compare, declares, scale_named, share_of_gain, shown_scale
 from redraft.actors.conditions.text import COMPARE, name_of
 from redraft.events.messages.conditions import (
     CONFIDENCE,
@@ -29,7 +29,7 @@ from redraft.events.messages.conditions import (
 )
 from redraft.events.messages.content import Critique, Mark
 from redraft.events.messages.domain_events import Outcome
-from redraft.events.messages.plan import Combine, Step
+from redraft.events.messages.plan import RULES, Combine, Step
 from redraft.events.messages.scales import UNIT, Scale, score_text
 
 Atom: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit
@@ -84,6 +84,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """The facts that a condition may refer to. `peaks` are the best scores so far, `seen` the hashes judged before.
 
     `tracks` are the best and the latest scores of criteria, by name; `critics` those on whose scales numbers are read.
+    `rules` are those of the run.
     """
 
     judgement: Judgement
@@ -96,6 +97,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     seen: tuple[str, ...]
     tracks: dict[str, Track] = {}
     critics: tuple[Step, ...] = ()
+    rules: int = RULES
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -262,7 +264,8 @@ def verdict(condition: Condition, facts: Facts, *, own_word: bool) -> Verdict | 
     """
     judged = facts.judgement
     if own_word and judged.approved is True:
-        shown = f"{judged.score:.3g}" if judged.scale is None else score_text(judged.score, judged.scale)
+        plain = judged.scale is None and facts.rules < 4
+        shown = f"{judged.score:.3g}" if plain else score_text(judged.score, judged.scale)
         score = f" (score {shown})" if judged.scored else ""
         return Verdict("accepted", f"the critic approved the draft{score}")
     if not holds(condition, facts, limits=True):
@@ -407,12 +410,8 @@ def describe(condition: Condition, facts: Facts) -> str:
 
 def _describe_atom(atom: Atom, facts: Facts) -> str:
     match atom:
-        case Compare(quantity, operator, value):
-            scale = shown_scale(atom, facts.critics) if quantity in ("score", "criterion") else None
-            if scale is not None and scale != UNIT:
-                shown = score_text(_measure(atom, facts), scale)
-                return f"{name_of(atom)} {shown} {operator} {value:g}"
-            return f"{name_of(atom)} {_measure(atom, facts):.4g} {operator} {value:g}"
+        case Compare(_, operator, value):
+            return f"{name_of(atom)} {_measure_text(atom, facts)} {operator} {value:g}"
         case Approved():
             return "approved"
         case Plateau(gain, over):
@@ -424,9 +423,24 @@ def _describe_atom(atom: Atom, facts: Facts) -> str:
         case Oscillating():
             return "the draft is one that was judged before"
         case Exit():
-            return "the refiner left"
+            return "the refiner left"  # never measured: see `_atom_holds`
         case _:
             assert_never(atom)
+
+
+def _measure_text(atom: Compare, facts: Facts) -> str:
+    """Returns what was measured, on the critic's scale, and on that of the condition if it differs."""
+    measured = _measure(atom, facts)
+    if atom.quantity not in ("score", "criterion"):
+        return f"{measured:.4g}"
+    scale = shown_scale(atom, facts.critics)
+    if facts.rules < 4:
+        return f"{measured:.4g}" if scale is None or scale == UNIT else score_text(measured, scale)
+    declared = scale_named(name_of(atom), facts.critics)
+    if declared is None or declared == scale:
+        return score_text(measured, scale)
+    share = score_text(measured, scale)
+    return f"{score_text(measured, declared)} ({f'a share of {share}' if scale == UNIT else share})"
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
-from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error
+from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
 from redraft.actors.runtime.results import InvalidResult, critique_of, receipt_of, revision_of, text_of
 from redraft.actors.runtime.threads import run_in_thread
 from redraft.actors.values import ignore
@@ -177,14 +177,14 @@ async def abandon_calls(calls: Iterable[RunningCall]) -> None:
 
 
 async def _call_function(actor: Actor, work: Work, context: Context) -> object:
-    """Returns the function's result. Raises RuntimeError for an exception that would end the process."""
+    """Returns the function's result. Raises EndedItself for an exception that would end the process."""
     values = {name: _argument(name, work, context) for name in actor.takes}
     if not actor.is_async:
         return await run_in_thread(partial(actor.function, **values), actor.name)
     try:
         return await actor.function(**values)
     except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(repr(error)).with_traceback(error.__traceback__) from error
+        raise without_end(error) from error
 
 
 def _ignore_result(late: asyncio.Task[object]) -> None:

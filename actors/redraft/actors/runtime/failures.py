@@ -10,7 +10,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-FAULTS_OF_CODE: Final = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
+
+class EndedItself(Exception):
+    """A function called `sys.exit`, or raised what else would end a whole process: SystemExit, KeyboardInterrupt."""
+
+
+FAULTS_OF_CODE: Final = (
+    AttributeError,
+    EndedItself,
+    ImportError,
+    NameError,
+    NotImplementedError,
+    SyntaxError,
+    TypeError,
+)
 """Errors in the code itself: calling the function again would raise them again."""
 
 _OURS: Final = str(Path(__file__).resolve().parents[1])
@@ -21,8 +34,19 @@ def describe_error(error: BaseException, function: Callable[..., Any]) -> str:
     """Returns the error and where the function raised it: `raised ValueError: no such word (loop.py:12)`."""
     said = str(error).strip()
     place = place_of(error, function)
+    if isinstance(error, EndedItself):
+        return f"raised {said}{f' ({place})' if place else ''}; to end its step it must return, or raise PermanentError"
     hint = "; an `await` is missing before what made it" if "'coroutine' object" in said else ""
     return f"raised {type(error).__name__}{': ' if said else ''}{said}{hint}{f' ({place})' if place else ''}"
+
+
+def without_end(error: BaseException) -> Exception:
+    """Returns the error, or what stands for one that must not go on: it would end the process, or upset asyncio."""
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return EndedItself(repr(error)).with_traceback(error.__traceback__)
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return RuntimeError(repr(error)).with_traceback(error.__traceback__)
 
 
 def place_of(error: BaseException, function: Callable[..., Any]) -> str:

@@ -93,6 +93,7 @@ def critique_of(
         raise InvalidResult(
             f"declares a scale of {own[0]:g} to {own[1]:g}, and the plan one of {scale[0]:g} to {scale[1]:g}"
         )
+    declared = tuple(criteria) or actor.criteria
     _refuse_coroutine(returned)
     match returned:
         case bool():
@@ -105,8 +106,9 @@ def critique_of(
                 raise InvalidResult(
                     f"returned {_describe(returned)}, not a Critique, a number, a bool, or an object with its fields"
                 )
+            given = _gather_criteria(given, declared, dict(actor.fields))
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
-    critique = _normalise(actor, critique, scale or own, tuple(criteria) or actor.criteria)
+    critique = _normalise(actor, critique, scale or own, declared)
     return msgspec.structs.replace(critique, scale=scale)
 
 
@@ -169,6 +171,17 @@ def _fields_of(returned: object) -> dict[str, Any] | None:
     return {str(name): value for name, value in fields.items()} if isinstance(fields, Mapping) else None
 
 
+def _gather_criteria(
+    given: dict[str, Any], criteria: Sequence[Criterion], renamed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Returns the fields with criteria that stand beside the others, as in `{"accuracy": 8}`, put below `criteria`."""
+    beside = [each.name for each in criteria if each.name in given and each.name not in (*_FIELDS, *renamed)]
+    if not beside or given.get("criteria"):
+        return given
+    others = {name: value for name, value in given.items() if name not in (*beside, "criteria")}
+    return {**others, "criteria": {name: given[name] for name in beside}}
+
+
 def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: str) -> Critique:
     """Returns the critique of these fields; those of other names become its details."""
     found: dict[str, Any] = {}
@@ -188,7 +201,7 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
             details[name] = _as_detail(value)
     if found.get("score") is None:
         if found.get("approved") is None and not found.get("criteria"):
-            hint = "name one of them so, or map yours with @critic(fields={...})"
+            hint = "name one of them so, map yours with @critic(fields={...}), or declare @critic(criteria={...})"
             raise InvalidResult(f"returned {what} without score and approved; {hint}")
         found |= {"score": 0.0, "scored": False}
     return _checked({**found, "details": details}, Critique, what)
@@ -232,7 +245,7 @@ def _as_list(value: object, what: str = "") -> list[Any]:
 
 
 def _as_detail(value: object) -> Detail:
-    """Returns a simple value as it is, any other as JSON, or else as Python shows it."""
+    """Returns a simple value as it is, a date and the like as text, a list or an object as JSON, else as `repr`."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -240,7 +253,8 @@ def _as_detail(value: object) -> Detail:
     if isinstance(value, Real | Decimal):
         return float(value) if math.isfinite(value) else str(value)
     try:
-        return msgspec.json.encode(value, enc_hook=str).decode()
+        plain = msgspec.to_builtins(value, enc_hook=str)
+        return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         return repr(value)
 

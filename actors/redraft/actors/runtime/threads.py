@@ -9,6 +9,7 @@ from collections.abc import Callable
 from threading import Lock, Thread
 from typing import Final, TypeVar
 
+from redraft.actors.runtime.failures import without_end
 from redraft.events.errors import StepError
 
 T = TypeVar("T")
@@ -38,8 +39,7 @@ async def run_in_thread(function: Callable[[], T], name: str) -> T:
         try:
             result = context.run(function)
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-            plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            _post(loop, future, None, error if plain else RuntimeError(repr(error)).with_traceback(error.__traceback__))
+            _post(loop, future, None, without_end(error))
         else:
             _post(loop, future, result, None)
         finally:

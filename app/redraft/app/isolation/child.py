@@ -10,7 +10,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -37,6 +36,7 @@ from redraft.app.isolation.pool import (
 )
 from redraft.app.models.configuration import models_of
 from redraft.app.process.library_logs import quiet
+from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import read_settings
 from redraft.app.telemetry.propagation import below, flush_spans
 from redraft.app.telemetry.sdk import exporting
@@ -80,7 +80,7 @@ async def _serve(requests: int, tell: Callable[[Answer], None]) -> None:
     pipe = os.fdopen(requests, "rb", buffering=0)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     environment = ActorEnvironment(sys.stdout, Path.cwd(), models=models_of(read_settings()))
-    with redirect_stdout(sys.stderr):
+    with user_output():
         try:
             actor = _load_actor(await receive(reader, LOAD), environment)
         except RedraftError as error:

@@ -21,7 +21,7 @@ from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import prepare
 from redraft.events.errors import ContentError, InputError
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, check_tags, checked
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Files, check_tags, checked
 from redraft.events.messages.plan import Plan
 
 
@@ -151,13 +151,19 @@ async def run_batch(
     keys: Sequence[str],
     concurrency: int,
     ended: Callable[[Ended], None],
+    files: Files = Files(),  # noqa: B008 - frozen
 ) -> None:
-    """Runs all briefs, `concurrency` (at least 1) of them at a time; `ended` is told of each as it ends."""
+    """Runs all briefs, `concurrency` (at least 1) of them at a time; `ended` is told of each as it ends.
+
+    `files`, which a run of this process alone keeps, name the files of its functions.
+    """
     waiting = iter(zip(items, keys, strict=True))
 
     async def work() -> None:
         for item, key in waiting:
-            run = await runtime.client.submit(plan, item.brief, key=key, tags=item.tags, by="redraft run --batch")
+            run = await runtime.client.submit(
+                plan, item.brief, key=key, tags=item.tags, by="redraft run --batch", files=files
+            )
             ended(Ended(item.line, item.id, await runtime.client.wait(run)))
 
     async with asyncio.TaskGroup() as group:

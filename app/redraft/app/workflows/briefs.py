@@ -16,6 +16,7 @@ STDIN: Final = "-"
 _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _PROSE: Final = (".md", ".markdown", ".rst", ".txt")
+_BEGINNINGS: Final = ("./", "../", "~/")
 _MEDIA_TYPES: Final = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
@@ -30,7 +31,7 @@ def read_brief(source: str, stdin: BinaryIO, *, as_text: bool | None = False, li
     `as_text` takes it as text whatever it looks like; None: errors do not advise to give `--text`, which the caller
     does not have. `limit` is the largest size, in bytes of UTF-8. Raises
     ContentError, naming what, where, and how to mend it, for all that is empty, too large, unreadable or not UTF-8
-    text, and for what looks like the path of a file (a suffix or a slash and no blank) when there is no such file.
+    text, and for what `looks_like_path` of a file when there is no such file.
     """
     if as_text or not source:
         return _of_text(source, limit)
@@ -77,8 +78,14 @@ def workflow_for(brief: Brief) -> str:
 
 
 def looks_like_path(source: str) -> bool:
-    """Returns whether a source is meant as a file: it has a suffix or a slash, and no blank."""
-    return not any(map(str.isspace, source)) and ("/" in source or bool(PurePath(source).suffix))
+    """Returns whether a source is meant as a file: it has a suffix, a slash or a dot before it, and no blank.
+
+    With blanks too if it begins with `./`, `../` or `~/` and is one line.
+    """
+    if source.startswith(_BEGINNINGS) and len(source.splitlines()) == 1:
+        return True
+    hidden = source.startswith(".") and source[1:2].isalnum()
+    return not any(map(str.isspace, source)) and ("/" in source or hidden or bool(PurePath(source).suffix))
 
 
 def media_type_of(source: str) -> str:

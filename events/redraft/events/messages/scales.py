@@ -31,13 +31,13 @@ def on_scale(share: float, scale: Scale) -> float:
 
 
 def score_text(score: float, scale: Scale | None = None, *, beside: bool = False) -> str:
-    """Returns a share (0..1) as people read it, never rounded up: 0.8999 becomes `0.899`, as it is not 0.9.
+    """Returns a share (0..1) as people read it: 0.66667 becomes `0.667`, but 0.8999 `0.899`, as it is not 0.9.
 
     On a declared scale it becomes `9 of 10`; `beside` adds the share, for where critics are compared: `9 of 10 (0.88)`.
     """
     if scale is None or tuple(scale) == UNIT:
-        return _floored(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
-    text = f"{_floored(on_scale(score, scale), 0)} of {scale[1]:g}"
+        return _rounded(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
+    text = f"{_rounded(on_scale(score, scale), 0)} of {scale[1]:g}"
     return f"{text} ({score_text(score)})" if beside else text
 
 
@@ -52,8 +52,13 @@ def read_scale(text: str | None) -> Scale | None:
     return (float(low), float(high)) if dots else None
 
 
-def _floored(number: float, least: int) -> str:
-    """Returns the number with at most three decimals, rounded down, and at least so many."""
-    text = str(Decimal(f"{number:.9f}").quantize(Decimal("0.001"), ROUND_FLOOR))
+def _rounded(number: float, least: int) -> str:
+    """Returns the number with at most three decimals, and at least so many.
+
+    It is rounded, but not up to a number of fewer decimals, such as a threshold that it does not reach.
+    """
+    exact, thousandth = Decimal(f"{number:.9f}"), Decimal("0.001")
+    floor, nearest = exact.quantize(thousandth, ROUND_FLOOR), exact.quantize(thousandth)
+    text = str(floor if nearest % Decimal("0.01") == 0 else nearest)
     kept = len(text) - 3 + least
     return (text[:kept] + text[kept:].rstrip("0")).rstrip(".")

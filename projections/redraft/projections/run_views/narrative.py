@@ -63,6 +63,9 @@ def _gates(nodes: Iterable[Node]) -> Iterator[str]:
                 pass
 
 
+MOST_LINES: Final = 20
+"""The maximum number of lines of one error that are listed."""
+
 MAX_SHOWN: Final = 5
 """The maximum number of errors, suggestions and the like shown of one critique."""
 MAX_COMPARED: Final = 200_000
@@ -157,9 +160,10 @@ class _RunSoFar:
                 yield from _describe_usage(usage)
             case events.DraftEdited(before=before, draft=draft):
                 yield from _describe_change(self._drafts.get(before.version), draft.text)
-            case (
-                events.DraftGenerated(usage=usage) | events.DraftPublished(usage=usage) | events.StepFailed(usage=usage)
-            ):
+            case events.DraftGenerated(usage=usage) | events.DraftPublished(usage=usage):
+                yield from _describe_usage(usage)
+            case events.StepFailed(message=message, usage=usage):
+                yield from _list_lines(message)
                 yield from _describe_usage(usage)
             case events.LimitsChanged(until=until) if until is not None:
                 yield f"it ends now when {self._say(until)}"
@@ -237,6 +241,15 @@ def _list_remarks(critique: Critique) -> Iterator[str]:
         yield f"details: {plain(name)}: {plain(str(value))}"
     if len(critique.details) > MAX_SHOWN:
         yield f"and {counted(len(critique.details) - MAX_SHOWN, 'more detail')}"
+
+
+def _list_lines(message: str) -> Iterator[str]:
+    """Yields the lines of an error that has several, which its sentence shows in one."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    if len(lines) > 1:
+        yield from (plain(line) for line in lines[:MOST_LINES])
+        if len(lines) > MOST_LINES:
+            yield f"and {counted(len(lines) - MOST_LINES, 'more line')}"
 
 
 def _describe_change(before: str | None, after: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, score_text
-from redraft.projections.display import NAME_LENGTH, counted, outcome_text, plain
+from redraft.projections.display import NAME_LENGTH, counted, in_one_line, outcome_text, plain
 
 CHANGES_SHOWN: Final = 5
 """The maximum number of changes that the sentence of one refinement lists."""
@@ -101,12 +101,11 @@ def describe(event: DomainEvent, who: str) -> str:
         case events.StepFailed():
             return _describe_failure(event, who)
         case events.LoopClosing(path=path, reason=reason):
-            return f"{plain(path)}: the critics look at the last draft once more before it ends: {plain(reason)}"
+            return f"{plain(path)}: the critics look at the last draft once more before it ends: {in_one_line(reason)}"
         case events.LoopEnded():
             iterations = counted(event.iterations, "iteration")
-            ended = (
-                f"{plain(event.path)} ended as {outcome_text(event.outcome)} after {iterations}: {plain(event.reason)}"
-            )
+            how = f"{outcome_text(event.outcome)} after {iterations}: {in_one_line(event.reason)}"
+            ended = f"{plain(event.path)} ended as {how}"
             left = f"draft {event.draft.version}" if event.draft.version else "no draft"
             return f"{ended}; {left} leaves it{_describe_score(event.score, event.scale)}"
         case events.RunEnded():
@@ -115,7 +114,7 @@ def describe(event: DomainEvent, who: str) -> str:
                 if event.draft
                 else "; it has no draft"
             )
-            return f"the run ended as {outcome_text(event.outcome)}: {plain(event.reason)}{kept}"
+            return f"the run ended as {outcome_text(event.outcome)}: {in_one_line(event.reason)}{kept}"
         case events.RunErased(by, reason):
             why = f" ({plain(reason)})" if reason.strip() else ""
             return f"{plain(by, NAME_LENGTH)} had the texts of the run erased{why}"
@@ -228,7 +227,7 @@ def _describe_failure(event: events.StepFailed, who: str) -> str:
         "unserved": "had no worker",
     }
     then = f"to be tried again at {event.retry_at:%H:%M:%S} UTC" if event.retry_at else "it is not tried again"
-    return f"{who} {kinds[event.kind]} (attempt {event.attempt}): {plain(event.message)}; {then}"
+    return f"{who} {kinds[event.kind]} (attempt {event.attempt}): {in_one_line(event.message)}; {then}"
 
 
 def _describe_approvers(event: events.ApprovalRequested) -> str:

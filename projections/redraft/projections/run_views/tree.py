@@ -22,7 +22,7 @@ from redraft.events.messages.content import Critique, DraftRef, marks_text
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.usage import Usage
-from redraft.projections.display import NAME_LENGTH, plain
+from redraft.projections.display import NAME_LENGTH, in_one_line, plain
 from redraft.projections.run_views.narrative import Vetoes
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
 
@@ -110,14 +110,14 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             _note_usage(facts, recorded, event)
         case events.LoopClosing():
             _note_iteration(facts, event.path, "closing", recorded.time)
-            facts.loops[event.path] = replace(_loop_at(facts, event.path), closing=plain(event.reason))
+            facts.loops[event.path] = replace(_loop_at(facts, event.path), closing=in_one_line(event.reason))
         case events.LoopEnded():
             _note_end(facts, event)
         case events.RunEnded():
             draft = event.draft.version if event.draft else None
             ended = recorded.time
             facts.ended = Summary(
-                event.outcome, plain(event.reason), event.iterations, draft, event.score, ended, event.scale
+                event.outcome, in_one_line(event.reason), event.iterations, draft, event.score, ended, event.scale
             )
             _halt(facts)
         case events.RunQuarantined(by=by, reason=reason):
@@ -225,7 +225,7 @@ def _note_failure(facts: _Facts, event: events.StepFailed, time: datetime) -> No
     if known:
         status: NodeStatus = "waiting" if event.retry_at else "failed"
         seconds = (time - known.requested).total_seconds()
-        error = plain(event.message)
+        error = in_one_line(event.message)
         facts.leaves[event.path] = replace(known, status=status, finished=time, seconds=seconds, error=error)
 
 
@@ -236,7 +236,7 @@ def _loop_at(facts: _Facts, path: str) -> Loop:
 def _note_end(facts: _Facts, event: events.LoopEnded) -> None:
     known = _loop_at(facts, event.path)
     _go_on(facts, event.path)
-    draft, reason = event.draft.version or None, plain(event.reason)
+    draft, reason = event.draft.version or None, in_one_line(event.reason)
     ended = replace(known, outcome=event.outcome, reason=reason, draft=draft, score=event.score, scale=event.scale)
     facts.loops[event.path] = ended
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic
 from typing import Final, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic_ai import Agent, ModelRetry, RunContext, capture_run_messages
 from pydantic_ai.exceptions import (
@@ -112,12 +113,15 @@ def _output(reply: type[T], options: LlmOptions) -> type[T] | ToolOutput[T] | Na
 
 def _server(model: Model, url: str) -> str:
     """Returns where a model is, and what to do where nobody answers there."""
-    remedy = "check the network"
+    remedy = "check the network, or name a server of yours with REDRAFT_MODEL_URL"
+    where = url or model.base_url or model.system
     if url:
         remedy = "start that server, or correct REDRAFT_MODEL_URL"
     elif model.system == "ollama":
         remedy = "start it with `ollama serve`, or correct OLLAMA_BASE_URL"
-    return f"the server {url or model.base_url or model.system} cannot be reached; {remedy}"
+    elif urlsplit(where).hostname in ("localhost", "127.0.0.1", "::1"):
+        remedy = f"start the server there, or correct {model.system.upper()}_BASE_URL or REDRAFT_MODEL_URL"
+    return f"the server {where} cannot be reached; {remedy}"
 
 
 def _is_away(error: BaseException | None) -> bool:

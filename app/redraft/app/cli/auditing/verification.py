@@ -11,7 +11,7 @@ import msgspec
 from redraft.actors.conditions.text import print_condition
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.exit_codes import FAILED
-from redraft.app.cli.shared.output import print_json, print_line
+from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
 from redraft.app.cli.shared.reading import ask, events_of
 from redraft.app.cli.views.record import is_faulty, report_record
 from redraft.app.process.files import write_whole
@@ -38,15 +38,19 @@ def story_of(events: Sequence[Recorded]) -> list[dict[str, object]]:
     ]
 
 
+_INDENT: Final = 27
+"""The column at which sentences begin."""
+
+
 def print_story(events: Sequence[Recorded]) -> None:
     """Prints a line for each event, and the details below it."""
     for entry in narrate(events, print_condition):
         line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
         cause = f", because of {entry.cause}" if entry.cause else ""
-        print_line(f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]")
+        print_wrapped(f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]", _INDENT)
         for detail in entry.details:
-            print_line(f"{'':27}{detail}")
+            print_wrapped(f"{'':{_INDENT}}{detail}", _INDENT + 2)
 
 
 _SUFFIXES: Final = (".jsonl", ".html")

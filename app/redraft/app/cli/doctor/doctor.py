@@ -8,7 +8,7 @@ import typer
 
 from redraft.app.cli.shared.exit_codes import FAILED, UNREACHABLE, USAGE
 from redraft.app.cli.shared.options import BusOption, JsonOption, StoreOption
-from redraft.app.cli.shared.output import out, print_json, print_result
+from redraft.app.cli.shared.output import print_json, print_result, print_wrapped
 from redraft.app.cli.shared.reading import refuse_missing, run_quietly
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.projections.display import counted
@@ -19,6 +19,9 @@ Examples:
   redraft doctor --republish
 """
 
+
+_MESSAGE: Final = 18
+"""The column at which messages begin."""
 
 _COLOURS: Final = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -55,7 +58,7 @@ def doctor(
 
         for each in found:
             line = Text.assemble((f"{each.level:<5}", _COLOURS[each.level]), f"{each.name:<12} {each.message}")
-            out().print(line, soft_wrap=True)
+            print_wrapped(line, _MESSAGE)
     if any(each.unreachable for each in found):
         return UNREACHABLE
     if any(each.misused for each in found):

@@ -28,13 +28,14 @@ from redraft.app.cli.shared.signals import interrupts, until_done
 from redraft.app.cli.shared.tables import print_table
 from redraft.app.models.configuration import models_of
 from redraft.app.process.lifecycle import run
+from redraft.app.process.user_output import user_output
 from redraft.app.runs.refine import Ended, Item, key_of, read_batch, run_batch
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.telemetry.sdk import exporting
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import InputError, RedraftError
-from redraft.events.messages.content import check_tags
+from redraft.events.messages.content import Files, check_tags
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, outcome_text, plain, usage_text
@@ -49,19 +50,20 @@ _BRIEF: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A plan, its actors, and the briefs to run it for, with a key each."""
+    """A plan, its actors and their files, and the briefs to run it for, with a key each."""
 
     plan: Plan
     actors: tuple[Actor, ...]
     items: Sequence[Item]
     keys: Sequence[str]
+    files: Files
 
 
 def run_batch_locally(given: RunOptions, store: str | None, *, json: bool, quiet: bool) -> int:
     """Runs the briefs of a file and prints the end of each; returns the exit code. Raises RedraftError."""
     settings = read_settings(store=store)
     results, done = sys.stdout, list[Ended]()
-    with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the results
+    with user_output():
         batch = _read(given, settings)
         with _progress(len(batch.items), quiet=quiet) as show:
 
@@ -97,8 +99,8 @@ def _read(given: RunOptions, settings: Settings) -> Batch:
     items = read_batch(Path(given.batch), settings.max_draft_bytes, check_tags(given.tag or ()))
     longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
     environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
-    plan, actors, written = prepare_batch(given, name, environment, longest)
-    return Batch(plan, actors, items, [key_of(written, item, given.key or "") for item in items])
+    plan, actors, written, files = prepare_batch(given, name, environment, longest)
+    return Batch(plan, actors, items, [key_of(written, item, given.key or "") for item in items], files)
 
 
 def _workflow(given: RunOptions) -> str:
@@ -129,7 +131,7 @@ async def _run_to_end(settings: Settings, batch: Batch, concurrency: int, ended:
     with interrupts() as signals:
         async with open_local(settings, batch.actors) as runtime:
             idle = partial(_idle, runtime, await runtime.store.head())
-            running = run_batch(runtime, batch.plan, batch.items, batch.keys, concurrency, ended)
+            running = run_batch(runtime, batch.plan, batch.items, batch.keys, concurrency, ended, batch.files)
             working = asyncio.create_task(running)
             if await until_done(working, signals, drain, idle, GRACE):
                 _raise_first(working)

@@ -7,7 +7,6 @@ import io
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +26,7 @@ from redraft.app.client.result import Result, result_of
 from redraft.app.models.configuration import models_of
 from redraft.app.process.lifecycle import run as run_loop
 from redraft.app.process.logs import libraries, shown_url
+from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.subscribing.subscriber import is_end
 from redraft.app.telemetry.sdk import exporting
@@ -117,7 +117,7 @@ def run_request_locally(
     stream = io.StringIO() if json else sys.stdout
     environment = ActorEnvironment(stream, Path.cwd(), screen.pause, models, settings.webhook_hosts)
     end: Result | Interrupted | None
-    with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
+    with user_output():
         request = prepare_request(environment, settings)
         end = result_of(request.past) if request.has_ended else None
         if end is None:

@@ -86,8 +86,8 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
 
 def prepare_batch(
     given: RunOptions, name: str, environment: ActorEnvironment, longest: Brief
-) -> tuple[Plan, tuple[Actor, ...], Plan]:
-    """The plan of a workflow with the versions of its actors, the actors, and the plan as it is written.
+) -> tuple[Plan, tuple[Actor, ...], Plan, Files]:
+    """The plan of a workflow with the versions of its actors, the actors, the plan as it is written, and its files.
 
     `longest` is the longest of its briefs.
     """
@@ -96,7 +96,7 @@ def prepare_batch(
         check_out(Path(given.out))
         publish = "file"
     found = read_source(name, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
-    return _prepare_with_actors(given, found, environment, longest)
+    return *_prepare_with_actors(given, found, environment, longest), _files_of(name, given.actors, found)
 
 
 def _prepare_with_actors(
@@ -148,7 +148,7 @@ def resume_request(given: RunOptions, environment: ActorEnvironment, settings: S
         raise InputError(f"run {request.run} is paused; first: redraft resume {request.run}")
     if is_foreign and not given.trust:
         _refuse_foreign(request.run, begun.plan)
-    mine = _actors_to_resume(given, Files() if is_foreign else begun.files)
+    mine = _own_actors(given, Files() if is_foreign else begun.files)
     actors = build_actor_registry(begun.plan, mine, environment)
     check_models(begun.plan, environment.models, actor_keys(mine))
     return RunRequest(begun.plan, actors, None, run=request.run, past=past)
@@ -156,13 +156,15 @@ def resume_request(given: RunOptions, environment: ActorEnvironment, settings: S
 
 def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Settings) -> RunRequest:
     """Returns a fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
-    mine = _load_own_actors(given)
+    forked = _read_forked(given, settings)
+    named = bool(given.workflow or given.actors)
+    files = _files_of(given.workflow, given.actors) if named else _files_begun_with(forked)
+    mine = _own_actors(given, files)
     own = actor_keys(mine)
-    start = _start_of(given, settings, environment.models, own)
+    start = _start_of(given, settings, forked, environment.models, own)
     plan = publish_to(start.plan, check_out(Path(given.out))) if given.out else start.plan
     actors = build_actor_registry(plan, mine, environment)
     check_models(plan, environment.models, own)
-    files = _files_of(given.workflow, given.actors)
     return RunRequest(
         pin_versions(plan, actors), actors, start.brief, start.key, files=files, tags=start.tags, parent=start.parent
     )
@@ -173,22 +175,45 @@ def remote_fork(given: ForkOptions, settings: Settings) -> RunRequest:
     elsewhere = {"--out": given.out, "--workflow": given.workflow, "--actors": given.actors}
     for name in (name for name, value in elsewhere.items() if value):
         raise InputError(f"{name} is for a fork in this process; leave it out, or give --bus local:")
-    start = _start_of(given, settings, Models(prices=settings.model_prices))
+    start = _start_of(given, settings, _read_forked(given, settings), Models(prices=settings.model_prices))
     return RunRequest(start.plan, (), start.brief, start.key, tags=start.tags, parent=start.parent)
 
 
+@dataclass(frozen=True, slots=True)
+class _Forked:
+    """The run to fork, all its events, how many of them the fork begins with, and whether it was imported."""
+
+    past: Sequence[Recorded]
+    at: int
+    is_foreign: bool
+
+
+def _read_forked(given: ForkOptions, settings: Settings) -> _Forked:
+    refuse_missing(settings.store)
+    return asyncio.run(_read_forked_past(settings, given))
+
+
+def _files_begun_with(forked: _Forked) -> Files:
+    """Returns the files that a run began with; those of an imported run are never loaded unasked."""
+    begun = forked.past[0].data
+    return begun.files if isinstance(begun, RunStarted) and not forked.is_foreign else Files()
+
+
 def _start_of(
-    given: ForkOptions, settings: Settings, models: Models, own: frozenset[ActorKey] = frozenset()
+    given: ForkOptions,
+    settings: Settings,
+    forked: _Forked,
+    models: Models,
+    own: frozenset[ActorKey] = frozenset(),
 ) -> StartRun:
     """Returns the message that begins the fork, with its plan as it is kept and no run id yet. Nothing is recorded."""
+    past, at = forked.past, forked.at
     tags = check_tags(given.tag) if given.tag else None
     brief = None
     if given.brief:
         brief = read_brief(given.brief, sys.stdin.buffer, as_text=None, limit=settings.max_draft_bytes)
-    refuse_missing(settings.store)
-    past, at, is_foreign = asyncio.run(_read_forked_past(settings, given))
     state = state_at(past, at)
-    if is_foreign and not given.trust:
+    if forked.is_foreign and not given.trust:
         _refuse_foreign(past[0].run, state.plan)
     change = apply_settings(unpin_versions(state.plan), given.settings)
     refuse_vain(state, change)
@@ -196,17 +221,16 @@ def _start_of(
     return fork_of(past, at, "", given.key or "", Change(plan, brief, tags))
 
 
-async def _read_forked_past(settings: Settings, given: ForkOptions) -> tuple[Sequence[Recorded], int, bool]:
-    """Returns the events of the run, how many of them the fork begins with, and whether the run was imported."""
+async def _read_forked_past(settings: Settings, given: ForkOptions) -> _Forked:
     if not given.at.strip():
         raise InputError("--at is empty; give the number of an event, or a time")
     async with open_readonly(settings) as log:
         upto = await events_at(log, given.run, given.at)
         past = await events_of(log, given.run)
-        return past, len(upto), await log.store.is_imported(past[0].run)
+        return _Forked(past, len(upto), await log.store.is_imported(past[0].run))
 
 
-def _actors_to_resume(given: RunOptions, files: Files) -> Sequence[Actor]:
+def _own_actors(given: RunOptions | ForkOptions, files: Files) -> Sequence[Actor]:
     """Returns the user's own actors: of the files that are named, or else of those that the run began with.
 
     Says so when the plan in the file is another now. The files of an imported run are never loaded unasked.
@@ -222,12 +246,6 @@ def _actors_to_resume(given: RunOptions, files: Files) -> Sequence[Actor]:
     if found and not found.shipped and files.plan and _digest_of(found.plan) != files.plan:
         say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
     return [*(found.actors if found else ()), *own_actors(actors)]
-
-
-def _load_own_actors(given: RunOptions | ForkOptions) -> Sequence[Actor]:
-    """Returns the user's own actors, of the workflow and the file that are named."""
-    own = read_source(given.workflow).actors if given.workflow else ()
-    return [*own, *own_actors(given.actors)]
 
 
 async def begin_run(client: Client, request: RunRequest, by: str) -> str:

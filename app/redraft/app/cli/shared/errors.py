@@ -34,7 +34,7 @@ from redraft.events.errors import (
     StoreError,
     Tampered,
 )
-from redraft.projections.display import plain
+from redraft.projections.display import in_one_line
 
 _CODES: Final[Sequence[tuple[type[RedraftError], int]]] = (
     (InputError, USAGE),
@@ -56,7 +56,7 @@ _LONGEST: Final = 1_000
 def say(line: str) -> None:
     """One line on standard error, without control characters."""
     with suppress(OSError):  # where standard error cannot be written, nobody can be told
-        print(f"redraft: {plain(line, _LONGEST)}", file=sys.stderr, flush=True)  # noqa: T201
+        print(f"redraft: {in_one_line(line, _LONGEST)}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def report_error(error: BaseException) -> int | None:

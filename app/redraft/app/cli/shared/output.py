@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -12,9 +13,14 @@ from redraft.projections.display import escaped, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 WIDE: Final = 10_000
 """Columns where no terminal sets them: lines are not cut for a file or a pipe."""
+
+
+_NARROWEST: Final = 20
+"""Columns that are left for the text of a line that is carried over, however narrow the terminal."""
 
 
 def print_json(value: object) -> None:
@@ -38,6 +44,22 @@ def print_text(text: str) -> None:
 def print_line(line: str) -> None:
     """One line, at once, never wrapped, and made `visible`."""
     _write(f"{visible(line)}\n".encode())
+
+
+def print_wrapped(line: str | Text, indent: int) -> None:
+    """One line, at once; on a terminal that is too narrow for it, it goes on below, with so many blanks before it."""
+    if not (sys.stdout.isatty() or "FORCE_COLOR" in os.environ):
+        print_line(str(line))
+        return
+    from rich.text import Text
+
+    console = out()
+    text = Text(visible(line)) if isinstance(line, str) else line
+    if text.cell_len <= console.width:
+        console.print(text, soft_wrap=True)
+        return
+    for number, part in enumerate(text.wrap(console, max(console.width - indent, _NARROWEST))):
+        console.print(Text(" " * indent if number else "") + part, soft_wrap=True)
 
 
 def _write(raw: bytes) -> None:

@@ -53,3 +53,4 @@ def _stand_in(number: int, flags: int) -> None:
     if opened != number:
         os.dup2(opened, number)
         os.close(opened)
+    os.set_inheritable(number, True)  # programs that are started have it too

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
-from redraft.app.cli.shared.output import print_json, print_line
+from redraft.app.cli.shared.output import print_json, print_wrapped
 from redraft.app.cli.shared.reading import ask
 from redraft.app.process.times import moment_of
 from redraft.app.subscribing.feed import StoreFeed
@@ -146,6 +146,10 @@ async def _first(log: LocalRuntime, since: datetime) -> int:
     return log.views.position + 1 if found is None else found
 
 
+_INDENT: Final = 8
+"""Blanks before what a line of a narrow terminal has no room for: the width of a position."""
+
+
 def _print(event: Entry, *, json: bool) -> None:
     if isinstance(event, Unreadable):
         _print_unreadable(event, json=json)
@@ -156,7 +160,7 @@ def _print(event: Entry, *, json: bool) -> None:
     entry = history((event,))[0]
     where = f"{entry.path}: " if entry.path and not entry.sentence.startswith(entry.path) else ""
     time = f"{event.time:%Y-%m-%d %H:%M:%S.%f}"[:-3]
-    print_line(f"{event.position:>6}  {time}  {event.run}  {event.name:<20}  {where}{entry.sentence}")
+    print_wrapped(f"{event.position:>6}  {time}  {event.run}  {event.name:<20}  {where}{entry.sentence}", _INDENT)
 
 
 def _print_unreadable(entry: Unreadable, *, json: bool) -> None:
@@ -165,4 +169,5 @@ def _print_unreadable(entry: Unreadable, *, json: bool) -> None:
         print_json({"unreadable": entry.why, **place})
         return
     message = f"event {entry.version} of its run cannot be read: {plain(entry.why)}"
-    print_line(f"{entry.position:>6}  {'':23}  {plain(entry.run)}  {plain(entry.name, 60):<20}  {message}")
+    where = f"{entry.position:>6}  {'':23}  {plain(entry.run)}  {plain(entry.name, 60):<20}"
+    print_wrapped(f"{where}  {message}", _INDENT)

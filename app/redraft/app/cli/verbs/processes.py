@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -23,6 +22,7 @@ from redraft.app.cli.shared.options import (
 from redraft.app.cli.shared.signals import interrupts
 from redraft.app.models.configuration import check_worker, models_of
 from redraft.app.process.logs import shown_url
+from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import LOCAL, Settings, read_settings
 from redraft.app.wiring.deployment import require_broker, require_store, work
 from redraft.app.workflows.actor_registry import actors_for
@@ -109,7 +109,7 @@ def worker(
     models = models_of(settings)
     check_worker(named, models)
     environment = ActorEnvironment(sys.stdout, Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
-    with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with what is published
+    with user_output():
         chosen = actors_for(named, role, environment)
 
         async def part(serving: Serving) -> None:

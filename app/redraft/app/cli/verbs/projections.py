@@ -15,7 +15,7 @@ import typer
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.exit_codes import FAILED
 from redraft.app.cli.shared.options import JsonLogOption, JsonOption, StoreOption, refuse_beyond
-from redraft.app.cli.shared.output import print_json, print_line, print_result
+from redraft.app.cli.shared.output import print_json, print_line, print_result, print_wrapped
 from redraft.app.cli.shared.reading import ask, existing_store, refuse_missing
 from redraft.app.cli.shared.tables import print_table
 from redraft.app.process.lifecycle import retry_forever, together
@@ -63,8 +63,13 @@ def list_(store: StoreOption = None, json: JsonOption = False) -> int:
     settings = existing_store(store)
     head, states = asyncio.run(_read_states(settings))
     result = [{"behind": max(head - each.position, 0), **msgspec.structs.asdict(each)} for each in states]
-    lines = (_state_line(each, head) for each in states)
-    print_result(result, lines, json=json, nothing="there are no projections yet; redraft rebuild makes them")
+    if json:
+        print_json(result)
+    elif not states:
+        print_line("there are no projections yet; redraft rebuild makes them")
+    else:
+        for each in states:
+            print_wrapped(_state_line(each, head), indent=15)
     return FAILED if any(each.failed or (each.building and each.building.failed) for each in states) else 0
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import AbstractAsyncContextManager, nullcontext, redirect_stdout
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
@@ -12,6 +11,7 @@ import typer
 
 from redraft.app.cli.shared.options import LARGEST, ProcessOptions, StoreOption, with_options
 from redraft.app.process.logs import shown_url
+from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import read_settings
 from redraft.app.subscribing.delivery import RETRY, Handler, check_retry
 from redraft.app.subscribing.feed import StoreFeed
@@ -92,7 +92,7 @@ def subscribe(
 
     check_name(which.name)
     wanted, begin = which.filter(), _start_of(start)
-    with redirect_stdout(sys.stderr):  # what the file prints when it is loaded
+    with user_output():
         function = function_in(handler)
     retry = msgspec.structs.replace(RETRY, attempts=attempts)
     check_retry(retry, timeout)

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec.structs import asdict, astuple
 
-from redraft.app.cli.shared.output import out, print_json, print_line
+from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
 from redraft.app.cli.shared.tables import print_table
 from redraft.app.rehearsal.guesses import Guess, Guesses, write_guess
 from redraft.app.rehearsal.rehearsal import Rehearsal, Spread, Summary, summarize
@@ -46,12 +46,12 @@ def print_rehearsed(rehearsal: Rehearsal, runs: int, seed: int, *, json: bool) -
         f"guessed: {guess_text}",
     ]
     for line in (*lines, ""):
-        out().print(line, soft_wrap=True)
+        print_wrapped(line, indent=2)
     _print_shares(found)
     print_line("")
     _print_spreads(found)
     for note in _notes(rehearsal, found):
-        out().print(note, soft_wrap=True)
+        print_wrapped(note, indent=2)
 
 
 def _write_guesses(guesses: Guesses) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf
-from redraft.app.cli.shared.output import out, print_json
+from redraft.app.cli.shared.output import out, print_json, print_wrapped
 from redraft.app.cli.shared.tables import print_table
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.scales import Scale, score_text
@@ -67,7 +67,7 @@ def print_each(found: Sequence[tuple[Policy, WhatIf]], *, json: bool) -> None:
         if number:
             out().print()
         for line in _lines(policy, each):
-            out().print(line, soft_wrap=True)
+            print_wrapped(line, indent=2)
 
 
 def _document(policy: Policy, found: WhatIf) -> dict[str, object]:

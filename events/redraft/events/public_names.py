@@ -1,0 +1,47 @@
+"""Lets a package offer names of its modules that are imported when they are first asked for, and are listed once.
+
+    if TYPE_CHECKING:
+        from redraft.events.messages.plan import Plan as Plan
+    else:
+        __getattr__, __dir__ = public_names(__name__)
+
+Type checkers read the imports as they stand; at run time the same lines say where a name is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+
+
+def public_names(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Returns the `__getattr__` and the `__dir__` of a package, by its own block `if TYPE_CHECKING:`.
+
+    `__all__` is one of its attributes.
+    """
+    module = sys.modules[package]
+
+    @cache
+    def homes() -> dict[str, str]:
+        """Returns the module of each name."""
+        import ast  # it takes a while, and who imports modules by their own names need not wait for it
+
+        assert module.__spec__ is not None  # noqa: S101 - it is being imported
+        source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr] # as all loaders of source have
+        (block,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
+        imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+        return {name.name: str(each.module) for each in imports for name in each.names}
+
+    def get(name: str) -> object:
+        """Returns a public name. Raises AttributeError for any other."""
+        if name == "__all__":
+            return sorted(homes())
+        if (name.startswith("__") and name != "__version__") or name not in homes():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(homes()[name]), name)
+        setattr(module, name, value)
+        return value
+
+    return get, lambda: sorted(homes())
