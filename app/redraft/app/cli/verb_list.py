@@ -52,6 +52,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "coordinator": Verb("Decide for every run, and record it.", "verbs.processes", "coordinator", "COORDINATOR"),
         "worker": Verb("Serve actors: take requests, work, report.", "verbs.processes", "worker", "WORKER"),
         "submit": Verb("Send a run to a deployment.", "verbs.run", "submit", "SUBMIT"),
+        "mcp": Verb("Serve assistants: refine, watch, steer, prove.", "verbs.mcp", "mcp", "EXAMPLES"),
         "doctor": Verb("Check store, runs, broker, versions and disk.", "doctor.doctor", "doctor", "EXAMPLE"),
         "dead-letters": Verb("Handle messages that nobody could work on.", "verbs.dead_letters"),
         "contract": Verb(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,15 +38,15 @@ def story_of(events: Sequence[Recorded]) -> list[dict[str, object]]:
     ]
 
 
-def print_story(events: Sequence[Recorded]) -> None:
-    """Prints a line for each event, and the details below it."""
+def story_lines(events: Sequence[Recorded]) -> Iterator[str]:
+    """Yields a line for each event, and the details below it."""
     for entry in narrate(events, print_condition):
         line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
         cause = f", because of {entry.cause}" if entry.cause else ""
-        print_line(f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]")
+        yield f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]"
         for detail in entry.details:
-            print_line(f"{'':27}{detail}")
+            yield f"{'':27}{detail}"
 
 
 _SUFFIXES: Final = (".jsonl", ".html")
@@ -74,11 +74,12 @@ class RunAudit(msgspec.Struct, frozen=True):
 
 def audit_run(store: str | None, run: str, path: Path | None, *, verify: bool, json: bool) -> int:
     """Tells the story of a run, or verifies it, or exports it to `path`; returns the exit code."""
-    found = ask(store, lambda log: _audit(log, run, path, verify=verify))
+    found = ask(store, lambda log: audit_of(log, run, path, verify=verify))
     if json:
         print_json(_document(found, checked=verify or path is not None))
     elif not (verify or path):
-        print_story(found.events)
+        for line in story_lines(found.events):
+            print_line(line)
     elif not (verify and found.fault):
         _print_result(found, verify=verify)
     if found.fault:
@@ -97,7 +98,7 @@ def export_target(text: str) -> Path | None:
     return path
 
 
-async def _audit(log: LocalRuntime, text: str, path: Path | None, *, verify: bool) -> RunAudit:
+async def audit_of(log: LocalRuntime, text: str, path: Path | None = None, *, verify: bool) -> RunAudit:
     """Verifies the run's hashes where it is verified or exported. With `verify`, nothing that is wrong is exported."""
     run = (await find_run(log.views, text)).run
     count, fault = await _verify_hashes(log, run) if verify or path else (0, "")

@@ -80,7 +80,7 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
     if given.tests:
         check_pytest()
     plan, actors, _ = _prepare_with_actors(given, found, environment, brief)
-    files = _files_of(chosen, given.actors, found)
+    files = files_of(chosen, given.actors, found)
     return RunRequest(plan, actors, brief, given.key or "", files=files, tags=tags)
 
 
@@ -162,7 +162,7 @@ def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Se
     plan = publish_to(start.plan, check_out(Path(given.out))) if given.out else start.plan
     actors = build_actor_registry(plan, mine, environment)
     check_models(plan, environment.models, own)
-    files = _files_of(given.workflow, given.actors)
+    files = files_of(given.workflow, given.actors)
     return RunRequest(
         pin_versions(plan, actors), actors, start.brief, start.key, files=files, tags=start.tags, parent=start.parent
     )
@@ -304,7 +304,7 @@ def _refuse_changes(given: RunOptions) -> None:
         raise InputError(f"a resumed run keeps its brief and its plan; leave {name} out, or start a new run")
 
 
-def _files_of(workflow: str, actors: str, found: Source | None = None) -> Files:
+def files_of(workflow: str, actors: str, found: Source | None = None) -> Files:
     """Returns the files that a run's functions come from, with whole paths, and the digest of its plan as written."""
     file, colon, name = workflow.partition(":")
     own = bool(workflow) and not (found and found.shipped)
