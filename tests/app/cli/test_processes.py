@@ -12,6 +12,7 @@ ENDED = "has ended and takes no more messages"
 NO_BROKER = "local: is inside one process"
 VERBS = {
     "run": (0, "run essay.md --quiet", "This is the tide."),
+    "files": (2, "files", "name files, or those that git knows"),
     "list": (0, "list", "prose"),
     "show": (0, "show last", "19 events"),
     "diff": (0, "diff last 1 2", "[-teh-]"),

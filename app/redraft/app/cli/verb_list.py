@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
     "Refine": {
         "run": Verb("Refine a text in this process, from brief to result.", "verbs.run", "run", "RUN"),
+        "files": Verb("Refine files where they lie; fail below a score.", "verbs.files", "files", "EXAMPLES"),
         "simulate": Verb("Rehearse a plan: outcomes, scores and cost.", "verbs.simulate", "simulate", "EXAMPLE"),
         "plan": Verb("Print a workflow as YAML or as a diagram.", "verbs.plan", "plan", "PLAN_EXAMPLE"),
     },
