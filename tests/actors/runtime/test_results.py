@@ -20,6 +20,7 @@ from tests.actors.runtime.test_call import DRAFT, failed, judged, perform, reque
 from redraft.actors.runtime import threads
 from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
 from redraft.events.errors import ActorError
+from redraft.events.messages.codec import decode_message, encode_message
 from redraft.events.messages.commands import (
     Critiqued,
     CritiqueDraft,
@@ -127,6 +128,37 @@ async def test_a_publisher_that_returns_nothing_has_published() -> None:
     for returned, receipt in ((None, Receipt("shelf")), (Path("a/b"), Receipt("a/b")), ("there", Receipt("there"))):
         outcome = await perform(publisher(name="shelf")(lambda draft, it=returned: it), Publish(request(), DRAFT))
         assert outcome == Published("r", "p", 1, DRAFT.ref, receipt)
+
+
+class Markup(str):
+    """A kind of text, as libraries have them."""
+
+    __slots__ = ("safe",)
+
+
+class Share(float):
+    """A kind of number."""
+
+
+@pytest.mark.parametrize(
+    ("role", "returned"),
+    [
+        (0, Markup("text")),
+        (1, {"score": Share(0.5), "suggestions": [Markup("more")], "tone": Markup("dry")}),
+        (1, Critique(Share(0.5), suggestions=(Markup("more"),))),
+        (2, Markup("text")),
+        (2, Revision(Markup("text"), (Markup("change"),))),
+        (3, Markup("there")),
+        (3, Receipt(Markup("there"))),
+    ],
+)
+async def test_kinds_of_text_and_number_become_plain_ones_that_a_message_can_hold(role: int, returned: object) -> None:
+    decorate, work = actors()[role]
+    function = (lambda: returned) if role == 0 else lambda draft: returned
+    outcome = await perform(decorate(function), work)
+    assert not isinstance(outcome, Failed)
+    _, encoded = encode_message(outcome)
+    assert decode_message(encode_message(outcome)[0], encoded) == outcome
 
 
 def actors() -> list[tuple[Any, Any]]:

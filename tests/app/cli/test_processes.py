@@ -12,6 +12,7 @@ ENDED = "has ended and takes no more messages"
 NO_BROKER = "local: is inside one process"
 VERBS = {
     "run": (0, "run essay.md --quiet", "This is the tide."),
+    "files": (2, "files", "name files, or those that git knows"),
     "list": (0, "list", "prose"),
     "show": (0, "show last", "19 events"),
     "diff": (0, "diff last 1 2", "[-teh-]"),
@@ -39,6 +40,7 @@ VERBS = {
     "up": (2, "up prose", "needs a broker"),
     "coordinator": (2, "coordinator", NO_BROKER),
     "worker": (2, "worker source", NO_BROKER),
+    "mcp": (2, "mcp --http --host 192.0.2.1", "is reached from other machines"),
     "subscribe": (2, "subscribe handlers.py:note --name n --store memory:", "no subscription can have a name"),
     "webhook": (2, "webhook http://127.0.0.1:1/ --name w", "is not a public address"),
     "trust": (2, "trust", "redraft.toml: there is no such file"),

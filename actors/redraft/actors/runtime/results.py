@@ -40,9 +40,9 @@ def text_of(returned: object, media_type: str) -> tuple[str, str]:
     _refuse_coroutine(returned)
     match returned:
         case str():
-            return returned, media_type
+            return exact(returned), media_type
         case Draft():
-            return returned.text, returned.media_type
+            return exact(returned.text), exact(returned.media_type)
         case _:
             raise InvalidResult(f"returned {_describe(returned)}, not a str or Draft")
 
@@ -52,9 +52,9 @@ def revision_of(returned: object) -> Revision:
     _refuse_coroutine(returned)
     match returned:
         case str():
-            return Revision(returned)
+            return Revision(exact(returned))
         case Draft():
-            return Revision(returned.text)
+            return Revision(exact(returned.text))
         case Revision():
             lists = {name: _as_list(getattr(returned, name)) for name in ("changes", "declined")}
             return _checked(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
@@ -72,7 +72,7 @@ def receipt_of(returned: object, name: str) -> Receipt:
         case None:
             return Receipt(name)
         case str():
-            return Receipt(returned)
+            return Receipt(exact(returned))
         case os.PathLike():
             return Receipt(os.fsdecode(returned))
         case Receipt():
@@ -246,10 +246,12 @@ def _as_list(value: object, what: str = "") -> list[Any]:
 
 def _as_detail(value: object) -> Detail:
     """Returns a simple value as it is, a date and the like as text, a list or an object as JSON, else as `repr`."""
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        return exact(value)
     if isinstance(value, int):
-        return value if -(2**63) <= value < 2**63 else str(value)
+        return int(value) if -(2**63) <= value < 2**63 else str(value)
     if isinstance(value, Real | Decimal):
         return float(value) if math.isfinite(value) else str(value)
     try:
@@ -259,10 +261,28 @@ def _as_detail(value: object) -> Detail:
         return repr(value)
 
 
+def exact(text: str) -> str:
+    """Returns the text as a `str` and nothing more: libraries return kinds of text that no message can hold."""
+    return str.__str__(text)
+
+
+def _plain(value: object) -> object:
+    """Returns a kind of text or number as a plain one. Raises TypeError for any other object."""
+    match value:
+        case str():
+            return exact(value)
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case _:
+            raise TypeError(f"objects of type {type(value).__name__} are not supported")
+
+
 def _checked(fields: dict[str, Any], kind: type[T], what: str) -> T:
     """Returns these fields as this type once each has its declared type. Raises InvalidResult."""
     try:
-        return msgspec.convert(msgspec.to_builtins(fields), kind, strict=True)
+        return msgspec.convert(msgspec.to_builtins(fields, enc_hook=_plain), kind, strict=True)
     except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
         raise InvalidResult(f"returned {what} that is wrong: {error}") from None
 

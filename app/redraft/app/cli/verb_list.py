@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
     "Refine": {
         "run": Verb("Refine a text in this process, from brief to result.", "verbs.run", "run", "RUN"),
+        "files": Verb("Refine files where they lie; fail below a score.", "verbs.files", "files", "EXAMPLES"),
         "simulate": Verb("Rehearse a plan: outcomes, scores and cost.", "verbs.simulate", "simulate", "EXAMPLE"),
         "plan": Verb("Print a workflow as YAML or as a diagram.", "verbs.plan", "plan", "PLAN_EXAMPLE"),
     },
@@ -52,6 +53,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "coordinator": Verb("Decide for every run, and record it.", "verbs.processes", "coordinator", "COORDINATOR"),
         "worker": Verb("Serve actors: take requests, work, report.", "verbs.processes", "worker", "WORKER"),
         "submit": Verb("Send a run to a deployment.", "verbs.run", "submit", "SUBMIT"),
+        "mcp": Verb("Serve assistants: refine, watch, steer, prove.", "verbs.mcp", "mcp", "EXAMPLES"),
         "doctor": Verb("Check store, runs, broker, versions and disk.", "doctor.doctor", "doctor", "EXAMPLE"),
         "dead-letters": Verb("Handle messages that nobody could work on.", "verbs.dead_letters"),
         "contract": Verb(

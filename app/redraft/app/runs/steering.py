@@ -49,7 +49,7 @@ AGAIN: Final = 0.1
 Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
 """Makes a person's message from the events of the run."""
 
-BEGUN_HERE: Final = frozenset({"redraft run", "redraft run --batch", "refine"})
+BEGUN_HERE: Final = frozenset({"redraft run", "redraft run --batch", "refine", "redraft mcp"})
 """Who begins runs that a process works on by itself, and no broker knows of, whatever broker is set."""
 
 PATIENCE: Final = 10.0

@@ -67,7 +67,7 @@ async def ask(
                 handler = report_text_to(models.watch, context.path, as_json=as_json) if models.watch else None
                 done = await agent.run(asked.message, instructions=asked.instructions, event_stream_handler=handler)
         except Exception as error:  # noqa: BLE001 - whatever the library raises is told without secrets
-            raise _error_of(error, name, options.asks, _server(model, models.url)) from None
+            raise error_of(error, name, options.asks, server_of(model, models.url)) from None
     answer = done.output
     if secret := find_secret(answer if isinstance(answer, str) else answer.model_dump_json()):
         raise PermanentError(f"llm: the reply of {name} holds the value of {secret}; find out how the model got it")
@@ -111,7 +111,7 @@ def _output(reply: type[T], options: LlmOptions) -> type[T] | ToolOutput[T] | Na
             return PromptedOutput(reply)
 
 
-def _server(model: Model, url: str) -> str:
+def server_of(model: Model, url: str) -> str:
     """Returns where a model is, and what to do where nobody answers there."""
     remedy = "check the network, or name a server of yours with REDRAFT_MODEL_URL"
     where = url or model.base_url or model.system
@@ -133,7 +133,7 @@ def _is_away(error: BaseException | None) -> bool:
     return False
 
 
-def _error_of(error: Exception, name: str, asks: int, server: str) -> StepError | ContentError:
+def error_of(error: Exception, name: str, asks: int, server: str) -> StepError | ContentError:
     """Returns the error in one line without secrets; its class says whether to try again.
 
     `server` says what to do when there is nobody to ask.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,13 +44,24 @@ _INDENT: Final = 27
 
 def print_story(events: Sequence[Recorded]) -> None:
     """Prints a line for each event, and the details below it."""
+    for line, indent in _story_lines(events):
+        print_wrapped(line, indent)
+
+
+def story_lines(events: Sequence[Recorded]) -> Iterator[str]:
+    """Yields a line for each event, and the details below it."""
+    return (line for line, _ in _story_lines(events))
+
+
+def _story_lines(events: Sequence[Recorded]) -> Iterator[tuple[str, int]]:
+    """Yields each line with the column at which what does not fit on it goes on."""
     for entry in narrate(events, print_condition):
         line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
         cause = f", because of {entry.cause}" if entry.cause else ""
-        print_wrapped(f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]", _INDENT)
+        yield f"{line.version:>4}  {time}  {line.sentence}  [{line.actor}{cause}]", _INDENT
         for detail in entry.details:
-            print_wrapped(f"{'':{_INDENT}}{detail}", _INDENT + 2)
+            yield f"{'':{_INDENT}}{detail}", _INDENT + 2
 
 
 _SUFFIXES: Final = (".jsonl", ".html")
@@ -78,7 +89,7 @@ class RunAudit(msgspec.Struct, frozen=True):
 
 def audit_run(store: str | None, run: str, path: Path | None, *, verify: bool, json: bool) -> int:
     """Tells the story of a run, or verifies it, or exports it to `path`; returns the exit code."""
-    found = ask(store, lambda log: _audit(log, run, path, verify=verify))
+    found = ask(store, lambda log: audit_of(log, run, path, verify=verify))
     if json:
         print_json(_document(found, checked=verify or path is not None))
     elif not (verify or path):
@@ -101,7 +112,7 @@ def export_target(text: str) -> Path | None:
     return path
 
 
-async def _audit(log: LocalRuntime, text: str, path: Path | None, *, verify: bool) -> RunAudit:
+async def audit_of(log: LocalRuntime, text: str, path: Path | None = None, *, verify: bool) -> RunAudit:
     """Verifies the run's hashes where it is verified or exported. With `verify`, nothing that is wrong is exported."""
     run = (await find_run(log.views, text)).run
     count, fault = await _verify_hashes(log, run) if verify or path else (0, "")

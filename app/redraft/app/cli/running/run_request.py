@@ -80,7 +80,7 @@ def new_request(given: RunOptions, environment: ActorEnvironment, limit: int) ->
     if given.tests:
         check_pytest()
     plan, actors, _ = _prepare_with_actors(given, found, environment, brief)
-    files = _files_of(chosen, given.actors, found)
+    files = files_of(chosen, given.actors, found)
     return RunRequest(plan, actors, brief, given.key or "", files=files, tags=tags)
 
 
@@ -96,7 +96,7 @@ def prepare_batch(
         check_out(Path(given.out))
         publish = "file"
     found = read_source(name, actors=given.actors, tests=given.tests, publish=publish, model=given.changes.model)
-    return *_prepare_with_actors(given, found, environment, longest), _files_of(name, given.actors, found)
+    return *_prepare_with_actors(given, found, environment, longest), files_of(name, given.actors, found)
 
 
 def _prepare_with_actors(
@@ -158,7 +158,7 @@ def fork_request(given: ForkOptions, environment: ActorEnvironment, settings: Se
     """Returns a fork for this process to work on. Raises NoSuchRun, StoreError, and InputError for what was given."""
     forked = _read_forked(given, settings)
     named = bool(given.workflow or given.actors)
-    files = _files_of(given.workflow, given.actors) if named else _files_begun_with(forked)
+    files = files_of(given.workflow, given.actors) if named else _files_begun_with(forked)
     mine = _own_actors(given, files)
     own = actor_keys(mine)
     start = _start_of(given, settings, forked, environment.models, own)
@@ -322,7 +322,7 @@ def _refuse_changes(given: RunOptions) -> None:
         raise InputError(f"a resumed run keeps its brief and its plan; leave {name} out, or start a new run")
 
 
-def _files_of(workflow: str, actors: str, found: Source | None = None) -> Files:
+def files_of(workflow: str, actors: str, found: Source | None = None) -> Files:
     """Returns the files that a run's functions come from, with whole paths, and the digest of its plan as written."""
     file, colon, name = workflow.partition(":")
     own = bool(workflow) and not (found and found.shipped)

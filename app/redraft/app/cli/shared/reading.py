@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
+from redraft.actors.deciding.evolve import fold
 from redraft.actors.values import shown
 from redraft.app.cli.shared.errors import say
 from redraft.app.process.times import moment
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.events.errors import CodecError, InputError, NoSuchRun, StoreError
-from redraft.events.messages.content import Draft
+from redraft.events.messages.content import Draft, DraftRef
 from redraft.events.messages.domain_events import DraftMade, RunErased, RunQuarantined
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.projections.read_models.runs import unreadable_reason
@@ -121,3 +122,20 @@ def drafts_of(events: Sequence[Recorded]) -> dict[int, Draft]:
     """Every draft of a run by its number, in the order in which they were made."""
     made = [event.data.draft for event in events if isinstance(event.data, DraftMade)]
     return {draft.version: draft for draft in made}
+
+
+def draft_meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
+    """Returns the draft that a person means: by its number, or the one that waits for approval.
+
+    Of a run without drafts, or that waits for nobody, it is one that there is not, numbered 0. Raises InputError for
+    another number.
+    """
+    drafts = drafts_of(past)
+    if number is None:
+        waiting = fold(event.data for event in past).approval
+        return waiting.request.draft if waiting else DraftRef(0, "")
+    if not drafts:
+        return DraftRef(0, "")
+    if number not in drafts:
+        raise InputError(f"--draft {number}: run {past[0].run} has drafts 1 to {max(drafts)}")
+    return drafts[number].ref

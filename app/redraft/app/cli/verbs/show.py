@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, assert_never
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 import typer
@@ -12,23 +12,18 @@ from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, drafts_of, events_at, events_of, run_quietly
+from redraft.app.cli.views.changes import change_line, compare_drafts
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
 from redraft.events.messages.content import Draft
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.redaction import ERASED
-from redraft.projections.display import counted, visible
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import kept_draft
-from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, fold_unchanged
-from redraft.projections.run_views.diff import diff as compare
 from redraft.projections.run_views.tree import tree
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from redraft.app.record.with_texts import CommandSent
 
 SHOW: Final = """\b
@@ -176,53 +171,11 @@ def diff(
 
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
-    events = ask(store, lambda log: events_of(log, run))
-    drafts = drafts_of(events)
-    for version in (a, b):
-        if version not in drafts:
-            known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
-            raise InputError(f"run {events[0].run} has no draft {version}; {known}")
-    if ERASED in (drafts[a].text, drafts[b].text):
-        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
-    lines = fold_unchanged(compare(drafts[a].text, drafts[b].text))
+    changes = compare_drafts(ask(store, lambda log: events_of(log, run)), a, b)
     if json:
-        print_json({"before": drafts[a].ref, "after": drafts[b].ref, "lines": list(lines)})
-    elif drafts[a].text == drafts[b].text:
+        print_json(changes)
+    elif changes.is_same:
         out().print(f"drafts {a} and {b} are the same text")
     else:
-        _print_changes(lines)
-
-
-def _print_changes(lines: Iterable[Line | Skipped]) -> None:
-    console = out()
-    for line in lines:
-        match line:
-            case Kept(text=text):
-                shown = _words((), " ", text)
-            case Removed(words=words):
-                shown = _words(words, "-")
-            case Added(words=words):
-                shown = _words(words, "+")
-            case Skipped(lines=count):
-                shown = _words((), "…", f" {count} lines are the same")
-            case _:
-                assert_never(line)
-        console.print(shown, soft_wrap=True)
-
-
-def _words(words: Iterable[Word], sign: str, text: str = "") -> Text:
-    """A line with its sign; the words that changed in it are marked, unless all of them did."""
-    from rich.text import Text
-
-    listed = list(words)
-    colour = {"-": "red", "+": "green"}.get(sign, "dim" if sign == "…" else "")
-    line = Text(f"{sign} {visible(text)}", style=colour)
-    partly = not all(word.changed for word in listed)
-    opening, closing = ("[-", "-]") if sign == "-" else ("{+", "+}")
-    for word in listed:
-        text = visible(word.text)
-        if word.changed and partly:
-            line.append(f"{opening}{text}{closing}", style="bold")
-        else:
-            line.append(text)
-    return line
+        for line in changes.lines:
+            out().print(change_line(line), soft_wrap=True)

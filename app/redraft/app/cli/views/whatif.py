@@ -60,7 +60,7 @@ def _mean(numbers: Sequence[float]) -> float | None:
 def print_each(found: Sequence[tuple[Policy, WhatIf]], *, json: bool) -> None:
     """One run under each policy, for people or as JSON."""
     if json:
-        documents = [_document(policy, each) for policy, each in found]
+        documents = [document_of(policy, each) for policy, each in found]
         print_json(documents if len(documents) > 1 else documents[0])
         return
     for number, (policy, each) in enumerate(found):
@@ -70,7 +70,8 @@ def print_each(found: Sequence[tuple[Policy, WhatIf]], *, json: bool) -> None:
             print_wrapped(line, indent=2)
 
 
-def _document(policy: Policy, found: WhatIf) -> dict[str, object]:
+def document_of(policy: Policy, found: WhatIf) -> dict[str, object]:
+    """One run under a policy, as JSON shows it."""
     document = msgspec.structs.asdict(found)
     parting = found.parting
     if parting is not None:

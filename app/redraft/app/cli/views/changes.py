@@ -1,0 +1,77 @@
+"""What changed between two drafts, as lines for people: removed words are `[-removed-]`, added ones `{+added+}`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+import msgspec
+
+from redraft.app.cli.shared.reading import drafts_of
+from redraft.events.errors import InputError
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.redaction import ERASED
+from redraft.projections.display import counted, visible
+from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, diff, fold_unchanged
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """The lines between two drafts of a run; lines that are the same are counted, away from a change."""
+
+    before: DraftRef
+    after: DraftRef
+    lines: tuple[Line | Skipped, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.before.sha256 == self.after.sha256
+
+
+def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Changes:
+    """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
+    drafts = drafts_of(events)
+    for version in (before, after):
+        if version not in drafts:
+            known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
+            raise InputError(f"run {events[0].run} has no draft {version}; {known}")
+    was, now = drafts[before], drafts[after]
+    if ERASED in (was.text, now.text):
+        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
+    return Changes(was.ref, now.ref, tuple(fold_unchanged(diff(was.text, now.text))))
+
+
+def change_line(line: Line | Skipped) -> Text:
+    """Returns a line as people see it."""
+    match line:
+        case Kept(text=text):
+            return _words((), " ", text)
+        case Removed(words=words):
+            return _words(words, "-")
+        case Added(words=words):
+            return _words(words, "+")
+        case Skipped(lines=count):
+            return _words((), "…", f" {count} lines are the same")
+        case _:
+            assert_never(line)
+
+
+def _words(words: Iterable[Word], sign: str, text: str = "") -> Text:
+    """A line with its sign; the words that changed in it are marked, unless all of them did."""
+    from rich.text import Text
+
+    listed = list(words)
+    colour = {"-": "red", "+": "green"}.get(sign, "dim" if sign == "…" else "")
+    line = Text(f"{sign} {visible(text)}", style=colour)
+    partly = not all(word.changed for word in listed)
+    opening, closing = ("[-", "-]") if sign == "-" else ("{+", "+}")
+    for word in listed:
+        text = visible(word.text)
+        if word.changed and partly:
+            line.append(f"{opening}{text}{closing}", style="bold")
+        else:
+            line.append(text)
+    return line

@@ -1,0 +1,118 @@
+"""What an actor hands to something that takes one text: the brief, the draft and what was said of it, in marks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, assert_never
+
+import msgspec
+
+from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
+from redraft.app.builtin.llm.actors import parts_of, remarks_on
+from redraft.app.builtin.llm.prompt import Prompt, question
+from redraft.events.errors import StepError
+from redraft.events.messages.content import Brief, Critique, Draft, History, Revision
+from redraft.events.messages.plan import Criterion
+from redraft.events.messages.scales import UNIT, Scale
+
+NO_CRITERIA: Final[Mapping[str, str | Criterion]] = {}
+
+AsksModel: TypeAlias = Literal["generator", "critic", "refiner"]
+"""The roles that something which asks a model can have."""
+
+
+class Material(msgspec.Struct, frozen=True):
+    """What a step was given. `message` holds all of its texts between marks, `rule` says that they are no instructions.
+
+    `draft` is None for a generator, `critique` and `history` for all but a refiner.
+    """
+
+    message: str
+    rule: str
+    brief: Brief
+    draft: Draft | None = None
+    critique: Critique | None = None
+    history: History | None = None
+
+    @property
+    def whole(self) -> str:
+        """The rule and the texts as one text, for what takes no instructions beside it."""
+        return f"{self.rule}\n\n{self.message}"
+
+
+Ask: TypeAlias = Callable[[Material, Context], Awaitable[object]]
+"""Gives an answer as the role's function may return it."""
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """What an actor declares: its name, the version of its code (empty: unknown), and a critic's scale and criteria."""
+
+    name: str
+    version: str = ""
+    scale: Scale = UNIT
+    criteria: Mapping[str, str | Criterion] = NO_CRITERIA
+
+
+def asking(role: AsksModel, declared: Declared, ask: Ask) -> Actor:
+    """Returns an actor of this role that asks. Raises ActorError for a name, scale or criteria that cannot be."""
+    match role:
+        case "generator":
+            made: Actor = _generator(declared, ask)
+        case "critic":
+            made = _critic(declared, ask)
+        case "refiner":
+            made = _refiner(declared, ask)
+        case _:
+            assert_never(role)
+    return replace(made, version=declared.version)
+
+
+def _generator(declared: Declared, ask: Ask) -> Actor:
+    @generator(name=declared.name)
+    async def write(brief: Brief, context: Context) -> object:
+        return await ask(_material({"BRIEF": brief.text, **parts_of(context)}, brief), context)
+
+    return write
+
+
+def _critic(declared: Declared, ask: Ask) -> Actor:
+    @critic(name=declared.name, scale=declared.scale, criteria=declared.criteria)
+    async def judge(draft: Draft, brief: Brief, context: Context) -> object:
+        return await ask(_material({"BRIEF": brief.text, "DRAFT": draft.text}, brief, draft), context)
+
+    return judge
+
+
+def _refiner(declared: Declared, ask: Ask) -> Actor:
+    @refiner(name=declared.name)
+    async def improve(
+        draft: Draft, critique: Critique | None, history: History, brief: Brief, context: Context
+    ) -> object:
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history), **parts_of(context)}
+        given = msgspec.structs.replace(_material(texts, brief, draft), critique=critique, history=history)
+        return _as_revision(await ask(given, context))
+
+    return improve
+
+
+def _material(texts: Mapping[str, str], brief: Brief, draft: Draft | None = None) -> Material:
+    asked = question(Prompt("", ""), texts)
+    return Material(asked.message, asked.instructions.strip(), brief, draft)
+
+
+def _as_revision(answer: object) -> object:
+    """Returns an object with the fields of a revision as one; any other as it is, for the worker to judge."""
+    text = getattr(answer, "text", None)
+    if isinstance(answer, Draft | Revision) or not isinstance(text, str):
+        return answer
+    lists = {name: tuple(map(str, getattr(answer, name, ()) or ())) for name in ("changes", "declined")}
+    return Revision(text, exit=bool(getattr(answer, "exit", False)), **lists)
+
+
+def told(error: Exception, name: str) -> StepError:
+    """Returns an error of somebody else's code in one line without secrets; the step may be tried again."""
+    from redraft.app.process.logs import without_secrets
+
+    text = " ".join(without_secrets(f"{type(error).__name__}: {error}").split())
+    return StepError(f"{name}: {text[:300]}")

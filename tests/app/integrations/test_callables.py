@@ -1,0 +1,67 @@
+"""Plain callables, which know nothing of Redraft, as actors."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from redraft.actors.workflow.roles import source_version
+from redraft.app import ActorError, Settings, Workflow, refine, score
+from redraft.app.integrations.callables import (
+    callable_critic,
+    callable_generator,
+    callable_publisher,
+    callable_refiner,
+)
+
+
+def share_of_words(text: str, word: str) -> float:
+    return min(1.0, text.count(word) / 2)
+
+
+async def lengthen(text: str, remarks: str) -> str:
+    await asyncio.sleep(0)
+    return f"{text} more"
+
+
+async def test_builtins_partials_and_coroutines_are_actors(tmp_path: Path) -> None:
+    kept: list[str] = []
+    judge = callable_critic(partial(share_of_words, word="more"), name="judge")
+    workflow = (
+        Workflow("plain")
+        .start_with(callable_generator(str.strip, name="strip"))
+        .repeat_until(score >= 1, max_iterations=4, name="Loop", body=[judge, callable_refiner(lengthen)])
+        .finally_(callable_publisher(kept.append, name="keep"))
+    )
+    settings = Settings(store=f"sqlite:///{tmp_path / 'store.db'}")
+    result = await refine(workflow, "  a text  ", settings=settings)
+    assert (result.outcome, result.text, kept) == ("accepted", "a text more more", ["a text more more"])
+    assert judge.version == source_version(share_of_words)
+    assert [each.location for each in result.publications] == ["keep"]
+
+
+async def test_a_refiner_is_told_what_was_said(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def improve(text: str, remarks: str) -> str:
+        told.append(remarks)
+        return text + "!"
+
+    def judge(text: str) -> dict[str, object]:
+        return {"score": 1.0 if "!" in text else 0.0, "suggestions": ["shout"], "errors": ["too quiet"]}
+
+    loop = Workflow("plain").start_with(callable_generator(str.strip, name="strip"))
+    loop = loop.repeat_until(
+        score >= 1, max_iterations=2, name="L", body=[callable_critic(judge), callable_refiner(improve)]
+    )
+    settings = Settings(store=f"sqlite:///{tmp_path / 'store.db'}")
+    assert (await refine(loop, "hey", settings=settings)).text == "hey!"
+    assert told == ["too quiet\nshout"]
+
+
+def test_a_name_that_cannot_be_is_refused() -> None:
+    with pytest.raises(ActorError, match="is not a name for an actor"):
+        callable_generator(lambda text: text)
