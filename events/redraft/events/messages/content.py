@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Annotated, Final, TypeAlias
 
@@ -92,6 +92,10 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 Detail: TypeAlias = bool | int | float | str | None
+Number: TypeAlias = int | float
+
+MOST_MEASURED: Final = 10**15
+"""The largest size of a measure."""
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -119,7 +123,8 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     else the critic returned, by name.
 
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
-    `scale` the scale that it declares; the worker fills that in.
+    `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
+    names that it declares.
     """
 
     score: float
@@ -135,6 +140,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     criteria: tuple[Mark, ...] = ()
     confidence: float | None = None
     scale: Scale | None = None
+    measures: dict[str, Number] = {}
 
     @property
     def known_score(self) -> float | None:
@@ -150,6 +156,11 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def shown_criteria(self) -> str:
         """The scores by criterion as people read them: `accuracy 9 of 10, tone 6 of 10, confidence 0.8`."""
         return marks_text(self)
+
+    @property
+    def shown_measures(self) -> str:
+        """The measures as people read them: `words 1,312, coverage 0.81`."""
+        return measures_text(self.measures)
 
     def __hash__(self) -> int:  # `details` cannot be hashed, and equal critiques are equal in these too
         return hash((self.score, self.suggestions, self.errors, self.approved, self.critic))
@@ -177,7 +188,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
 
-    `criteria` are the scores by criterion, 0..1 as `score`; `scale` is the critics', if they declare one.
+    `criteria` are the scores by criterion, 0..1 as `score`; `scale` is the critics', if they declare one. `measures`
+    are what they counted, by name, or by critic and name where several count the same.
     """
 
     draft: DraftRef
@@ -187,6 +199,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     errors: tuple[str, ...] = ()
     criteria: dict[str, float] = {}
     scale: Scale | None = None
+    measures: dict[str, Number] = {}
 
 
 class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -212,6 +225,18 @@ def marks_text(critique: Critique) -> str:
     said = [f"{each.name} {score_text(each.score, each.scale or critique.scale)}" for each in critique.criteria]
     said += [f"confidence {score_text(critique.confidence)}"] if critique.confidence is not None else []
     return ", ".join(said)
+
+
+def measures_text(measures: Mapping[str, Number]) -> str:
+    """Returns measures as people read them: `words 1,312, coverage 0.81`."""
+    return ", ".join(f"{name} {number_text(value)}" for name, value in measures.items())
+
+
+def number_text(value: Number) -> str:
+    """Returns a number as people read it: `1,312`, `0.81`, at most six digits after the point."""
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-4 else f"{value:.6g}"
 
 
 def digest(text: str) -> str:
