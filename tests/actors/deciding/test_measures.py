@@ -92,7 +92,9 @@ def test_a_panel_keeps_what_each_counts(combine: Any) -> None:
     check(run)
 
 
-@pytest.mark.parametrize("until", ["words >= 5", "words < 5", "not words >= 5", "not words < 5", "not change(words) > 1"])
+@pytest.mark.parametrize(
+    "until", ["words >= 5", "words < 5", "not words >= 5", "not words < 5", "not change(words) > 1"]
+)
 def test_what_nobody_counted_meets_no_condition(until: str) -> None:
     panel = Parallel("Panel", (critic("one", "words"), critic("two", "lines")), wait="first")
     run = Course(loop(panel, until=until))

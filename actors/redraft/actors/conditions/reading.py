@@ -1,8 +1,8 @@
 """Reads the numbers of conditions on the scales that critics declare, and checks the names of criteria and measures.
 
 A number is read on the declared scale or, where it cannot lie on that, as a share 0..1; where it could be either, its
-scale is said: `score >= 1 of 10`, `score >= 100 of 100`. Without a declared scale every score is a share. A measure is read
-as it is; where several critics count it, its name says whose is meant: `judge.words`.
+scale is said: `score >= 1 of 10`, `score >= 100 of 100`. Without a declared scale every score is a share. A measure is
+read as it is; where several critics count it, its name says whose is meant: `judge.words`.
 """
 
 from __future__ import annotations

@@ -48,10 +48,11 @@ def _why_measures_invalid(step: Step, critique: Critique) -> str:
 def as_declared(step: Step, critique: Critique) -> Critique:
     """Returns the critique with the scales that the plan declares, on which its scores are shown."""
     if not critique.criteria:
-        return critique if critique.scale == step.scale else replace(critique, scale=step.scale)
+        same = critique.scale == step.scale and not critique.on_scale
+        return critique if same else replace(critique, scale=step.scale, on_scale=False)
     scales = {each.name: each.scale for each in step.criteria}
     marks = tuple(replace(each, scale=scales.get(each.name)) for each in critique.criteria)
-    return replace(critique, scale=step.scale, criteria=marks)
+    return replace(critique, scale=step.scale, criteria=marks, on_scale=False)
 
 
 def judgement_of(

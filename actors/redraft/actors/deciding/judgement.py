@@ -187,5 +187,5 @@ def _lowest_marks(critiques: Sequence[Critique]) -> tuple[Mark, ...]:
     for each in critiques:
         for mark in each.criteria:
             if mark.name not in lowest or mark.score < lowest[mark.name].score:
-                lowest[mark.name] = mark
+                lowest[mark.name] = mark if mark.scale or not each.scale else replace(mark, scale=each.scale)
     return tuple(lowest.values())

@@ -108,7 +108,7 @@ def critique_of(
                 )
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
     critique = _normalise(actor, critique, scale or own, tuple(criteria) or actor.criteria)
-    return msgspec.structs.replace(critique, scale=scale)
+    return msgspec.structs.replace(critique, scale=scale, on_scale=False)
 
 
 def _normalise(actor: Actor, critique: Critique, scale: Scale | None, criteria: tuple[Criterion, ...]) -> Critique:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from redraft.events.errors import ContentError, InputError
-from redraft.events.messages.scales import Scale, score_text
+from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
 
 MAX_TAGS: Final = 10
 """The largest number of tags of a run."""
@@ -124,7 +124,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
     `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
-    names that it declares.
+    names that it declares. What a refiner is given is `on_scale`: its scores are on their scales instead of 0..1.
     """
 
     score: float
@@ -141,6 +141,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     confidence: float | None = None
     scale: Scale | None = None
     measures: dict[str, Number] = {}
+    on_scale: bool = False
 
     @property
     def known_score(self) -> float | None:
@@ -150,7 +151,8 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def shown_score(self) -> str:
         """The score as people read it: `9 of 10`, or `0.93` without a declared scale; empty for a verdict only."""
-        return score_text(self.score, self.scale) if self.scored else ""
+        share = to_share(self.score, self.scale or UNIT) if self.on_scale else self.score
+        return score_text(share, self.scale) if self.scored else ""
 
     @property
     def shown_criteria(self) -> str:
@@ -188,7 +190,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
 
-    `criteria` are the scores by criterion, 0..1 as `score`; `scale` is the critics', if they declare one. `measures`
+    `criteria` are the scores by criterion. They and `score` are on the `scale` that the critics declare, or that a
+    criterion has of its own; 0..1 where there is none, or critics differ. `measures`
     are what they counted, by name, or by critic and name where several count the same.
     """
 
@@ -220,9 +223,27 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     oscillation: tuple[str, ...] = ()
 
 
+def with_points(critique: Critique) -> Critique:
+    """Returns a recorded critique with its scores on the scales that they are shown on, as a refiner gets it."""
+    if critique.scale is None and all(each.scale is None for each in critique.criteria):
+        return critique
+    scale = critique.scale or UNIT
+    marks = tuple(
+        msgspec.structs.replace(each, score=on_scale(each.score, each.scale or scale)) for each in critique.criteria
+    )
+    score, *samples = (
+        on_scale(each, scale) if critique.scored else each for each in (critique.score, *critique.samples)
+    )
+    return msgspec.structs.replace(critique, score=score, samples=tuple(samples), criteria=marks, on_scale=True)
+
+
 def marks_text(critique: Critique) -> str:
     """Returns the scores of a critique's criteria as people read them: `accuracy 9 of 10, tone 6 of 10`."""
-    said = [f"{each.name} {score_text(each.score, each.scale or critique.scale)}" for each in critique.criteria]
+    said = []
+    for each in critique.criteria:
+        scale = each.scale or critique.scale
+        share = to_share(each.score, scale or UNIT) if critique.on_scale else each.score
+        said.append(f"{each.name} {score_text(share, scale)}")
     said += [f"confidence {score_text(critique.confidence)}"] if critique.confidence is not None else []
     return ", ".join(said)
 

@@ -165,7 +165,8 @@ def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) ->
         return None
     if approved is not False and _holds(condition, measured, limits=False):
         return "accepted"
-    reached = {_outcome_of(each) for each in atoms(condition) if _is_true(each, measured)}
+    limits = [each for each in atoms(condition) if _outcome_of(each) in _STRONGEST]
+    reached = {_outcome_of(each) for each in limits if _is_true(each, measured)}
     return next((each for each in _STRONGEST if each in reached), None)
 
 
