@@ -22,6 +22,7 @@ from redraft.actors.workflow.workflow import Workflow, approve, parallel, repeat
 from redraft.events.errors import PermanentError, StepError
 from redraft.events.messages.conditions import (
     approved,
+    change,
     confidence,
     cost,
     criterion,
@@ -29,6 +30,7 @@ from redraft.events.messages.conditions import (
     errors,
     exit_,
     lowest,
+    measure,
     oscillating,
     outputs,
     plateau,
@@ -64,6 +66,7 @@ __all__ = [
     "Workflow",
     "approve",
     "approved",
+    "change",
     "check_plan",
     "confidence",
     "cost",
@@ -74,6 +77,7 @@ __all__ = [
     "exit_",
     "generator",
     "lowest",
+    "measure",
     "oscillating",
     "outputs",
     "parallel",

@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from redraft.events.messages.conditions import (
         Condition,
         approved,
+        change,
         confidence,
         cost,
         criterion,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         errors,
         exit_,
         lowest,
+        measure,
         oscillating,
         outputs,
         plateau,
@@ -188,8 +190,8 @@ _HOMES: Final = {
         "Tampered UnknownName UnknownRules"
     ),
     "redraft.events.messages.conditions": (
-        "Condition approved confidence cost criterion elapsed errors exit_ lowest oscillating outputs plateau points "
-        "score tokens"
+        "Condition approved change confidence cost criterion elapsed errors exit_ lowest measure oscillating outputs "
+        "plateau points score tokens"
     ),
     "redraft.events.messages.content": "Brief Critique Draft DraftRef Files History Mark Receipt Revision",
     "redraft.events.messages.domain_events": (
@@ -299,6 +301,7 @@ __all__ = [
     "agreement_critic",
     "approve",
     "approved",
+    "change",
     "check_plan",
     "command_critic",
     "command_generator",
@@ -320,6 +323,7 @@ __all__ = [
     "llm_generator",
     "llm_refiner",
     "lowest",
+    "measure",
     "models_of",
     "names_critic",
     "open_client",

@@ -44,12 +44,14 @@ async def test_ruff_counts_errors_by_kind() -> None:
     untidy = "def f():\n    import os\n    x = None\n    return x == None\n"
     several = await counted(ruff_critic, untidy, select=["E711", "F", "PL", "ERA"])
     assert several == {"findings": 3, "syntax_errors": 0, "E": 1, "ERA": 0, "F": 1, "PL": 1}
-    assert (await counted(ruff_critic, "def f(a, b, c, d, e, g):\n    pass\n", select=["PL"]))["PL"] == 1
+    assert (await counted(ruff_critic, "def f(a, b, c, d, e, g):\n    pass\n", select=["PL"]))["PL"] >= 1
     private = "def f():\n    import os\n    import sys\n"
     assert await counted(ruff_critic, private, select=["F401", "W"]) == {
         "findings": 2, "syntax_errors": 0, "F": 2, "W": 0,
     }  # fmt: skip
-    assert await counted(ruff_critic, "def f(:\n") == {"findings": 1, "syntax_errors": 1, "E": 0, "F": 0}
+    broken = await counted(ruff_critic, "def f(:\n")
+    assert broken["syntax_errors"] == broken["findings"] > 0
+    assert (broken["E"], broken["F"]) == (0, 0)
 
 
 async def test_ruff_by_a_configuration_counts_no_kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def shown_criteria(self) -> str:
         """The scores by criterion as people read them: `accuracy 9 of 10, tone 6 of 10, confidence 0.8`."""
-        return marks_text(self)
+        return marks_text(msgspec.structs.replace(self, measures={}))
 
     @property
     def shown_measures(self) -> str:
@@ -237,14 +237,20 @@ def with_points(critique: Critique) -> Critique:
     return msgspec.structs.replace(critique, score=score, samples=tuple(samples), criteria=marks, on_scale=True)
 
 
+def says_more(critique: Critique) -> bool:
+    """Returns whether a critique has criteria, a confidence or measures."""
+    return bool(critique.criteria or critique.measures) or critique.confidence is not None
+
+
 def marks_text(critique: Critique) -> str:
-    """Returns the scores of a critique's criteria as people read them: `accuracy 9 of 10, tone 6 of 10`."""
+    """Returns the criteria and measures of a critique as people read them: `accuracy 9 of 10, words 1,312`."""
     said = []
     for each in critique.criteria:
         scale = each.scale or critique.scale
         share = to_share(each.score, scale or UNIT) if critique.on_scale else each.score
         said.append(f"{each.name} {score_text(share, scale)}")
     said += [f"confidence {score_text(critique.confidence)}"] if critique.confidence is not None else []
+    said += [measures_text(critique.measures)] if critique.measures else []
     return ", ".join(said)
 
 

@@ -21,7 +21,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.workflow.roles import Context, critic, generator, refiner
-from redraft.app.builtin.programs.parsers import PARSERS, TESTS, pytest_counts
+from redraft.app.builtin.programs.parsers import PARSERS, pytest_counts
+from redraft.app.builtin.support.measures import command_measures
 from redraft.app.builtin.support.options import RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import OUTPUT_LIMIT, Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -87,15 +88,7 @@ class WriterOptions(CommandOptions, frozen=True):
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
 
 
-def _measures(options: Mapping[str, object]) -> tuple[str, ...]:
-    """Returns what a program is known to count, by the parser that reads it; of `json`, what the plan says."""
-    parser = options.get("parser", "exit")
-    if parser == "pytest":
-        return "exit_code", "findings", *TESTS
-    return () if parser == "json" else ("exit_code",) if parser == "exit" else ("exit_code", "findings")
-
-
-@critic(name="command", version=RELEASE, measures=_measures)
+@critic(name="command", version=RELEASE, measures=command_measures)
 async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critique | dict[str, Any]:
     """Runs a program on the draft and reads its exit code and output; options: CriticOptions.
 

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from redraft.app.builtin.support.measures import TESTS
 from redraft.app.builtin.support.workspace import clean_line, without_colours
 
 Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]
@@ -114,10 +115,6 @@ def pytest_findings(text: str) -> tuple[Finding, ...]:
     if unnamed > 0:
         return (*findings, Finding(0, 0, "FAILED", f"{unnamed} more that pytest did not name; run it with -rfE"))
     return findings
-
-
-TESTS: Final = ("tests", "failing", "passing", "all_tests_passing")
-"""What is counted of tests: those that ran, those of them that failed or could not be run, and whether none did."""
 
 
 def count_tests(ran: int, passing: int) -> dict[str, int]:

@@ -11,7 +11,7 @@ import re
 import secrets
 import site
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -20,8 +20,9 @@ from typing import Annotated, Final
 import msgspec
 
 from redraft.actors.workflow.roles import Context, critic
-from redraft.app.builtin.programs.parsers import TESTS, count_tests
+from redraft.app.builtin.programs.parsers import count_tests
 from redraft.app.builtin.programs.pytest_folder import ACTOR, Layout, lay_out
+from redraft.app.builtin.support.measures import pytest_measures
 from redraft.app.builtin.support.options import RELEASE, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -175,13 +176,7 @@ class PytestOptions(msgspec.Struct, frozen=True):
     output_limit: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = 8 * 1024 * 1024
 
 
-def _measures(options: Mapping[str, object]) -> tuple[str, ...]:
-    if options.get("kept"):
-        return ("broken",)
-    return (*TESTS, "coverage") if options.get("coverage") else TESTS
-
-
-@critic(name=ACTOR, version=RELEASE, measures=_measures)
+@critic(name=ACTOR, version=RELEASE, measures=pytest_measures)
 async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Tests the draft; the score is the share of the tests that ran and passed (0..1); options: PytestOptions.
 

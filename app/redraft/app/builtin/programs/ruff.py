@@ -19,6 +19,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
+from redraft.app.builtin.support.measures import families_of, is_of, ruff_measures
 from redraft.app.builtin.support.module_names import needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
@@ -38,11 +39,6 @@ _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
 _ORDER: Final = "I001"
-_DEFAULT: Final = ("E", "F")
-"""The kinds of findings that are counted when no rules are selected."""
-_PYLINT: Final = "PL"
-"""The only kind whose rules have further letters: `PLR0913`."""
-_LETTERS: Final = re.compile("[A-Z]+")
 _UNTOLD: Final = Finding(0, 0, _SYNTAX, "")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
 
@@ -66,38 +62,20 @@ class FixOptions(RuffOptions, frozen=True):
     format: bool = False
 
 
-def _families(options: Mapping[str, object]) -> dict[str, str]:
-    """Returns the kinds of rules that are asked for, by the rules that begin with them: `E` of `E501`."""
-    given = options.get("select")
-    selected = [str(each) for each in given] if isinstance(given, list | tuple) and given else list(_DEFAULT)
-    found = {each: _LETTERS.match(each) for each in selected if each != "ALL"}
-    return {each: letters.group() for each, letters in found.items() if letters}
-
-
-def _is_of(code: str, kind: str) -> bool:
-    letters = _LETTERS.match(code)
-    return kind == _PYLINT or (letters is not None and letters.group() == kind)
-
-
-def _measures(options: Mapping[str, object]) -> tuple[str, ...]:
-    kinds = () if options.get("config") else _families(options).values()
-    return ("findings", "syntax_errors", *sorted(set(kinds)))
-
-
 def _count(findings: Sequence[Finding], options: Mapping[str, object]) -> dict[str, Number]:
     """Returns how many findings there are, and how many of each kind that was asked for."""
-    counted: dict[str, Number] = dict.fromkeys(_measures(options), 0)
-    families = _families(options)
+    counted: dict[str, Number] = dict.fromkeys(ruff_measures(options), 0)
+    families = families_of(options)
     counted["findings"] = len(findings)
     for each in findings:
-        rules = [rule for rule, kind in families.items() if each.code.startswith(rule) and _is_of(each.code, kind)]
+        rules = [rule for rule, kind in families.items() if each.code.startswith(rule) and is_of(each.code, kind)]
         kind = "syntax_errors" if each.code == _SYNTAX else families[max(rules, key=len)] if rules else ""
         if kind in counted:
             counted[kind] += 1
     return counted
 
 
-@critic(name="ruff", version=RELEASE, measures=_measures)
+@critic(name="ruff", version=RELEASE, measures=ruff_measures)
 async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
 

@@ -18,6 +18,7 @@ from redraft.app.builtin.prose.readability import Readability, long_sentences, r
 from redraft.app.builtin.prose.running import running_words
 from redraft.app.builtin.prose.spelling import find_corrections, in_english
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
+from redraft.app.builtin.support.measures import PROSE
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
 from redraft.events.messages.content import Critique, Draft, Number, Revision
@@ -36,7 +37,7 @@ class ProseOptions(msgspec.Struct, frozen=True):
     rewrite: bool = False
 
 
-@critic(name="prose", version=RELEASE, measures=("words", "findings", "readability?"))
+@critic(name="prose", version=RELEASE, measures=PROSE)
 def prose_critic(draft: Draft, context: Context) -> Critique:
     """Judges spelling, doubled words, wordiness, style and readability of the draft's English; options: ProseOptions.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, assert_never
 
 import msgspec
@@ -19,11 +20,12 @@ from redraft.events.errors import InputError
 from redraft.events.messages.content import Draft
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
-from redraft.projections.display import counted, visible
+from redraft.projections.display import counted, plain, visible
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import kept_draft
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, fold_unchanged
 from redraft.projections.run_views.diff import diff as compare
+from redraft.projections.run_views.scores_between import ScoreChange, scores_between
 from redraft.projections.run_views.tree import tree
 
 if TYPE_CHECKING:
@@ -172,7 +174,7 @@ def diff(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what changed between two drafts, word by word.
+    """Show what changed between two drafts, word by word, and what critics said of both in numbers.
 
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
@@ -185,12 +187,21 @@ def diff(
     if ERASED in (drafts[a].text, drafts[b].text):
         raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
     lines = fold_unchanged(compare(drafts[a].text, drafts[b].text))
+    scores = scores_between(events, a, b)
     if json:
-        print_json({"before": drafts[a].ref, "after": drafts[b].ref, "lines": list(lines)})
-    elif drafts[a].text == drafts[b].text:
+        print_json({"before": drafts[a].ref, "after": drafts[b].ref, "scores": scores, "lines": list(lines)})
+        return
+    _print_scores(scores)
+    if drafts[a].text == drafts[b].text:
         out().print(f"drafts {a} and {b} are the same text")
     else:
         _print_changes(lines)
+
+
+def _print_scores(scores: Sequence[ScoreChange]) -> None:
+    """A line for each critic: `judge: score 6 of 10 → 8 of 10, words 310 → 290`."""
+    for critic, those in groupby(scores, lambda each: each.critic):
+        out().print(plain(f"{critic}: {', '.join(map(str, those))}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_changes(lines: Iterable[Line | Skipped]) -> None:
