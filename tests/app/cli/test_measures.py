@@ -159,3 +159,9 @@ def test_a_shipped_critic_ends_a_loop_by_what_it_counts(folder: Path) -> None:
     spoken = call("run", "plan.yaml", "rain.txt")
     assert spoken.code == 0, spoken.err
     assert "the condition holds: findings 0 == 0, words 6 >= 3" in spoken.err
+
+
+def test_a_rehearsal_guesses_what_conditions_ask_for() -> None:
+    Path("plan.yaml").write_text(PLAN.replace("{actor: judge}", "{actor: judge, measures: [words, jokes]}"))
+    outcomes = json.loads(said("simulate", "plan.yaml", "--runs", "40", "--json"))["outcomes"]
+    assert outcomes["accepted"] > 0, outcomes

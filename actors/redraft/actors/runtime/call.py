@@ -33,7 +33,7 @@ from redraft.events.messages.commands import (
     Request,
     Work,
 )
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, checked
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, checked, history_with_points, with_points
 from redraft.events.messages.domain_events import FailureKind
 from redraft.events.messages.usage import Usage
 
@@ -203,9 +203,9 @@ def _argument(name: str, work: Work, context: Context) -> object:
         case "draft" if not isinstance(work, Generate):
             return work.draft
         case "critique" if isinstance(work, Refine):
-            return work.critique
+            return work.critique and with_points(work.critique)
         case "history" if isinstance(work, Refine):
-            return work.history
+            return history_with_points(work.history, work.critique)
         case _:
             raise PermanentError(f"a {type(work).__name__} request has no {name!r}: it reached the wrong actor")
 

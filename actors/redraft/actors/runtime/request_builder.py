@@ -14,7 +14,7 @@ from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
-from redraft.events.messages.content import Brief, Critique, Draft, History, Number, Round, with_points
+from redraft.events.messages.content import Brief, Critique, Draft, History, Number, Round
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftEdited,
@@ -29,7 +29,6 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.plan import Option, Step, steps_of
-from redraft.events.messages.scales import UNIT, Scale, on_scale
 
 OVERHEAD: Final = 8 * 1024
 """The approximate memory of a run beside its texts, in bytes: mostly its plan."""
@@ -64,8 +63,6 @@ class RequestBuilder:
         self._drafts: dict[int, Draft] = {}
         self._critiques: dict[int, Critique] = {}
         self._rounds: dict[int, Round] = {}
-        self._scales: dict[str, Scale | None] = {}
-        self._has_scales = False
         self._counted: dict[int, dict[str, dict[str, Number]]] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
         self._advice: dict[int, str] = {}
@@ -118,8 +115,6 @@ class RequestBuilder:
 
     def _add_round(self, data: DraftCritiqued) -> None:
         said, number = data.critique, data.draft.version
-        if said.scale is not None or said.criteria:
-            self._note_scales(said)
         before = self._rounds.get(number)
         self._rounds[number] = Round(
             data.draft,
@@ -197,28 +192,15 @@ class RequestBuilder:
         missing = [version for version in requested.critiques if version not in self._critiques]
         if missing:
             raise CodecError(f"run {run} has no critique at version {missing[0]} to pass to {requested.path}")
-        merged = merge([self._critiques[version] for version in requested.critiques], requested.score)
-        return merged and with_points(merged)
+        return merge([self._critiques[version] for version in requested.critiques], requested.score)
 
     def _history(self, requested: StepRequested) -> History:
-        rounds = tuple(self._rounds.values())[-ROUNDS:]
-        history = history_of(tuple(map(self._on_scale, rounds)) if self._has_scales else rounds)
+        history = history_of(tuple(self._rounds.values())[-ROUNDS:])
         said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
         disputed = tuple(self._disputed)[-ROUNDS:]
         if not (said or disputed or requested.oscillation):
             return history
         return msgspec.structs.replace(history, advice=said, disputed=disputed, oscillation=requested.oscillation)
-
-    def _note_scales(self, said: Critique) -> None:
-        """Notes on which scale each criterion is scored; none where critics differ."""
-        for each in said.criteria:
-            scale = each.scale or said.scale
-            self._scales[each.name] = scale if self._scales.get(each.name, scale) == scale else None
-        self._has_scales = self._has_scales or said.scale is not None or any(self._scales.values())
-
-    def _on_scale(self, judged: Round) -> Round:
-        criteria = {name: on_scale(share, self._scales.get(name) or UNIT) for name, share in judged.criteria.items()}
-        return msgspec.structs.replace(judged, score=on_scale(judged.score, judged.scale or UNIT), criteria=criteria)
 
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:

@@ -124,7 +124,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
     `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
-    names that it declares. What a refiner is given is `on_scale`: its scores are on their scales instead of 0..1.
+    names that it declares. What a refiner's function is given is `on_scale`: its scores are on their scales, not 0..1.
     """
 
     score: float
@@ -190,8 +190,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
 
-    `criteria` are the scores by criterion. They and `score` are on the `scale` that the critics declare, or that a
-    criterion has of its own; 0..1 where there is none, or critics differ. `measures`
+    `criteria` are the scores by criterion; `scale` is the critics', if they declare one. All scores are 0..1; what a
+    refiner's function is given is on their scales. `measures`
     are what they counted, by name, or by critic and name where several count the same.
     """
 
@@ -224,7 +224,7 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def with_points(critique: Critique) -> Critique:
-    """Returns a recorded critique with its scores on the scales that they are shown on, as a refiner gets it."""
+    """Returns a critique with its scores on the scales that they are shown on, as a refiner's function gets it."""
     if critique.scale is None and all(each.scale is None for each in critique.criteria):
         return critique
     scale = critique.scale or UNIT
@@ -235,6 +235,19 @@ def with_points(critique: Critique) -> Critique:
         on_scale(each, scale) if critique.scored else each for each in (critique.score, *critique.samples)
     )
     return msgspec.structs.replace(critique, score=score, samples=tuple(samples), criteria=marks, on_scale=True)
+
+
+def history_with_points(history: History, critique: Critique | None) -> History:
+    """Returns a history whose scores are on the scales that its critics declare, as those of the latest critique."""
+    scales = {each.name: each.scale or critique.scale for each in critique.criteria} if critique else {}
+    if not scales and all(each.scale is None for each in history.rounds):
+        return history
+    rounds = []
+    for each in history.rounds:
+        scale = each.scale or UNIT
+        marks = {name: on_scale(share, scales.get(name) or scale) for name, share in each.criteria.items()}
+        rounds.append(msgspec.structs.replace(each, score=on_scale(each.score, scale), criteria=marks))
+    return msgspec.structs.replace(history, rounds=tuple(rounds))
 
 
 def says_more(critique: Critique) -> bool:
