@@ -31,6 +31,7 @@ LAST = {
     "exactly_once.py": "20 notes, from event 1 to event 20",
     "report.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
     "criteria.py": "accepted: the condition holds: accuracy 9 of 10 >= 8, tone 6 of 10 >= 6",
+    "measures.py": "accepted: the condition holds: failing 1 <= 1, change(words) 0.1 <= 0.1",
     "flyte.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
     "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -24,12 +24,14 @@ from redraft.events.encryption.cipher import Cipher
 from redraft.events.messages.codec import GENESIS, encode_event
 from redraft.events.messages.conditions import (
     approved,
+    change,
     confidence,
     criterion,
     elapsed,
     errors,
     exit_,
     lowest,
+    measure,
     oscillating,
     outputs,
     plateau,
@@ -157,11 +159,31 @@ def events() -> Iterator[DomainEvent]:
     yield RunQuarantined("ann", "its events contradict each other", "key-10")
 
 
-def stream(key: bytes = b"") -> Iterator[dict[str, Any]]:
+def with_measures() -> Iterator[DomainEvent]:
+    """The events of a run whose critics count."""
+    first = new_draft(1, "Greetings from Kyoto\n")
+    counts = ("failing", "coverage?")
+    judge = Step("critic", "judge", "judge", gate=True, measures=counts, passes=measure.failing == 0)
+    other = Step("critic", "prose", "prose", measures=("words", "failing"))
+    until = (measure.words >= 300) & (measure.judge.failing == 0) & (change(measure.words) < 0.1) | (measure.all >= 1)
+    loop = Repeat("Refinement", until, 5, (judge, other, Step("refiner", "improve", "improve")))
+    yield RunStarted(Plan("article", (Step("generator", "write", "write"), loop)), Brief("Why"), START, rules=3)
+    said = Critique(0.5, measures={"failing": 0, "coverage": 0.81}, critic="judge")
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, said)
+    only = Critique(0.0, scored=False, measures={"words": 312, "failing": -1.5}, critic="prose")
+    yield VerdictLate("Refinement[1]/prose", 1, first.ref, only)
+    yield LimitsChanged("Refinement", "ann", change("prose.words") <= 0.25)
+
+
+ADDED: Final = {"measures.jsonl": with_measures}
+"""Further streams of the newest folder, each with the events of what came to a version later."""
+
+
+def stream(key: bytes = b"", told: Callable[[], Iterator[DomainEvent]] = events) -> Iterator[dict[str, Any]]:
     """The lines of a recorded stream, each an event as it lies in the store; with a run's key, sealed."""
     seal = Cipher(RUN, key) if key else None
     previous = GENESIS
-    for version, event in enumerate(events(), 1):
+    for version, event in enumerate(told(), 1):
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" if version % 2 else ""
         cause, repeats = (f"message-{version}", f"first-{version}" if version < 13 else "") if version > 1 else ("", "")
         origin = Origin(f"event-{version}", "coordinator", cause, "start", trace, repeats)
@@ -188,6 +210,8 @@ def main(arguments: Sequence[str]) -> str:
     if asked.stream:
         for name, key in STREAMS.items():
             _write(GOLDEN / asked.stream / name, "".join(f"{json.dumps(line)}\n" for line in stream(key)))
+        for name, told in ADDED.items():
+            _write(GOLDEN / asked.stream / name, "".join(f"{json.dumps(line)}\n" for line in stream(told=told)))
     return ""
 
 

@@ -16,7 +16,7 @@ from tests.mutants.record import Record, table
 from tests.mutants.selection import TESTS, Selection
 from tests.mutants.trial import ENDLESS, Fate, failing_seed, failing_test, forked, put_in_place
 
-WHOLE: Final = ("actors.deciding.judgement", "events.store.commit")
+WHOLE: Final = ("actors.deciding.judgement", "actors.deciding.facts", "events.store.commit")
 """Modules of which every mutant is tried."""
 
 DRAWN: Final = (

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from redraft.events.errors import PermanentError as PermanentError, StepError as StepError
     from redraft.events.messages.conditions import (
         approved as approved,
+        change as change,
         confidence as confidence,
         cost as cost,
         criterion as criterion,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         errors as errors,
         exit_ as exit_,
         lowest as lowest,
+        measure as measure,
         oscillating as oscillating,
         outputs as outputs,
         plateau as plateau,

@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from redraft.events.messages.conditions import (
         Condition as Condition,
         approved as approved,
+        change as change,
         confidence as confidence,
         cost as cost,
         criterion as criterion,
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
         errors as errors,
         exit_ as exit_,
         lowest as lowest,
+        measure as measure,
         oscillating as oscillating,
         outputs as outputs,
         plateau as plateau,

@@ -55,7 +55,11 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("score >= 8", (PLAIN,), "scores are 0..1, so score >= 8 is out of range"),
         ("score >= 8", (JUDGE, OTHER), "the scales of score differ, so it is read as a share"),
         ("score >= 8 of 10", (PLAIN,), "score >= 8 of 10 names no scale that is declared here; write of 100 or 1"),
-        ("acuracy >= 8", (JUDGE,), "acuracy is no criterion that a critic here declares; did you mean accuracy?"),
+        (
+            "acuracy >= 8",
+            (JUDGE,),
+            "acuracy is no criterion or measure that a critic here",
+        ),
         ("judge.tome >= 8", (JUDGE,), "did you mean judge.tone?"),
         ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
         ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),

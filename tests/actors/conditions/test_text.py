@@ -158,7 +158,7 @@ REFUSED = [
     ("approved, approved", "this is not a condition"),
     ("True", "this is not a condition"),
     ("0.9", "this is not a condition"),
-    ("1 >= 0", "only score, errors, outputs, elapsed, tokens, cost and criteria are compared"),
+    ("1 >= 0", "only score, errors, outputs, elapsed, tokens, cost, criteria and measures are compared"),
     ("\x00", "means nothing here"),
     ("approved # or not", "column 10: '#' means nothing here"),
     ("x" * (MAX_CHARACTERS + 1), "2,001 characters, more than 2,000"),

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from redraft.actors import Critique, Workflow, critic, generator, parallel, publisher, refiner, score, step
-from redraft.actors.deciding.judgement import join, judgement_of
+from redraft.actors.deciding.declared import judgement_of
+from redraft.actors.deciding.judgement import join
 from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
+from redraft.actors.plans.check import check_ready
 from redraft.actors.workflow.builders import StepSpec
 from redraft.app import refine
 from redraft.app.client.result import Result
@@ -223,14 +225,14 @@ FAULTS = {
     "{critique: {actor: a}}, {critique: {actor: b, gate: true}}]}}]": "put it before a",
     "steps: [{parallel: {name: P, steps: [{generate: {actor: a}}, {generate: {actor: b}}], "
     "judge: {actor: j, gate: true}}}]": "a judge compares drafts",
-    "steps: [{generate: {actor: w}}, {critique: {actor: a, gate: maybe}}]": "gate",
+    "steps: [{generate: {actor: w}}, {critique: {actor: a, gate: maybe}}]": "gate: maybe is no criterion or measure",
 }
 
 
 @pytest.mark.parametrize(("text", "fault"), FAULTS.items())
 def test_a_gate_in_the_wrong_place_is_refused(text: str, fault: str):
     with pytest.raises(PlanError, match=fault):
-        read_plan(f"name: p\n{text}")
+        read_plan(f"name: p\n{text}", check=check_ready)
 
 
 def test_gates_are_written_as_they_are_read(tmp_path: Path):

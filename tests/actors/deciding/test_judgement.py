@@ -5,18 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors.deciding.judgement import (
-    Facts,
-    Judgement,
-    Verdict,
-    describe,
-    holds,
-    join,
-    judgement_of,
-    merge,
-    reach,
-    verdict,
-)
+from redraft.actors.deciding.declared import judgement_of
+from redraft.actors.deciding.facts import Facts, Verdict, describe, holds, reach, verdict
+from redraft.actors.deciding.judgement import Judgement, join, merge
 from redraft.events.messages.conditions import (
     Condition,
     approved,

@@ -63,7 +63,7 @@ def test_a_model_declares_what_its_options_say() -> None:
         ("rollback_margin: 1 of 10", "rollback_margin: 1", "rollback_margin: 1 of 10, or rollback_margin: 100 of 100"),
         ("rollback_margin: 1 of 10", "rollback_margin: one of 10", "'one of 10' is no margin; write a number"),
         ("rollback_of: accuracy", "rollback_of: acuracy", "plan:8: Refinement: rollback_of: acuracy is no criterion"),
-        ("gate: accuracy >= 6", "gate: tone >= 6", "gate: tone is no criterion that a critic here declares"),
+        ("gate: accuracy >= 6", "gate: tone >= 6", "gate: tone is no criterion or measure that a critic here declares"),
         ("gate: accuracy >= 6", "gate: tokens > 6", "gate: tokens > 6 is no word about one draft"),
         ("[0, 100]", "[100, 0]", "criteria.tone.scale is (100.0, 0.0); write two rising numbers"),
         ("weight: 2", "weight: -1", "criteria.accuracy.weight is -1"),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from redraft.actors.formats.yaml_reader import read_plan
 from redraft.actors.workflow.roles import Context
@@ -35,7 +36,7 @@ def step(timeout: float = 30.0, **options: Option) -> Context:
 async def judged(draft: Draft = DRAFT, brief: Brief = BRIEF, timeout: float = 30.0, **options: Option) -> Critique:
     critique = await command_critic(draft, brief, step(timeout, **options))
     assert isinstance(critique, Critique)
-    return critique
+    return replace(critique, measures={})  # see test_measures.py
 
 
 async def refined(draft: Draft = DRAFT, timeout: float = 30.0, **options: Option) -> Revision:

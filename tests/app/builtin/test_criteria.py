@@ -108,3 +108,47 @@ async def test_an_exit_code_is_the_highest_or_the_lowest_score_of_any_scale():
     assert isinstance(good, Critiqued)
     assert isinstance(bad, Critiqued)
     assert (good.critique.score, bad.critique.score) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("borderline", "margin", "asked"),
+    [(5, None, 1), (6, None, 3), (5, 2, 3), (4.1, 1, 1), (0.5, None, 1), (0.6, None, 3), (0.9, 0.5, 3)],
+)
+async def test_the_borderline_and_its_margin_are_on_the_scale(borderline: float, margin: float | None, asked: int):
+    near = {} if margin is None else {"margin": margin}
+    with ModelServer([reply(), reply(), reply()]) as server:  # accuracy 5.5 and tone 100: 0.625, or 6.6 of 10
+        outcome = await judged(server, samples=3, borderline=borderline, **near)
+    assert isinstance(outcome, Critiqued), outcome
+    assert len(server.asked) == asked
+
+
+async def test_a_borderline_that_is_on_no_scale_is_refused():
+    with ModelServer([reply()]) as server:
+        outcome = await judged(server, samples=3, borderline=12)
+    assert "option borderline is 12; write a score from 1 to 10" in failure(outcome, "error", retryable=False)
+
+
+def counting(**counts: object) -> Json:
+    others = {name: value for name, value in GOOD.items() if name != "score"}
+    return {"reply": {**others, "score": 7, "measures": counts}}
+
+
+async def counted(server: ModelServer, **options: object) -> OutcomeMessage:
+    asked = replace(request(**options), measures=("claims", "jokes"))
+    return await perform(llm_critic(models(server)), CritiqueDraft(asked, DRAFT))
+
+
+async def test_a_model_counts_what_the_plan_has_it_count():
+    with ModelServer([counting(claims=1), counting(claims=3, jokes=0)]) as server:
+        outcome = await counted(server, measures={"claims": "claims about the moon"})
+    assert isinstance(outcome, Critiqued), outcome
+    assert outcome.critique.measures == {"claims": 3, "jokes": 0}
+    assert "- claims: claims about the moon" in str(server.asked[0])
+    assert len(server.asked) == 2  # the first reply lacked one
+
+
+async def test_the_median_of_several_samples_is_that_of_each_measure():
+    with ModelServer([counting(claims=each, jokes=0) for each in (1, 9, 4)]) as server:
+        outcome = await counted(server, samples=3)
+    assert isinstance(outcome, Critiqued), outcome
+    assert outcome.critique.measures == {"claims": 4, "jokes": 0}

@@ -110,7 +110,10 @@ def test_a_fork_may_ask_for_another_criterion():
 @pytest.mark.parametrize(
     ("wrong", "fault"),
     [
-        ("acuracy >= 8", "plan.yaml:5: Refinement: until: acuracy is no criterion that a critic here declares"),
+        (
+            "acuracy >= 8",
+            "plan.yaml:5: Refinement: until: acuracy is no criterion or measure that a critic here declares",
+        ),
         ("score >= 1", "write score >= 1 of 10, or score >= 100 of 100"),
         ("score >= 80", "scores are 1..10, so score >= 80 is out of range"),
     ],

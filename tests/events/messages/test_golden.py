@@ -111,6 +111,25 @@ def test_todays_events_are_written_as_the_newest_stream_says() -> None:
         assert list(WRITE["stream"](key)) == lines(newest / name)
 
 
+@pytest.mark.parametrize("name", WRITE["ADDED"])
+def test_what_was_added_to_events_is_written_as_its_stream_says(name: str) -> None:
+    newest = max(GOLDEN.glob("v*"), key=lambda folder: int(folder.name[1:]))
+    assert list(WRITE["stream"](told=WRITE["ADDED"][name])) == lines(newest / name)
+
+
+def test_measures_are_no_texts_and_stay_when_texts_are_sealed_or_erased() -> None:
+    seal = Cipher(WRITE["RUN"], bytes(range(64)))
+    for line in WRITE["stream"](bytes(range(64)), WRITE["ADDED"]["measures.jsonl"]):
+        place = (line["run"], line["version"], line["name"])
+        clear = decode_event(*place, line["state"].encode(), 0, lambda _: seal).data
+        erased = decode_event(*place, line["state"].encode(), 0, lambda _: None).data
+        for event in (clear, erased):
+            if isinstance(event, DraftCritiqued):
+                assert event.critique.measures == {"failing": 0, "coverage": 0.81}
+            if isinstance(event, RunStarted):
+                assert event.plan.steps[1].body[0].measures == ("failing", "coverage?")  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("v*/sealed.jsonl")), ids=lambda path: path.parent.name)
 def test_the_texts_of_a_sealed_stream_can_be_opened_for_ever(path: Path) -> None:
     seal = Cipher(WRITE["RUN"], WRITE["STREAMS"]["sealed.jsonl"])

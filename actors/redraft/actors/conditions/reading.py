@@ -1,7 +1,8 @@
-"""Reads the numbers of conditions on the scales that critics declare, and checks the names of criteria.
+"""Reads the numbers of conditions on the scales that critics declare, and checks the names of criteria and measures.
 
 A number is read on the declared scale or, where it cannot lie on that, as a share 0..1; where it could be either, its
-scale is said: `score >= 1 of 10`, `score >= 100 of 100`. Without a declared scale every score is a share.
+scale is said: `score >= 1 of 10`, `score >= 100 of 100`. Without a declared scale every score is a share. A measure is
+read as it is; where several critics count it, its name says whose is meant: `judge.words`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from redraft.events.errors import ConditionError, suggest
 from redraft.events.messages.conditions import (
     CONFIDENCE,
     LOWEST,
+    NAMED,
     Compare,
     Condition,
     Oscillating,
     Plateau,
     Quantity,
 )
-from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, members, steps_of
+from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, measure_name, members, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 
 SCORE: Final = "score"
@@ -67,6 +69,21 @@ def _scales(name: str, critics: Sequence[Step]) -> Iterator[Scale | None]:
     else:
         for step in those:
             yield from (scale_of(each, step) for each in step.criteria if own in (each.name, LOWEST))
+
+
+def measures_named(name: str, critics: Iterable[Step]) -> list[Step]:
+    """Returns the critics that declare the measure of this name."""
+    critic, dot, own = name.rpartition(".")
+    return [
+        step
+        for step in critics
+        if step.measures and (not dot or step.name == critic) and own in map(measure_name, step.measures)
+    ]
+
+
+def is_measure(name: str, critics: Iterable[Step]) -> bool:
+    """Returns whether a name that critics declare is that of a measure."""
+    return bool(measures_named(name, critics))
 
 
 def scale_named(name: str, critics: Sequence[Step]) -> Scale | None:
@@ -117,6 +134,10 @@ def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
     found = terms(condition)
     for term in found:
         match term:
+            case Compare() if term.quantity in NAMED and is_measure(term.of, critics):
+                _check_measure(term, critics)
+            case Compare(quantity="change"):
+                _check_changes(term, critics)
             case Compare(quantity="score" | "criterion"):
                 _check_compare(term, critics)
             case Plateau():
@@ -146,19 +167,59 @@ def _always(found: Sequence[Condition], critics: Sequence[Step]) -> str:
     return "whatever is measured, so it decides nothing"
 
 
+def check_names(condition: Condition, critics: Sequence[Step]) -> None:
+    """Raises ConditionError for a comparison of what none of these critics declares, with the nearest."""
+    for term in terms(condition):
+        if isinstance(term, Compare) and term.quantity in NAMED and not is_measure(term.of, critics):
+            check_name_declared(term.of, critics)
+
+
 def check_name_declared(name: str, critics: Sequence[Step]) -> str:
-    """Returns the name itself; raises ConditionError, with the nearest, when no critic here declares it."""
+    """Returns the name itself; raises ConditionError, with the nearest, when it is no criterion of a critic here."""
     if is_reference(name) and any(True for _ in _scales(name, critics)):
         return name
+    if is_measure(name, critics):
+        raise ConditionError(
+            f"{name} is a measure, which has no scale; name a criterion, or write change({name}) < 0.1"
+        )
     known = [each.name for step in critics for each in step.criteria]
     of_one = [f"{step.name}.{each}" for step in critics for each in [*(one.name for one in step.criteria), SCORE]]
     lowest = [LOWEST] if known else []
-    words = tuple(each for each in get_args(Quantity) if each != "criterion")
-    there = tuple(dict.fromkeys((*known, *lowest, *words, "approved", CONFIDENCE, *of_one)))
+    words = tuple(each for each in get_args(Quantity) if each not in NAMED)
+    measures = _all_measures(critics)
+    there = tuple(dict.fromkeys((*known, *measures, *lowest, *words, "approved", CONFIDENCE, *of_one)))
     remedy = suggest(name, there)
-    if not known and "did you mean" not in remedy:
-        remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan"
-    raise ConditionError(f"{name} is no criterion that a critic here declares; {remedy}")
+    if not known and not measures and "did you mean" not in remedy:
+        remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan; measures as well"
+    raise ConditionError(f"{name} is no criterion or measure that a critic here declares; {remedy}")
+
+
+def _all_measures(critics: Sequence[Step]) -> tuple[str, ...]:
+    """Returns the names of all measures as conditions can use them."""
+    own = [(step.name, measure_name(each)) for step in critics for each in step.measures]
+    return tuple(dict.fromkeys([*(name for _, name in own), *(f"{critic}.{name}" for critic, name in own)]))
+
+
+def _check_measure(term: Compare, critics: Sequence[Step]) -> None:
+    written, those = print_condition(term), measures_named(term.of, critics)
+    name = term.of.rpartition(".")[2]
+    if term.top is not None:
+        raise ConditionError(f"{written} names a scale, and {name} is a measure, which has none; write one number")
+    whose = [f"{step.name}.{name}" for step in those]
+    if len(set(whose)) < len(whose):
+        raise ConditionError(
+            f"{written}: two critics here are named {whose[0].partition('.')[0]}; give one another name"
+        )
+    if len(whose) > 1:
+        raise ConditionError(f"{written}: {name} is measured by several critics; write {' or '.join(whose)}")
+    if any(True for _ in _scales(term.of, critics)):
+        raise ConditionError(f"{written}: {name} is a criterion here and a measure; write {whose[0]}, or rename one")
+
+
+def _check_changes(term: Compare, critics: Sequence[Step]) -> None:
+    """Raises ConditionError for a change of what is no measure."""
+    check_name_declared(term.of, critics)
+    raise ConditionError(f"change({term.of}): {term.of} is a criterion; write plateau(gain=0.01, over=2, of={term.of})")
 
 
 def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
@@ -231,6 +292,8 @@ def check_gain(
 
 def _truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
     """Returns True or False for a comparison of a score that always or never holds on its scale; else None."""
+    if is_measure(term.of, critics):
+        return None
     low, high = _scale_meant(term.value, term.top, scale_named(name_of(term), critics)) or UNIT
     if term.operator == "==":
         return None if low <= term.value <= high else False

@@ -1,4 +1,4 @@
-"""Reads the terms of a parsed condition: a comparison, `approved`, `plateau(…)`, `oscillating(…)`."""
+"""Reads the terms of a parsed condition: a comparison, a name, `plateau(…)`, `oscillating(…)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ from typing import Final, NoReturn, cast, get_args
 import msgspec
 
 from redraft.events.errors import ConditionError, suggest
-from redraft.events.messages.conditions import LOWEST, Approved, Compare, Exit, Operator, Oscillating, Plateau, Quantity
+from redraft.events.messages.conditions import (
+    LOWEST,
+    NAMED,
+    Approved,
+    Compare,
+    Exit,
+    Operator,
+    Oscillating,
+    Plateau,
+    Quantity,
+)
 
 MAX_NESTING: Final = 50
 """The depth to which parentheses may nest, and the number of `not`, `~` and `-` that may stand in a row."""
@@ -76,14 +86,20 @@ def _fault_in_text(position: int, fault: str) -> ConditionError:
     return ConditionError(f"condition, column {position + 1}: {fault}")
 
 
-_QUANTITIES: Final[tuple[str, ...]] = tuple(each for each in get_args(Quantity) if each != "criterion")
+_QUANTITIES: Final[tuple[str, ...]] = tuple(each for each in get_args(Quantity) if each not in NAMED)
 _CALLS: Final[dict[str, tuple[str, ...]]] = {
     "plateau": ("gain", "over", "of"),
     "oscillating": ("window", "of"),
     "exit": (),
 }
-_EXAMPLES: Final = {"plateau": "plateau(gain=0.01, over=2)", "oscillating": "oscillating(window=4)", "exit": "exit()"}
-_KNOWN: Final = (*_QUANTITIES, "approved", *_CALLS)
+_EXAMPLES: Final = {
+    "plateau": "plateau(gain=0.01, over=2)",
+    "oscillating": "oscillating(window=4)",
+    "exit": "exit()",
+    "change": "change(words) < 0.1",
+}
+_CHANGE: Final = "change"
+_KNOWN: Final = (*_QUANTITIES, "approved", *_CALLS, _CHANGE)
 _NEAR: Final = 0.85
 """From how alike a word is taken for a slip of the pen, and not for the name of a criterion."""
 _OPERATORS: Final[dict[type[ast.cmpop], Operator]] = {
@@ -113,12 +129,24 @@ def read_comparison(node: ast.Compare) -> Compare:
     if not _is_number(right) and _is_number(left):
         left, right, operator = right, left, _TURNED[operator]
     value, top = _number_of(right)
+    if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == _CHANGE:
+        return _read_change(left, operator, right)
     name = _quantity(left)
     if name in _QUANTITIES:
         if top is not None and name != "score":
             raise fault_at(right, f"{name} has no scale; write one number, such as {_example_of(name)}")
         return Compare(cast("Quantity", name), operator, value, top=top)
     return Compare("criterion", operator, value, name, top)
+
+
+def _read_change(node: ast.Call, operator: Operator, right: ast.expr) -> Compare:
+    """Returns the comparison of how much a measure changed: `change(words) < 0.1`."""
+    if len(node.args) != 1 or node.keywords:
+        raise fault_at(node, "change is of one measure; write change(words) < 0.1")
+    value, top = _number_of(right)
+    if top is not None:
+        raise fault_at(right, "change has no scale; write a share, such as change(words) < 0.1")
+    return Compare("change", operator, value, _reference(node.args[0]))
 
 
 def read_call(node: ast.Call) -> Plateau | Oscillating | Exit:
@@ -139,17 +167,19 @@ def read_call(node: ast.Call) -> Plateau | Oscillating | Exit:
     return Exit()
 
 
-def read_name(node: ast.Name) -> Approved:
-    """Returns `approved`, the only name that stands alone."""
+def read_name(node: ast.Name | ast.Attribute) -> Approved | Compare:
+    """Returns `approved`; any other name that stands alone is a measure that is at least 1: `all_tests_passing`."""
+    if isinstance(node, ast.Attribute):
+        return Compare("criterion", ">=", 1.0, _reference(node))
     if node.id == "approved":
         return Approved()
     if node.id in _QUANTITIES:
         raise fault_at(
             node, f"{node.id} is not a condition by itself; compare it with a number, such as {_example_of(node.id)}"
         )
-    if node.id in _CALLS:
+    if node.id in _EXAMPLES:
         raise fault_at(node, f"{node.id} needs parentheses; write {_EXAMPLES[node.id]}")
-    raise _unknown(node, node.id, _KNOWN)
+    return Compare("criterion", ">=", 1.0, _reference(node))
 
 
 def _refuse_precedence(node: ast.Compare) -> None:
@@ -164,6 +194,8 @@ def _refuse_precedence(node: ast.Compare) -> None:
 
 
 def _refuse_call(function: ast.Name) -> NoReturn:
+    if function.id == _CHANGE:
+        raise fault_at(function, f"change is compared with a number; write {_EXAMPLES[_CHANGE]}")
     if function.id in _KNOWN:
         raise fault_at(function, f"{function.id} takes no parentheses; write {_example_of(function.id)}")
     raise _unknown(function, function.id, tuple(_CALLS))
@@ -207,7 +239,7 @@ def _quantity(node: ast.expr) -> str:
         case ast.Name() | ast.Attribute() | ast.Call(func=ast.Name(id="min")):
             return _reference(node)
         case _:
-            raise fault_at(node, f"only {', '.join(_QUANTITIES)} and criteria are compared with a number")
+            raise fault_at(node, f"only {', '.join(_QUANTITIES)}, criteria and measures are compared with a number")
 
 
 def _reference(node: ast.expr) -> str:

@@ -22,6 +22,7 @@ from redraft.actors.values import is_number, is_one_of, is_whole, shown
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import (
     LOWEST,
+    NAMED,
     AllOf,
     AnyOf,
     Approved,
@@ -83,6 +84,8 @@ def print_condition(condition: Condition) -> str:
 
 def name_of(term: Compare) -> str:
     """Returns what a comparison is about, as people write it."""
+    if term.quantity == "change":
+        return f"change({term.of})"
     return term.of if term.quantity == "criterion" else term.quantity
 
 
@@ -173,7 +176,7 @@ def _term(node: ast.expr) -> Condition:
             term: Condition = read_comparison(node)
         case ast.Call():
             term = read_call(node)
-        case ast.Name():
+        case ast.Name() | ast.Attribute():
             term = read_name(node)
         case _:
             raise fault_at(node, f"this is not a condition; write one such as {_EXAMPLE}")
@@ -308,7 +311,7 @@ def _compare_fault(term: Compare) -> str | None:
         return f"{shown(term.operator)} does not compare; write one of {' '.join(get_args(Operator))}"
     if not is_number(term.value):
         return f"{term.quantity} is compared with {shown(term.value)}; write a finite number"
-    named = is_reference(term.of) if term.quantity == "criterion" else not term.of
+    named = is_reference(term.of) if term.quantity in NAMED else not term.of
     if not named:
         return f"{shown(term.of)} is not the name of a criterion; write one such as accuracy or judge.accuracy"
     if term.top is not None and not (is_number(term.top) and term.top > 0):

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from redraft.actors.deciding.credit import review_acceptance
-from redraft.actors.deciding.judgement import Judgement, Track, reach, tracked
+from redraft.actors.deciding.facts import Track, reach, tracked
+from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
 from redraft.actors.plans.paths import asks_people, step_key
 from redraft.events.messages.content import DraftRef
@@ -68,6 +69,11 @@ def _with_mark(track: Track, mark: float, peaks: int, window: int, anew: bool, c
     before = () if anew else track.peaks
     peak = max(mark if counts else 0.0, before[-1] if before else 0.0)
     return Track((*before, peak)[-peaks:], (*track.latest, mark)[-window - 1 :])
+
+
+def judged_before(frame: Frame, current: Candidate) -> Judgement | None:
+    """Returns the judgement of the draft that the loop judged before this one; None if this is its first."""
+    return next((each.judgement for each in reversed(frame.judged) if each.ref != current.ref), None)
 
 
 def better_of(state: RunState, best: Candidate | None, judged: Candidate) -> Candidate:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import critics_of
-from redraft.actors.deciding.judgement import holds_for_draft
+from redraft.actors.deciding.facts import holds_for_draft
 from redraft.actors.deciding.state import Candidate, OpenStep, Pick, RunState
 from redraft.actors.plans.paths import step_key
 from redraft.events.messages.domain_events import ChoicesCredited, Credit, RunEnded

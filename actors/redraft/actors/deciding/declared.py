@@ -1,11 +1,17 @@
-"""Compares a critique with what the plan says that its critic declares. Pure."""
+"""Reads a critique as the plan says that its critic declares it: whether it fits, and as a judgement. Pure."""
 
 from __future__ import annotations
 
+import math
+
 from msgspec.structs import replace
 
-from redraft.events.messages.content import Critique
-from redraft.events.messages.plan import Step
+from redraft.actors.conditions.reading import SCORE
+from redraft.actors.deciding.facts import holds_for_draft
+from redraft.actors.deciding.judgement import Judgement
+from redraft.events.messages.conditions import CONFIDENCE
+from redraft.events.messages.content import MOST_MEASURED, Critique
+from redraft.events.messages.plan import Step, measure_name
 
 
 def why_invalid(step: Step, critique: Critique) -> str:
@@ -25,13 +31,58 @@ def why_invalid(step: Step, critique: Critique) -> str:
         return f"no score for {missing[0]}, a criterion that the plan declares"
     if declared and (others := [name for name in given if name not in declared]):
         return f"a score for {others[0]}, a criterion that the plan does not declare"
-    return ""
+    return _why_measures_invalid(step, critique) if step.measures or critique.measures else ""
+
+
+def _why_measures_invalid(step: Step, critique: Critique) -> str:
+    declared = [measure_name(each) for each in step.measures]
+    for name, value in critique.measures.items():
+        if name not in declared:
+            return f"a number for {name}, a measure that the plan does not declare"
+        if not (math.isfinite(value) and abs(value) <= MOST_MEASURED):
+            return f"{name} is {value}, and no number up to 10**15"
+    missing = [name for name in step.measures if not name.endswith("?") and name not in critique.measures]
+    return f"no number for {missing[0]}, a measure that the plan declares" if missing else ""
 
 
 def as_declared(step: Step, critique: Critique) -> Critique:
     """Returns the critique with the scales that the plan declares, on which its scores are shown."""
     if not critique.criteria:
-        return critique if critique.scale == step.scale else replace(critique, scale=step.scale)
+        same = critique.scale == step.scale and not critique.on_scale
+        return critique if same else replace(critique, scale=step.scale, on_scale=False)
     scales = {each.name: each.scale for each in step.criteria}
     marks = tuple(replace(each, scale=scales.get(each.name)) for each in critique.criteria)
-    return replace(critique, scale=step.scale, criteria=marks)
+    return replace(critique, scale=step.scale, criteria=marks, on_scale=False)
+
+
+def judgement_of(
+    version: int, critique: Critique, *, gate: bool = False, scored: bool = True, step: Step | None = None
+) -> Judgement:
+    """Returns one critique, at this version of the stream, as a judgement. A gate that is not passed disapproves.
+
+    A critique without a score is `scored` as 0 by rules 2. `step` is the critic's, as the plan has it.
+    """
+    said, errors, scored = critique.approved, len(critique.errors), scored or critique.scored
+    judged = Judgement(critique.score, errors, said, (version,), "", scored)
+    if step is not None and (step.scale is not None or critique.criteria or critique.confidence is not None):
+        marks = _marks_of(critique)
+        own = {f"{step.name}.{name}": value for name, value in ((SCORE, critique.score), *marks.items())}
+        judged = replace(judged, scale=step.scale, marks=marks, own=own)
+    if step is not None and critique.measures:
+        judged = replace(judged, measures={f"{step.name}.{name}": value for name, value in critique.measures.items()})
+    if not gate:
+        return judged
+    if said or (said is None and _passes(judged, step)):
+        return replace(judged, gate="passed")
+    return replace(judged, approved=False, gate="failed")
+
+
+def _marks_of(critique: Critique) -> dict[str, float]:
+    marks = {each.name: each.score for each in critique.criteria}
+    return marks if critique.confidence is None else {**marks, CONFIDENCE: critique.confidence}
+
+
+def _passes(judged: Judgement, step: Step | None) -> bool:
+    if step is None or step.passes is None:
+        return judged.score >= 1 and not judged.errors
+    return holds_for_draft(step.passes, judged, (step,))

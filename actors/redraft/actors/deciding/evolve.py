@@ -20,7 +20,8 @@ from redraft.actors.deciding.candidates import (
     with_judgement,
 )
 from redraft.actors.deciding.credit import record_pick
-from redraft.actors.deciding.judgement import join, judgement_of
+from redraft.actors.deciding.declared import judgement_of
+from redraft.actors.deciding.judgement import join
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.state import (
     Candidate,

@@ -16,13 +16,14 @@ from redraft.actors.deciding.candidates import (
     draft_to_refine,
     draft_to_salvage,
     finished_drafts,
+    judged_before,
     left_on_failure,
     why_barred,
     why_nothing_leaves,
     why_withheld,
 )
 from redraft.actors.deciding.credit import credits_or_end
-from redraft.actors.deciding.judgement import Facts, Verdict, says_of_draft_left, verdict
+from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
 from redraft.actors.deciding.state import (
     Candidate,
     Failure,
@@ -316,6 +317,7 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
         top.tracks,
         critics_of(top.body if top.node is None else top.node.body),
         state.rules,
+        judged_before(top, current) if said.measures else None,
     )
 
 

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.deciding.judgement import Judgement, Track
+from redraft.actors.deciding.facts import Track
+from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.plans.paths import gates_of, is_critic, is_gate, role_of
 from redraft.events.messages.content import Brief, DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested

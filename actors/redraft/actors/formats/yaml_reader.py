@@ -253,6 +253,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     "gate": _gate,
     "scale": _scale,
     "criteria": _criteria,
+    "measures": lambda spot: tuple(map(read_text, sequence(spot))),
     "until": _condition,
     "success": _condition,
     "with": _options,

@@ -35,6 +35,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "with",
         "scale",
         "criteria",
+        "measures",
         "success",
     ),
     "criterion": ("says", "scale", "weight"),

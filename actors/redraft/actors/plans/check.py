@@ -23,6 +23,7 @@ from redraft.actors.plans.check_nodes import (
     check_choice,
     check_choose,
     check_criteria,
+    check_measures,
     check_options,
     check_parallel,
     check_reserves,
@@ -32,7 +33,7 @@ from redraft.actors.plans.check_nodes import (
     check_version,
     check_whole,
 )
-from redraft.actors.plans.paths import asks_people, check_actor, check_name, check_workflow, path_of, role_of
+from redraft.actors.plans.paths import asks_people, check_actor, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.messages.conditions import Approved, Compare, Exit, Oscillating, Plateau
@@ -101,6 +102,7 @@ def _check_declared(plan: Plan, node: Node) -> None:
         case Repeat():
             critics = critics_of(node.body)
             _named("until", lambda: check_reading(node.until, critics))
+            _named("until", lambda: _check_changes(node))
             if node.rollback_of:
                 _named("rollback_of", lambda: check_name_declared(node.rollback_of, critics))
             scale = scale_named(node.rollback_of or "score", critics)
@@ -115,6 +117,15 @@ def _check_declared(plan: Plan, node: Node) -> None:
                 _named("success", lambda: check_reading(success, critics_of(plan.steps)))
         case _:
             pass
+
+
+def _check_changes(loop: Repeat) -> None:
+    """Raises ConditionError when no critic of the loop's own judges the drafts whose change its condition looks at."""
+    changes = [term for term in terms(loop.until) if isinstance(term, Compare) and term.quantity == "change"]
+    if changes and not any(is_critic(node) for node in loop.body):
+        raise ConditionError(
+            f"{print_condition(changes[0])}: critics of an inner loop measure that; put it into theirs"
+        )
 
 
 def _named(setting: str, check: Callable[[], object]) -> None:
@@ -204,10 +215,11 @@ def _check_step(step: Step, path: str) -> None:
         raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")
     if step.gate and step.role != "critic":
         raise PlanError(path, f"gate is for critics, and this is a {step.role}; remove gate")
-    if (step.scale is not None or step.criteria) and step.role != "critic":
-        raise PlanError(path, f"scale and criteria are for critics, and this is a {step.role}; remove them")
+    if (step.scale is not None or step.criteria or step.measures) and step.role != "critic":
+        raise PlanError(path, f"scale, criteria and measures are for critics, and this is a {step.role}; remove them")
     check_scale(path, "scale", step.scale)
     check_criteria(path, step.criteria)
+    check_measures(path, step.measures, step.criteria)
     _check_conditions_of(step, path)
 
 

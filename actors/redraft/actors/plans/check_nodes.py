@@ -22,6 +22,7 @@ from redraft.events.messages.plan import (
     Retry,
     Role,
     Step,
+    measure_name,
     members,
 )
 
@@ -151,6 +152,28 @@ def check_criteria(path: str, criteria: object) -> None:
             raise PlanError(path, f"criteria.{each.name}.weight is {shown(each.weight)}; write a number from 0")
     if criteria and not sum(each.weight for each in criteria) > 0:
         raise PlanError(path, "criteria: all have the weight 0; give at least one a weight above 0")
+
+
+MAX_MEASURES: Final = 50
+"""How many measures a critic may declare."""
+
+
+def check_measures(path: str, measures: object, criteria: tuple[Criterion, ...] = ()) -> None:
+    """Raises PlanError unless these are names that conditions can use, of no criterion, each once."""
+    if not isinstance(measures, tuple) or not all(isinstance(each, str) for each in measures):
+        raise PlanError(path, f"measures are {shown(measures)}; give names, such as [words]")
+    if len(measures) > MAX_MEASURES:
+        raise PlanError(path, f"measures: {len(measures)} are given; a critic has at most {MAX_MEASURES}")
+    seen = {each.name for each in criteria}
+    for name in map(measure_name, measures):
+        if not _CRITERION.fullmatch(name) or name in _TAKEN:
+            remedy = "write letters, digits and _, a letter first, and no word of conditions"
+            raise PlanError(path, f"measures: {shown(name)} cannot be used in a condition; {remedy}")
+        if near := reserved(name):
+            raise PlanError(path, f"measures: {name} is a word of conditions, or nearly ({near}); use another")
+        if name in seen:
+            raise PlanError(path, f"measures: {name} comes twice, or is a criterion too; keep one")
+        seen.add(name)
 
 
 MAX_DEADLINE: Final = 90 * 86_400.0

@@ -13,9 +13,11 @@ from typing import Final, TypeAlias, TypeGuard, assert_never
 
 import msgspec
 
+from redraft.actors.conditions.reading import scale_named
 from redraft.actors.deciding.decider import Decision as Decided
 from redraft.actors.deciding.decider import continue_from, handle
 from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.judgement import Judgement, join_measures
 from redraft.actors.deciding.policy import Policy, with_policy
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import choose_as_recorded as choices_in
@@ -23,7 +25,7 @@ from redraft.actors.plans.paths import required_answers
 from redraft.actors.replay.recorded_answers import Answer, RecordedAnswers, as_message
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep
-from redraft.events.messages.content import Critique
+from redraft.events.messages.content import Critique, Mark, Number
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
     DomainEvent,
@@ -42,7 +44,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Plan
+from redraft.events.messages.plan import Plan, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale
 
@@ -57,7 +59,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     """The course of a run: `outcome` is None if it did not end.
 
     `steps` counts the answers of workers, `iterations` those of the outermost loops. `draft` is the version that it
-    ended with and `score` (0..1) its score; if it did not end, those of the best judged draft.
+    ended with and `score` (0..1) its score; if it did not end, those of the best judged draft. `criteria` are the
+    scores of that draft by criterion (0..1, and their scales), as its panel joins them; `measures` what was counted.
     """
 
     outcome: Outcome | None
@@ -69,6 +72,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     tokens: int
     cost: float
     scale: Scale | None = None
+    criteria: tuple[Mark, ...] = ()
+    measures: dict[str, Number] = {}
 
 
 class Divergence(msgspec.Struct, frozen=True):
@@ -244,15 +249,29 @@ def _summarize(events: Sequence[DomainEvent], state: RunState) -> RunSummary:
     ended = next((event for event in reversed(events) if isinstance(event, RunEnded)), None)
     if ended is not None:
         draft = ended.draft.version if ended.draft else None
+        of_end = (each for each in (state.current, state.best) if each and each.ref == ended.draft)
         return RunSummary(
             *(ended.outcome, ended.reason, ended.iterations, steps, draft, ended.score, used.tokens, used.cost),
-            ended.scale,
+            *(ended.scale, *_details_of(state, next((each.judgement for each in of_end), None))),
         )
     best = state.best
     score = best.judgement.known_score if best and best.judgement else None
     draft = best.ref.version if best else None
     scale = best.judgement.scale if best and best.judgement else None
-    return RunSummary(None, "", state.iterations, steps, draft, score, used.tokens, used.cost, scale)
+    more = _details_of(state, best.judgement if best else None)
+    return RunSummary(None, "", state.iterations, steps, draft, score, used.tokens, used.cost, scale, *more)
+
+
+def _details_of(state: RunState, judged: Judgement | None) -> tuple[tuple[Mark, ...], dict[str, Number]]:
+    """Returns the scores of a draft by criterion, with their scales, and what was counted of it."""
+    if judged is None or not (judged.marks or judged.measures):
+        return (), {}
+    critics = [step for _, step in steps_of(state.plan.steps) if step.role == "critic"]
+    marks = tuple(Mark(name, share, scale=scale_named(name, critics)) for name, share in judged.marks.items())
+    counted = (
+        (critic, {name: value}) for of, value in judged.measures.items() for critic, _, name in [of.partition(".")]
+    )
+    return marks, join_measures(counted)
 
 
 def _first_divergence(recorded: Sequence[Recorded], imagined: Sequence[DomainEvent]) -> Divergence | None:

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
-from redraft.actors.runtime.results import InvalidResult, critique_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.results import InvalidResult, critique_of, measures_of, receipt_of, revision_of, text_of
 from redraft.actors.runtime.threads import run_in_thread
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor, Context
@@ -33,7 +33,7 @@ from redraft.events.messages.commands import (
     Request,
     Work,
 )
-from redraft.events.messages.content import MAX_DRAFT_BYTES, checked
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, checked, history_with_points, with_points
 from redraft.events.messages.domain_events import FailureKind
 from redraft.events.messages.usage import Usage
 
@@ -96,6 +96,7 @@ class Call:
         )
         self._context.beside = request.beside
         self._context.scale, self._context.criteria = request.scale, request.criteria
+        self._context.measures = request.measures
         if on_usage is not None:
             self._context.on_usage = on_usage
         self._task = loop.create_task(_call_function(actor, work, self._context))
@@ -202,9 +203,9 @@ def _argument(name: str, work: Work, context: Context) -> object:
         case "draft" if not isinstance(work, Generate):
             return work.draft
         case "critique" if isinstance(work, Refine):
-            return work.critique
+            return work.critique and with_points(work.critique)
         case "history" if isinstance(work, Refine):
-            return work.history
+            return history_with_points(work.history, work.critique)
         case _:
             raise PermanentError(f"a {type(work).__name__} request has no {name!r}: it reached the wrong actor")
 
@@ -217,7 +218,7 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
             checked(text, _NO_DRAFT, limit)
             return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
-            critique = _require_size(critique_of(actor, returned, request.scale, request.criteria), limit)
+            critique = _require_size(_critique_of(actor, returned, request), limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
         case Refine():
             revision = revision_of(returned)
@@ -235,6 +236,14 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
 def unwritable_outcome(actor: Actor, work: Work, error: Exception) -> Failed:
     """Returns the failure of work whose outcome cannot be encoded, such as text with half a character."""
     return failed_outcome(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
+
+
+def _critique_of(actor: Actor, returned: object, request: Request) -> Critique:
+    critique = critique_of(actor, returned, request.scale, request.criteria)
+    if not (critique.measures or actor.measures or request.measures):
+        return critique
+    measures = measures_of(critique.measures, actor.measures_by(request.options), request.measures)
+    return msgspec.structs.replace(critique, measures=measures)
 
 
 def _require_size(said: T, limit: int) -> T:

@@ -9,12 +9,12 @@ from typing import Final, assert_never
 
 import msgspec
 
-from redraft.actors.deciding.judgement import merge
+from redraft.actors.deciding.judgement import join_measures, merge
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
-from redraft.events.messages.content import Brief, Critique, Draft, History, Round
+from redraft.events.messages.content import Brief, Critique, Draft, History, Number, Round
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftEdited,
@@ -63,6 +63,7 @@ class RequestBuilder:
         self._drafts: dict[int, Draft] = {}
         self._critiques: dict[int, Critique] = {}
         self._rounds: dict[int, Round] = {}
+        self._counted: dict[int, dict[str, dict[str, Number]]] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, None] = {}
@@ -124,6 +125,11 @@ class RequestBuilder:
             _lowest_marks(before.criteria if before else {}, said),
             said.scale if before is None or before.scale == said.scale else None,
         )
+        if said.measures:
+            self._counted.setdefault(number, {})[said.critic] = said.measures
+        if counted := self._counted.get(number):
+            measures = join_measures(counted.items())
+            self._rounds[number] = msgspec.structs.replace(self._rounds[number], measures=measures)
 
     def command(
         self,
@@ -160,6 +166,7 @@ class RequestBuilder:
             at,
             step.scale,
             step.criteria,
+            step.measures,
         )
         match requested.role:
             case "generator":

@@ -1,7 +1,8 @@
 """Turns what people's functions return into what is recorded, or says in one line why that cannot be.
 
 A critic may return a Critique; a number (the score); a bool (`approved`); a dict, dataclass, pydantic model or msgspec
-struct with the fields of a critique. Its other fields are kept as `details`. With `criteria` it needs no score.
+struct with the fields of a critique. Its other fields are kept as `details`. With `criteria` it needs no score, nor
+with `measures`: what only counts gives neither score nor verdict.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from numbers import Real
+from numbers import Integral, Real
 from statistics import fmean
 from types import CoroutineType
 from typing import Any, Final, TypeVar
@@ -21,8 +22,8 @@ import msgspec
 
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import suggest
-from redraft.events.messages.content import Critique, Detail, Draft, Mark, Receipt, Revision
-from redraft.events.messages.plan import Criterion
+from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
+from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, to_share
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ def critique_of(
             given = _gather_criteria(given, declared, dict(actor.fields))
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
     critique = _normalise(actor, critique, scale or own, declared)
-    return msgspec.structs.replace(critique, scale=scale)
+    return msgspec.structs.replace(critique, scale=scale, on_scale=False)
 
 
 def _normalise(actor: Actor, critique: Critique, scale: Scale | None, criteria: tuple[Criterion, ...]) -> Critique:
@@ -154,6 +155,24 @@ def _normalise_marks(marks: Sequence[Mark], criteria: tuple[Criterion, ...], sca
     return tuple(found)
 
 
+def measures_of(given: Mapping[str, Number], declared: Sequence[str], recorded: Sequence[str]) -> dict[str, Number]:
+    """Returns those of a critic's numbers that the plan has recorded, in that order.
+
+    Raises InvalidResult for one that neither the actor (`declared`) nor the plan declares, and for one that is missing.
+    """
+    names = tuple(dict.fromkeys(map(measure_name, (*declared, *recorded))))
+    for name, value in given.items():
+        if name not in names:
+            remedy = suggest(name, names) if names else f"declare it with @critic(measures=({name!r},))"
+            raise InvalidResult(f"gave a number for {name!r}, a measure that it does not declare; {remedy}")
+        if not (math.isfinite(value) and abs(value) <= MOST_MEASURED):
+            raise InvalidResult(f"gave {name} as {value}; a measure is a number up to 10**15")
+    for name in recorded or declared:
+        if name not in given and not name.endswith("?"):
+            raise InvalidResult(f"gave no number for {name}, a measure that it declares")
+    return {name: given[name] for name in map(measure_name, recorded) if name in given}
+
+
 def _require_in(value: float, scale: Scale, what: str) -> None:
     low, high = scale
     if not (math.isfinite(value) and low <= value <= high):
@@ -193,6 +212,8 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
             found[field] = [*found.get(field, ()), *_as_list(value, f"{what} with {name}")]
         elif field == "criteria":
             found[field] = _marks_of(value)
+        elif field == "measures":
+            found[field] = _numbers_of(value)
         elif field == "details" and isinstance(value, Mapping):
             details |= {str(key): _as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":
@@ -200,7 +221,7 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
         else:
             details[name] = _as_detail(value)
     if found.get("score") is None:
-        if found.get("approved") is None and not found.get("criteria"):
+        if found.get("approved") is None and not found.get("criteria") and not found.get("measures"):
             hint = "name one of them so, map yours with @critic(fields={...}), or declare @critic(criteria={...})"
             raise InvalidResult(f"returned {what} without score and approved; {hint}")
         found |= {"score": 0.0, "scored": False}
@@ -215,6 +236,17 @@ def _marks_of(value: object) -> list[dict[str, Any]]:
     if named is None:
         raise InvalidResult(f"returned criteria as {_describe(value)}; give each by its name: {{'accuracy': 8}}")
     return [{"name": name, **_mark_of(name, each)} for name, each in named.items()]
+
+
+def _numbers_of(value: object) -> dict[str, object]:
+    """Returns measures by name: numbers of any kind, and yes or no as 1 or 0."""
+    named = _fields_of(value)
+    if named is None:
+        raise InvalidResult(f"returned measures as {_describe(value)}; give each by its name: {{'words': 312}}")
+    for name, each in named.items():
+        if not isinstance(each, Real | Decimal):
+            raise InvalidResult(f"gave {name} as {_describe(each)}, not a number")
+    return {name: int(each) if isinstance(each, Integral) else float(each) for name, each in named.items()}
 
 
 def _mark_of(name: str, value: object) -> dict[str, Any]:

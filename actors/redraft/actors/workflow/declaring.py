@@ -1,8 +1,8 @@
-"""Puts the scales and criteria that critics declare into the plan, from their decorators or from a model's options."""
+"""Puts the scales, criteria and measures that critics declare into the plan: of decorators, or of a model's options."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -10,11 +10,11 @@ from redraft.actors.plans.paths import as_done_by
 from redraft.actors.values import is_number, shown
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import PlanError, suggest
-from redraft.events.messages.plan import Criterion, Step
+from redraft.events.messages.plan import Criterion, Step, measure_name
 from redraft.events.messages.scales import UNIT, Scale
 
 MODEL: str = "llm"
-"""The critic whose options declare what it judges: `with: {criteria: {…}, scale: [1, 10], weights: {…}}`."""
+"""The critic whose options declare what it judges: `with: {criteria: {…}, scale: [1, 10], …}`."""
 
 MODEL_SCALE: Scale = (1, 10)
 """The scale of that critic when its options declare criteria and no scale."""
@@ -46,6 +46,7 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     scale, criteria = declared[0]
     if any(each != declared[0] for each in declared):
         scale, criteria = None, ()
+    step = _with_measures(step, [_measures(each, known.get(each.actor)) for each in doers])
     for what, ours, theirs in (("scale", step.scale, scale), ("criteria", step.criteria, criteria)):
         if ours and theirs and ours != theirs:
             remedy = f"leave {what} out here, or write the same"
@@ -53,6 +54,31 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     if (scale is None or step.scale) and (not criteria or step.criteria):
         return step
     return replace(step, scale=step.scale or scale, criteria=step.criteria or criteria)
+
+
+def _with_measures(step: Step, declared: Sequence[tuple[str, ...]]) -> Step:
+    """Returns the step with the measures that all its actors declare, or those of them that the plan chooses."""
+    theirs = tuple(name for name in declared[0] if all(name in each for each in declared))
+    if not theirs or theirs == step.measures:
+        return step
+    if not step.measures:
+        return replace(step, measures=theirs)
+    names = tuple(map(measure_name, theirs))
+    for name in step.measures:
+        if measure_name(name) not in names:
+            who = step.actor or "each of its actors"
+            raise PlanError(step.name, f"measures: {name} is none that {who} declares; {suggest(name, names)}")
+    return step
+
+
+def _measures(step: Step, actor: Actor | None) -> tuple[str, ...]:
+    """Returns the measures that an actor declares for its options; of a model, those that its options ask for."""
+    if step.actor == MODEL:
+        said = step.options.get("measures", {})
+        if not isinstance(said, dict) or not all(isinstance(each, str) for each in said.values()):
+            raise PlanError(step.name, "with.measures: give names, each with a sentence that says what is counted")
+        return tuple(said)
+    return () if actor is None else actor.measures_by(step.options)
 
 
 def _declared(step: Step, actor: Actor | None) -> tuple[Scale | None, tuple[Criterion, ...]]:

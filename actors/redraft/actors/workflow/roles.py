@@ -12,6 +12,7 @@ With `isolation="process"` the function runs in a child process, which is killed
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_a
 
 from msgspec.structs import replace
 
-from redraft.actors.plans.check_nodes import check_criteria
+from redraft.actors.plans.check_nodes import check_criteria, check_measures
 from redraft.actors.values import VERSION_FORM, ignore, is_version
 from redraft.events.errors import ActorError, PlanError, suggest
 from redraft.events.messages.content import Draft
@@ -35,6 +36,9 @@ from redraft.events.messages.usage import MOST, Usage
 
 Function: TypeAlias = Callable[..., Any]
 Isolation: TypeAlias = Literal["none", "process"]
+Measures: TypeAlias = tuple[str, ...] | Callable[[Mapping[str, Option]], tuple[str, ...]]
+"""The measures that a critic declares, or what says which they are by its options."""
+
 ActorKey: TypeAlias = tuple[Role, str]
 """A role, and the name of an actor that has it."""
 
@@ -64,7 +68,7 @@ class Context:
     `outputs` are the finished drafts of the loops around, `beside` the drafts among which the judge of a parallel
     compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
     attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
-    the plan has a critic judge. `spent` and `used` report the usage of the
+    the plan has a critic judge, `measures` the names of what it counts. `spent` and `used` report the usage of the
     work, whether it then succeeds or fails.
     """
 
@@ -80,6 +84,7 @@ class Context:
     meters: tuple[Callable[[], Usage], ...] = ()
     scale: Scale | None = None
     criteria: tuple[Criterion, ...] = ()
+    measures: tuple[str, ...] = ()
     on_usage: Callable[[], None] = ignore
 
     @property
@@ -132,8 +137,8 @@ class Actor(Generic[R_co]):
 
     `version` identifies the state of its code, see `source_version`; empty when it is unknown.
     `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
-    `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` are
-    those that a critic declares.
+    `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
+    `measures` are those that a critic declares.
     """
 
     name: str
@@ -147,6 +152,11 @@ class Actor(Generic[R_co]):
     file: str = field(default="", compare=False)
     fields: tuple[tuple[str, str], ...] = ()
     criteria: tuple[Criterion, ...] = ()
+    measures: Measures = ()
+
+    def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """Returns the measures that a critic with these options declares."""
+        return self.measures if isinstance(self.measures, tuple) else self.measures(options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
         """Calls the function itself, as if it were not decorated."""
@@ -195,6 +205,7 @@ def critic(
     fields: Mapping[str, str] = _NO_FIELDS,
     criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
     weights: Mapping[str, float] = _NO_WEIGHTS,
+    measures: Measures = (),
 ) -> Decorator[Literal["critic"]]: ...
 def critic(
     function: Function | None = None,
@@ -207,17 +218,22 @@ def critic(
     fields: Mapping[str, str] = _NO_FIELDS,
     criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
     weights: Mapping[str, float] = _NO_WEIGHTS,
+    measures: Measures = (),
 ) -> Critic | Decorator[Literal["critic"]]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
 
     `criteria` are what it judges, each with a sentence that says what is meant, or a Criterion with a scale of its own:
     it returns `criteria={"accuracy": 8, …}`. Its score is their mean, by `weights` (1 unless given), unless it returns
-    one. `fields` names fields of what the function returns that stand for a critique's: `{"improvements":
-    "suggestions"}`. Raises ActorError when the function's arguments are not a critic's, the scale is not two rising
-    numbers, a criterion cannot be used, or `fields` names a field that a critique has not.
+    one. `measures` are the names of numbers that it counts and returns each time, `measures={"words": 312}`; one whose
+    name ends with `?` may be missing. `fields` names fields of what the function returns that stand for a critique's:
+    `{"improvements": "suggestions"}`. Raises ActorError when the function's arguments are not a critic's, the scale is
+    not two rising numbers, a criterion or a measure cannot be used, or `fields` names a field that a critique has not.
     """
     declared = _declared_criteria(criteria, weights)
-    return _make_decorator("critic", function, scale, name, version, isolation, fields, declared)
+    if not callable(measures):
+        measures = tuple(measures)
+        _check(lambda: check_measures("@critic", measures, declared))
+    return _make_decorator("critic", function, scale, name, version, isolation, fields, declared, measures)
 
 
 @overload
@@ -265,10 +281,11 @@ def _make_decorator(
     isolation: Isolation,
     fields: Mapping[str, str] = _NO_FIELDS,
     criteria: tuple[Criterion, ...] = (),
+    measures: Measures = (),
 ) -> Actor[R] | Decorator[R]:
     if function is not None:
-        return _make_actor(role, function, name, version, isolation, scale, fields, criteria)
-    return lambda decorated: _make_actor(role, decorated, name, version, isolation, scale, fields, criteria)
+        return _make_actor(role, function, name, version, isolation, scale, fields, criteria, measures)
+    return lambda decorated: _make_actor(role, decorated, name, version, isolation, scale, fields, criteria, measures)
 
 
 def _declared_criteria(criteria: Mapping[str, str | Criterion], weights: Mapping[str, float]) -> tuple[Criterion, ...]:
@@ -279,11 +296,15 @@ def _declared_criteria(criteria: Mapping[str, str | Criterion], weights: Mapping
     for name, said in criteria.items():
         made = replace(said, name=name) if isinstance(said, Criterion) else Criterion(name, said)
         found.append(replace(made, weight=weights[name]) if name in weights else made)
+    _check(lambda: check_criteria("@critic", tuple(found)))
+    return tuple(found)
+
+
+def _check(check: Callable[[], None]) -> None:
     try:
-        check_criteria("@critic", tuple(found))
+        check()
     except PlanError as error:
         raise ActorError(str(error)) from None
-    return tuple(found)
 
 
 def _make_actor(
@@ -295,6 +316,7 @@ def _make_actor(
     scale: Scale,
     fields: Mapping[str, str],
     criteria: tuple[Criterion, ...],
+    measures: Measures,
 ) -> Actor[R]:
     known = name or str(getattr(function, "__name__", ""))
     if not known.replace("-", "_").isidentifier():
@@ -311,7 +333,8 @@ def _make_actor(
     takes = _argument_names(role, known, function)
     version = source_version(function) if version is None else version
     pairs = tuple(fields.items())
-    return Actor(known, role, function, takes, _is_async(function), scale, version, isolation, "", pairs, criteria)
+    made = Actor(known, role, function, takes, _is_async(function), scale, version, isolation, "", pairs, criteria)
+    return dataclasses.replace(made, measures=measures) if measures else made
 
 
 def source_version(function: Callable[..., Any]) -> str:

@@ -80,7 +80,7 @@ class Workflow:
     def plan(self) -> Plan:
         """The whole plan; raises PlanError, with the path of the fault, when its steps do not fit together.
 
-        A criterion or number of a condition that its critics declare no scale for is a fault too.
+        A name or number of a condition that its critics do not declare, or no scale for, is a fault too.
         """
         return check_ready(self._plan)
 
@@ -177,7 +177,7 @@ class Workflow:
 
 
 def declare(plan: Plan, actors: Iterable[Actor]) -> Plan:
-    """Returns the plan in which each critic has the scale and criteria that its actor declares. Raises PlanError."""
+    """Returns the plan in which each critic has the scale, criteria and measures of its actor. Raises PlanError."""
     critics = tuple(actor for actor in actors if actor.role == "critic")
     steps = map_steps(plan.steps, lambda _, step: with_declared(step, critics))
     return plan if steps == plan.steps else replace(plan, steps=steps)
@@ -185,8 +185,8 @@ def declare(plan: Plan, actors: Iterable[Actor]) -> Plan:
 
 def pin_versions(plan: Plan, actors: Iterable[Actor]) -> Plan:
     """Returns the plan of a run that begins: each step names the version of its actor, if that is given and none is
-    named yet, and each critic has the scale and criteria that it declares. Raises PlanError when conditions do not fit
-    those.
+    named yet, and each critic has the scale, criteria and measures that it declares. Raises PlanError when conditions
+    do not fit those.
     """
     actors = tuple(actors)
     plan = check_ready(declare(plan, actors))

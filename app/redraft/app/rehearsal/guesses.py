@@ -17,12 +17,14 @@ from typing import Annotated, Final, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
+from redraft.actors.conditions.text import terms
 from redraft.app.builtin.support.options import nearest
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import Critiqued, Generated, OutcomeMessage, Published, Refined
-from redraft.events.messages.content import Critique, DraftRef, Mark, Receipt
+from redraft.events.messages.conditions import Compare
+from redraft.events.messages.content import Critique, DraftRef, Mark, Number, Receipt
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.plan import Step
+from redraft.events.messages.plan import Plan, Step, loops_of, measure_name, steps_of
 from redraft.events.messages.usage import Usage
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -213,15 +215,24 @@ FAULTS: Final = 10.0
 """How many errors a critique with score 0 lists, and others in proportion, as ready-made critics count by default."""
 
 
+def _comparisons(plan: Plan) -> tuple[Compare, ...]:
+    """Returns what the conditions of a plan's loops and gates compare, of those with a name."""
+    conditions = [loop.until for _, loop in loops_of(plan.steps)]
+    conditions += [step.passes for _, step in steps_of(plan.steps) if step.passes is not None]
+    found = (term for condition in conditions for term in terms(condition))
+    return tuple(term for term in found if isinstance(term, Compare) and term.quantity == "criterion")
+
+
 class GuessedAnswers:
     """Makes up the answers of the actors of one run; the same random source gives the same answers."""
 
-    def __init__(self, run: str, guesses: Guesses, random: Random) -> None:
+    def __init__(self, run: str, guesses: Guesses, random: Random, plan: Plan | None = None) -> None:
         self._run = run
         self._guesses = guesses
         self._random = random
         self._quality: dict[str, float] = {}
         self._passing: dict[tuple[str, str], bool] = {}
+        self._asked = _comparisons(plan) if plan is not None else ()
         self._judged: dict[str, dict[str, int]] = {}
 
     def quality(self, draft: DraftRef) -> float:
@@ -258,7 +269,9 @@ class GuessedAnswers:
         if step.gate:
             passes = self._passes(step, draft)
             marks = tuple(Mark(each.name, float(passes)) for each in step.criteria)
-            return Critique(float(passes), errors=() if passes else ("it does not pass",), criteria=marks)
+            faults = () if passes else ("it does not pass",)
+            measures = self._measures(step, float(passes)) if step.measures else {}
+            return Critique(float(passes), errors=faults, criteria=marks, measures=measures)
         guess = about(self._guesses.critics, step.name, step.actor)
         marks = tuple(Mark(each.name, self._score(request, guess, draft)) for each in step.criteria)
         score = self._score(request, guess, draft)
@@ -266,7 +279,22 @@ class GuessedAnswers:
             score = fmean([mark.score for mark in marks], [each.weight for each in step.criteria])
         errors = tuple("guessed" for _ in range(round((1.0 - score) * FAULTS)))
         approves = isinstance(guess, Noisy) and score >= guess.approves
-        return Critique(score, errors=errors, approved=True if approves else None, criteria=marks)
+        measures = self._measures(step, score) if step.measures else {}
+        return Critique(score, errors=errors, approved=True if approves else None, criteria=marks, measures=measures)
+
+    def _measures(self, step: Step, share: float) -> dict[str, Number]:
+        """Returns numbers that meet what conditions ask of them with the probability `share`, and else do not quite."""
+        return {name: self._measure(step, name, share) for name in map(measure_name, step.measures)}
+
+    def _measure(self, step: Step, name: str, share: float) -> Number:
+        asked = [each for each in self._asked if each.of in (name, f"{step.name}.{name}")]
+        if not asked:
+            return 0
+        value, operator = asked[0].value, asked[0].operator
+        away = 1 if float(value).is_integer() else abs(value)
+        less = value - away if operator in (">=", ">") else value + away
+        enough = value + (value - less) if operator in (">", "<") else value
+        return enough if self._random.random() < share else less
 
     def _score(self, request: StepRequested, guess: CriticGuess, draft: DraftRef) -> float:
         match guess:

@@ -119,7 +119,7 @@ class _Run:
     def __init__(self, rehearsal: Rehearsal, random: Random) -> None:
         self._rehearsal = rehearsal
         self._random = random
-        self._answers = GuessedAnswers(_RUN, rehearsal.guesses, random)
+        self._answers = GuessedAnswers(_RUN, rehearsal.guesses, random, rehearsal.plan)
         self._choose = partial(thompson, f"{random.getrandbits(64):016x}", {})
         self._state = RunState()
         self._now = NOON

@@ -7,20 +7,21 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from redraft.actors.conditions.reading import check_names
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.evolve import evolve
+from redraft.actors.deciding.facts import holds
 from redraft.actors.deciding.interpreter import facts_of
-from redraft.actors.deciding.judgement import holds
 from redraft.actors.deciding.state import RunState
 from redraft.actors.values import is_whole, shown
 from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler, SubscriptionServer
 from redraft.app.subscribing.feed import Feed, StoreFeed, read_named
 from redraft.events.errors import InputError, RunEndedFirst, SetAside
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.domain_events import DraftCritiqued, RunEnded, RunQuarantined
+from redraft.events.messages.domain_events import DraftCritiqued, RunEnded, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.messages.filters import EVERYTHING, EventFilter, names_of
-from redraft.events.messages.plan import Retry
+from redraft.events.messages.plan import Retry, steps_of
 from redraft.events.subscriptions.subscriptions import Subscriptions, check_name
 
 if TYPE_CHECKING:
@@ -48,12 +49,17 @@ def read_until(text: str) -> Until:
 
 
 def _holding(condition: Condition) -> Until:
-    """Met by the critique, the last of a draft's critics, with which the condition holds; see `judgement.holds`."""
+    """Met by the critique, the last of a draft's critics, with which the condition holds; see `facts.holds`.
+
+    Raises ConditionError, once the plan is read, for a name that none of its critics declares.
+    """
     state = RunState()
 
     def is_met(event: Recorded) -> bool:
         nonlocal state
         state = evolve(state, event.data)
+        if isinstance(event.data, RunStarted):
+            check_names(condition, [step for _, step in steps_of(event.data.plan.steps) if step.role == "critic"])
         if not isinstance(event.data, DraftCritiqued) or not state.frames:
             return False
         facts = facts_of(state, state.frames[-1], event.time)

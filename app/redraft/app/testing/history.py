@@ -105,6 +105,12 @@ def _criteria_of(seed: int) -> Random | None:
     return random if random.random() < 0.3 else None
 
 
+def _measures_of(seed: int) -> Random | None:
+    """Returns what draws the measures of a history's plans; None for most, whose plans have none."""
+    random = Random(f"{seed} measures 676")
+    return random if random.random() < 0.2 else None
+
+
 class _Deployment:
     """The processes of one history."""
 
@@ -123,10 +129,15 @@ class _Deployment:
         self._wrong: list[str] = []
         self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
-        self._plans = setting.plans or tuple(random_plan(self._random, _criteria_of(seed)) for _ in range(count))
+        self._plans = setting.plans or tuple(self._draw_plans(seed, count))
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
+
+    def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
+        measures = _measures_of(seed)
+        for _ in range(count):
+            yield random_plan(self._random, _criteria_of(seed), measures)
 
     def run(self) -> History:
         """Runs until every run has ended, and for a while after."""

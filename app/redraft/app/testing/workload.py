@@ -31,6 +31,7 @@ from redraft.events.messages.plan import (
     Retry,
     Role,
     Step,
+    measure_name,
 )
 from redraft.events.messages.scales import on_scale
 from redraft.events.messages.usage import Usage
@@ -49,17 +50,53 @@ CRITERIA: Final = (Criterion("accuracy", "every claim is right", weight=2.0), Cr
 """What the critics of some plans declare: criteria on two scales."""
 
 
-def random_plan(random: Random, criteria: Random | None = None) -> Plan:
+def random_plan(random: Random, criteria: Random | None = None, measures: Random | None = None) -> Plan:
     """Returns a valid random plan: nested loops, panels, choices, gates, approvals, budgets.
 
-    With `criteria` its critics declare some, and its conditions name them, as that draws.
+    With `criteria` and `measures` its critics declare some, and its conditions name them, as those draw.
     """
     while True:
         try:
             plan = _plan(random)
-            return check_ready(plan if criteria is None else _with_criteria(criteria, plan))
+            plan = plan if criteria is None else _with_criteria(criteria, plan)
+            return check_ready(plan if measures is None else _with_measures(measures, plan))
         except PlanError:
             continue
+
+
+COUNTED: Final = ("words", "wrong", "ease?")
+"""What the critics of some plans count."""
+
+COUNTS: Final = (
+    "words >= 300 and wrong == 0",
+    "facts.words >= 300 or taste.words >= 300",
+    "not wrong > 0 and score >= 0.5",
+    "facts.wrong == 0 and not prose.words < 100",
+    "ease > 0.5 or plateau(gain=0.05, over=2)",
+    "change(words) < 0.1",
+    "change(facts.words) < 0.2 and not change(taste.words) >= 0.5",
+    "not change(facts.words) > 0.1 or tokens > 2000",
+    "wrong or words == 105",
+)
+"""Conditions on measures; a plan whose critics have not all that one names, or several, is drawn again."""
+
+
+def _with_measures(random: Random, plan: Plan) -> Plan:
+    """Returns the plan with measures for its critics, and conditions that name them."""
+
+    def changed(path: str, node: Node) -> Node:
+        match node:
+            case Step(role="critic"):
+                node = replace(node, measures=random.choice((COUNTED, COUNTED, COUNTED[:2], COUNTED[1:])))
+                if node.gate and random.random() < 0.7:
+                    return replace(node, passes=parse_condition("wrong == 0 or approved"))
+                return node
+            case Repeat() if random.random() < 0.8:
+                return replace(node, until=parse_condition(random.choice(COUNTS)))
+            case _:
+                return node
+
+    return replace(plan, steps=map_nodes(plan.steps, changed))
 
 
 def _with_criteria(random: Random, plan: Plan) -> Plan:
@@ -209,7 +246,8 @@ class Script:
         approved = False if random.random() < 0.04 else None
         share = random.choice((0.3, 0.6, 0.6, 0.9, 1.0))
         if not context.criteria:
-            return Critique(share, suggestions=("say more",), approved=approved)
+            said = Critique(share, suggestions=("say more",), approved=approved)
+            return replace(said, measures=self._count(context)) if context.measures else said
         marks = {
             each.name: {
                 "score": on_scale(random.choice((0.3, 0.6, 0.9, 1.0)), each.scale or SCALE),
@@ -218,7 +256,13 @@ class Script:
             for each in context.criteria
         }
         own = {"score": on_scale(share, SCALE)} if random.random() < 0.3 else {}
-        return {"criteria": marks, "suggestions": ["say more"], "approved": approved, **own}
+        counted = {"measures": self._count(context)} if context.measures else {}
+        return {"criteria": marks, "suggestions": ["say more"], "approved": approved, **own, **counted}
+
+    def _count(self, context: Context) -> dict[str, float]:
+        """Returns numbers for what the plan has counted, and only sometimes for what may be missing."""
+        asked = [each for each in context.measures if not each.endswith("?") or self._random.random() < 0.5]
+        return {measure_name(each): self._random.choice((0, 0, 1, 0.6, 100, 105, 300)) for each in asked}
 
     def _function(self, role: Role, name: str, answer: Callable[[Context], object]) -> Function:
         async def act(context: Context) -> object:

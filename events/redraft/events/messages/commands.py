@@ -41,7 +41,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     version of the actor's code that the plan names, if any. `beside` are the drafts, in the order of their steps, with
     which the judge of a parallel step compares its draft. `asked` is when the coordinator requested the work (UTC): a
     request that has waited longer than allowed is confirmed before the work starts. A critic gives its score, and that
-    for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1.
+    for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number
+    for each of the `measures`, but for those whose names end with `?` if it has none.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     asked: datetime | None = None
     scale: Scale | None = None
     criteria: tuple[Criterion, ...] = ()
+    measures: tuple[str, ...] = ()
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -4,6 +4,7 @@
     (score >= 0.8) & (errors == 0) | plateau(gain=0.01, over=2)
     (criterion.accuracy >= 8) & (criterion.judge.tone >= 6) & (lowest >= 5) & (confidence >= 0.7)
     score >= points(1, of=10)
+    (measure.words >= 300) & (change(measure.words) < 0.1)
 
 They hold no code: `redraft.actors.deciding.judgement` says whether one holds, and their text form (the same in YAML
 and on the command line) is read and written by `redraft.actors.conditions.text`.
@@ -17,11 +18,14 @@ import msgspec
 
 from redraft.events.errors import ConditionError
 
-Quantity: TypeAlias = Literal["score", "errors", "outputs", "elapsed", "tokens", "cost", "criterion"]
+Quantity: TypeAlias = Literal["score", "errors", "outputs", "elapsed", "tokens", "cost", "criterion", "change"]
 Operator: TypeAlias = Literal[">=", ">", "<=", "<", "=="]
 
 LIMITS: frozenset[Quantity] = frozenset({"elapsed", "tokens", "cost"})
 """Quantities that end a loop without a statement about the draft's quality."""
+
+NAMED: frozenset[Quantity] = frozenset({"criterion", "change"})
+"""Quantities of what a critic declares, by name."""
 
 LOWEST: Final = "min(criteria)"
 """The name of the lowest of all criteria."""
@@ -58,8 +62,10 @@ class Compare(Term, frozen=True, omit_defaults=True, tag="compare"):
     """Compares a measured quantity with a number. `elapsed` is seconds since the run started.
 
     The quantity `criterion` is what `of` names: `accuracy`, `judge.accuracy` of one critic, `judge.score`,
-    `confidence`, or `min(criteria)`. Scores are read on the scale that the critics declare, else 0..1; `top` is the
-    highest number of the scale that is meant, where a number could be meant on two: `score >= 1 of 10`.
+    `confidence`, `min(criteria)`, or a measure, `words` or `judge.words`. Scores are read on the scale that the critics
+    declare, else 0..1; `top` is the highest number of the scale that is meant, where a number could be meant on two:
+    `score >= 1 of 10`. `change` is by which share of its earlier value a measure differs from that of the draft judged
+    before, up or down. Where a measure is not known, neither a comparison with it holds nor its negation.
     """
 
     quantity: Quantity
@@ -190,7 +196,7 @@ class Measure:
 
 
 class Criteria:
-    """The criteria that critics declare, by name: `criterion.accuracy`, or `criterion.judge.accuracy` of one critic.
+    """The criteria and measures that critics declare, by name: `criterion.accuracy`, `measure.judge.words` of a critic.
 
     A critic whose name is no Python word is given in brackets: `criterion["fact-check.accuracy"]`.
     """
@@ -207,7 +213,7 @@ class Criteria:
 
 
 class NamedCriterion(Measure):
-    """A criterion, or the critic whose criterion comes after a dot."""
+    """A criterion or a measure, or the critic whose it is and comes after a dot."""
 
     __slots__ = ()
     __hash__ = None
@@ -218,6 +224,11 @@ class NamedCriterion(Measure):
         return Measure("criterion", f"{self.name}.{name}")
 
 
+def change(of: Measure | str) -> Measure:
+    """Returns by which share a measure differs from the draft judged before: `change(measure.words) < 0.1`."""
+    return Measure("change", of if isinstance(of, str) else of.name)
+
+
 score = Measure("score")
 errors = Measure("errors")
 outputs = Measure("outputs")
@@ -225,6 +236,7 @@ elapsed = Measure("elapsed")
 tokens = Measure("tokens")
 cost = Measure("cost")
 criterion = Criteria()
+measure = Criteria()
 confidence = Measure("criterion", CONFIDENCE)
 lowest = Measure("criterion", LOWEST)
 approved = Approved()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
 from redraft.events.errors import ContentError, InputError
-from redraft.events.messages.scales import Scale, score_text
+from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
 
 MAX_TAGS: Final = 10
 """The largest number of tags of a run."""
@@ -92,6 +92,10 @@ class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 Detail: TypeAlias = bool | int | float | str | None
+Number: TypeAlias = int | float
+
+MOST_MEASURED: Final = 10**15
+"""The largest size of a measure."""
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -119,7 +123,8 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     else the critic returned, by name.
 
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
-    `scale` the scale that it declares; the worker fills that in.
+    `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
+    names that it declares. What a refiner's function is given is `on_scale`: its scores are on their scales, not 0..1.
     """
 
     score: float
@@ -135,6 +140,8 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     criteria: tuple[Mark, ...] = ()
     confidence: float | None = None
     scale: Scale | None = None
+    measures: dict[str, Number] = {}
+    on_scale: bool = False
 
     @property
     def known_score(self) -> float | None:
@@ -144,12 +151,18 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def shown_score(self) -> str:
         """The score as people read it: `9 of 10`, or `0.93` without a declared scale; empty for a verdict only."""
-        return score_text(self.score, self.scale) if self.scored else ""
+        share = to_share(self.score, self.scale or UNIT) if self.on_scale else self.score
+        return score_text(share, self.scale) if self.scored else ""
 
     @property
     def shown_criteria(self) -> str:
         """The scores by criterion as people read them: `accuracy 9 of 10, tone 6 of 10, confidence 0.8`."""
-        return marks_text(self)
+        return marks_text(msgspec.structs.replace(self, measures={}))
+
+    @property
+    def shown_measures(self) -> str:
+        """The measures as people read them: `words 1,312, coverage 0.81`."""
+        return measures_text(self.measures)
 
     def __hash__(self) -> int:  # `details` cannot be hashed, and equal critiques are equal in these too
         return hash((self.score, self.suggestions, self.errors, self.approved, self.critic))
@@ -177,7 +190,9 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
 
-    `criteria` are the scores by criterion, 0..1 as `score`; `scale` is the critics', if they declare one.
+    `criteria` are the scores by criterion; `scale` is the critics', if they declare one. All scores are 0..1; what a
+    refiner's function is given is on their scales. `measures`
+    are what they counted, by name, or by critic and name where several count the same.
     """
 
     draft: DraftRef
@@ -187,6 +202,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     errors: tuple[str, ...] = ()
     criteria: dict[str, float] = {}
     scale: Scale | None = None
+    measures: dict[str, Number] = {}
 
 
 class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -207,11 +223,60 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     oscillation: tuple[str, ...] = ()
 
 
+def with_points(critique: Critique) -> Critique:
+    """Returns a critique with its scores on the scales that they are shown on, as a refiner's function gets it."""
+    if critique.scale is None and all(each.scale is None for each in critique.criteria):
+        return critique
+    scale = critique.scale or UNIT
+    marks = tuple(
+        msgspec.structs.replace(each, score=on_scale(each.score, each.scale or scale)) for each in critique.criteria
+    )
+    score, *samples = (
+        on_scale(each, scale) if critique.scored else each for each in (critique.score, *critique.samples)
+    )
+    return msgspec.structs.replace(critique, score=score, samples=tuple(samples), criteria=marks, on_scale=True)
+
+
+def history_with_points(history: History, critique: Critique | None) -> History:
+    """Returns a history whose scores are on the scales that its critics declare, as those of the latest critique."""
+    scales = {each.name: each.scale or critique.scale for each in critique.criteria} if critique else {}
+    if not scales and all(each.scale is None for each in history.rounds):
+        return history
+    rounds = []
+    for each in history.rounds:
+        scale = each.scale or UNIT
+        marks = {name: on_scale(share, scales.get(name) or scale) for name, share in each.criteria.items()}
+        rounds.append(msgspec.structs.replace(each, score=on_scale(each.score, scale), criteria=marks))
+    return msgspec.structs.replace(history, rounds=tuple(rounds))
+
+
+def says_more(critique: Critique) -> bool:
+    """Returns whether a critique has criteria, a confidence or measures."""
+    return bool(critique.criteria or critique.measures) or critique.confidence is not None
+
+
 def marks_text(critique: Critique) -> str:
-    """Returns the scores of a critique's criteria as people read them: `accuracy 9 of 10, tone 6 of 10`."""
-    said = [f"{each.name} {score_text(each.score, each.scale or critique.scale)}" for each in critique.criteria]
+    """Returns the criteria and measures of a critique as people read them: `accuracy 9 of 10, words 1,312`."""
+    said = []
+    for each in critique.criteria:
+        scale = each.scale or critique.scale
+        share = to_share(each.score, scale or UNIT) if critique.on_scale else each.score
+        said.append(f"{each.name} {score_text(share, scale)}")
     said += [f"confidence {score_text(critique.confidence)}"] if critique.confidence is not None else []
+    said += [measures_text(critique.measures)] if critique.measures else []
     return ", ".join(said)
+
+
+def measures_text(measures: Mapping[str, Number]) -> str:
+    """Returns measures as people read them: `words 1,312, coverage 0.81`."""
+    return ", ".join(f"{name} {number_text(value)}" for name, value in measures.items())
+
+
+def number_text(value: Number) -> str:
+    """Returns a number as people read it: `1,312`, `0.81`, at most six digits after the point."""
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.6f}".rstrip("0").rstrip(".") if abs(value) >= 1e-4 else f"{value:.6g}"
 
 
 def digest(text: str) -> str:

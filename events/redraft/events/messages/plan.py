@@ -73,6 +73,11 @@ class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     weight: float = 1.0
 
 
+def measure_name(declared: str) -> str:
+    """Returns the name of a measure as it is declared: `coverage` of `coverage?`, which may be missing."""
+    return declared.removesuffix("?")
+
+
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="node", tag="step"):
     """One piece of work by one actor in one role. An attempt has `timeout` seconds; the actor gets the `options`.
 
@@ -85,8 +90,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     the outcomes of earlier runs in which each took part; a run is a success when it is accepted or, if `success` is
     given, when this condition holds for the draft that it ends with.
 
-    A critic's `scale` and `criteria` are those that it declares. A gate with a condition in `passes` passes what meets
-    that, instead.
+    A critic's `scale`, `criteria` and `measures` are those that it declares; a measure whose name ends with `?` may be
+    missing. A gate with a condition in `passes` passes what meets that, instead.
     """
 
     role: Role
@@ -103,6 +108,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     criteria: tuple[Criterion, ...] = ()
     passes: Condition | None = None
     success: Condition | None = None
+    measures: tuple[str, ...] = ()
 
 
 class Parallel(

@@ -20,9 +20,9 @@ ENCRYPTED: Final = "[encrypted]"
 STRUCTURE: Final = frozenset(
     {
         "actor", "approvers", "arm", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
-        "media_type", "model", "name", "node", "of", "on_deadline", "on_failure", "on_oscillation", "operator",
-        "outcome", "parent", "path", "provider", "quantity", "role", "rollback_of", "run", "step", "tags", "then",
-        "until", "version", "wait", "why", "workflow",
+        "measures", "media_type", "model", "name", "node", "of", "on_deadline", "on_failure", "on_oscillation",
+        "operator", "outcome", "parent", "path", "provider", "quantity", "role", "rollback_of", "run", "step", "tags",
+        "then", "until", "version", "wait", "why", "workflow",
     }
 )
 # fmt: on

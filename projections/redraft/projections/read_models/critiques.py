@@ -51,7 +51,7 @@ TABLE: Final = Table(
 )
 """`repeated` is 1 for a critique that a fork repeats from its parent; `score` is NULL for a verdict alone.
 
-`scale` is the one that the critic declares, as `1..10`; `marks` are the scores by criterion, as people read them.
+`scale` is the one that the critic declares, as `1..10`; `marks` are criteria and measures, as people read them.
 """
 
 MARKS: Final = Table(
@@ -72,6 +72,24 @@ MARKS: Final = Table(
     key=3,
 )
 """One row for each criterion of a critique."""
+
+
+MEASURES: Final = Table(
+    "measures",
+    {
+        "run": "TEXT NOT NULL",
+        "version": "INTEGER NOT NULL",
+        "measure": "TEXT NOT NULL",
+        "critic": "TEXT NOT NULL",
+        "draft": "INTEGER NOT NULL",
+        "value": "REAL NOT NULL",
+        "repeated": "INTEGER NOT NULL",
+        "time": "REAL NOT NULL",
+        "position": "INTEGER NOT NULL",
+    },
+    key=3,
+)
+"""One row for each measure of a critique."""
 
 
 class Critic(msgspec.Struct, frozen=True):
@@ -138,6 +156,29 @@ class CriterionLine(msgspec.Struct, frozen=True):
     time: datetime
 
 
+class MeasureTotal(msgspec.Struct, frozen=True):
+    """A measure of a critic: how often it was counted, in how many runs, and its numbers."""
+
+    critic: str
+    measure: str
+    critiques: int
+    runs: int
+    mean: float
+    lowest: float
+    highest: float
+
+
+class MeasureLine(msgspec.Struct, frozen=True):
+    """What a critic counted of a draft, by the version of the critique in the run."""
+
+    version: int
+    critic: str
+    measure: str
+    draft: int
+    value: float
+    time: datetime
+
+
 def project_critique(recorded: Recorded) -> Sequence[Change]:
     """Returns the row of a critique."""
     event = recorded.data
@@ -160,16 +201,20 @@ def project_critique(recorded: Recorded) -> Sequence[Change]:
         "time": seconds(recorded.time),
         "position": recorded.position,
     }
-    return (Put("critiques", row), *(Put("marks", _mark_row(row, said, each)) for each in said.criteria))
-
-
-def _mark_row(row: Row, said: Critique, mark: Mark) -> Row:
+    if not (said.criteria or said.measures):
+        return (Put("critiques", row),)
     own: Row = {name: row[name] for name in ("run", "version", "critic", "draft", "repeated", "time", "position")}
+    counted = (own | {"measure": name, "value": float(value)} for name, value in said.measures.items())
+    marks = (Put("marks", _mark_row(own, said, each)) for each in said.criteria)
+    return (Put("critiques", row), *marks, *(Put("measures", each) for each in counted))
+
+
+def _mark_row(own: Row, said: Critique, mark: Mark) -> Row:
     scale = write_scale(mark.scale or said.scale)
     return own | {"criterion": mark.name, "score": mark.score, "scale": scale, "confidence": mark.confidence}
 
 
-CRITIQUES: Final = Projection("critiques", 3, (TABLE, MARKS), project_critique, unchanged)
+CRITIQUES: Final = Projection("critiques", 4, (TABLE, MARKS, MEASURES), project_critique, unchanged)
 """The projection that keeps critiques."""
 
 
@@ -216,6 +261,26 @@ async def criteria_of(views: Views, run: str) -> list[CriterionLine]:
     columns = ", ".join(CriterionLine.__struct_fields__)
     sql = f"SELECT {columns} FROM marks WHERE run = ? ORDER BY version, criterion"  # noqa: S608
     return await views.read(row_decoder(CriterionLine, "time"), sql, (run,))
+
+
+async def measures(views: Views, since: datetime | None = None, workflow: str = "") -> list[MeasureTotal]:
+    """Returns every measure of every critic with its numbers since a time, in runs of a workflow or in all.
+
+    What forks repeat counts once. `workflow` needs `RUNS` in the same storage.
+    """
+    where, given = select_runs("time", since, workflow)
+    sql = f"""
+        SELECT critic, measure, count(*), count(DISTINCT run), avg(value), min(value), max(value)
+        FROM measures WHERE repeated = 0 AND {where} GROUP BY critic, measure ORDER BY critic, measure
+    """  # noqa: S608 - made of what stands there
+    return await views.read(row_decoder(MeasureTotal), sql, given)
+
+
+async def measures_of(views: Views, run: str) -> list[MeasureLine]:
+    """Returns what critics counted in a run, in order."""
+    columns = ", ".join(MeasureLine.__struct_fields__)
+    sql = f"SELECT {columns} FROM measures WHERE run = ? ORDER BY version, measure"  # noqa: S608
+    return await views.read(row_decoder(MeasureLine, "time"), sql, (run,))
 
 
 SCORES_TABLE: Final = Table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -26,6 +26,7 @@ from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import Node, Parallel, Step, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale
+from redraft.projections.record_check.counts import count_of, is_counted, share_of_change
 from redraft.projections.record_check.ratings import Rating
 
 _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
@@ -38,6 +39,9 @@ _OPERATORS: Final[dict[str, Callable[[float, float], bool]]] = {
 _LIMITS: Final[dict[str, Outcome]] = {"tokens": "over_budget", "cost": "over_budget", "elapsed": "timed_out"}
 _STRONGEST: Final[tuple[Outcome, ...]] = ("over_budget", "timed_out", "oscillating", "plateaued")
 """The outcome when several limits of a condition are reached: the first of these."""
+
+Word: TypeAlias = Literal["yes", "no", "unknown", ""]
+"""What a term says of a draft: nothing, or `unknown` where it asks for what no critic has counted."""
 
 Atom = Compare | Approved | Plateau | Oscillating | Exit
 
@@ -100,7 +104,7 @@ def have_scales(critics: Sequence[Step]) -> bool:
 
 def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...]) -> bool:
     """Returns whether a condition about one draft holds."""
-    return _holds(condition, Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics), limits=True)
+    return _holds(condition, Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics), limits=True) is True
 
 
 def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Rating:
@@ -114,6 +118,9 @@ def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Ratin
     else:
         own = {f"{step.name}.{name}": value for name, value in [*marks.items(), ("score", critique.score)]}
         rating = Rating(critique.score, errors, said, (version,), "", scored, step.scale, marks, own)
+    if critique.measures:
+        counts = {(step.name, name): value for name, value in critique.measures.items()}
+        rating = msgspec.structs.replace(rating, counts=counts)
     if not step.gate:
         return rating
     enough = rating.score >= 1 and errors == 0 if step.passes is None else meets(step.passes, rating, (step,))
@@ -132,7 +139,8 @@ def memorable(condition: Condition) -> set[str]:
 class Measured(msgspec.Struct, frozen=True):
     """The values that a condition may test: `peaks` are the running best scores, `seen` the hashes judged before.
 
-    `trails` are the running best and the latest scores of criteria; `critics` those whose scales count.
+    `trails` are the running best and the latest scores of criteria; `critics` those whose scales count. `earlier` is
+    the rating of the draft judged before.
     """
 
     rating: Rating
@@ -145,6 +153,7 @@ class Measured(msgspec.Struct, frozen=True):
     seen: tuple[str, ...]
     trails: dict[str, Trail] = {}
     critics: tuple[Step, ...] = ()
+    earlier: Rating | None = None
 
 
 def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) -> Outcome | None:
@@ -152,11 +161,12 @@ def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) ->
     approved = measured.rating.approved
     if own_word and approved is True:
         return "accepted"
-    if not _holds(condition, measured, limits=True):
+    if _holds(condition, measured, limits=True) is not True:
         return None
     if approved is not False and _holds(condition, measured, limits=False):
         return "accepted"
-    reached = {_outcome_of(each) for each in atoms(condition) if _is_true(each, measured)}
+    limits = [each for each in atoms(condition) if _outcome_of(each) in _STRONGEST]
+    reached = {_outcome_of(each) for each in limits if _is_true(each, measured)}
     return next((each for each in _STRONGEST if each in reached), None)
 
 
@@ -176,24 +186,28 @@ def stands_against(condition: Condition, measured: Measured | None) -> bool:
 
     Only `exit()` and what is measured of the draft are looked at; terms that say nothing of it drop out.
     """
-    return _word_on_draft(condition, measured) == "no"
+    return _word_on_draft(condition, measured) in ("no", "unknown")
 
 
-def _word_on_draft(condition: Condition, measured: Measured | None) -> Literal["yes", "no", ""]:
+def _word_on_draft(condition: Condition, measured: Measured | None) -> Word:
     match condition:
         case Exit():
             return "yes"
         case Compare(quantity) if quantity not in _LIMITS:
-            return "yes" if measured is not None and _is_true(condition, measured) else "no"
+            if measured is None:
+                return "no"
+            known: dict[bool | None, Word] = {True: "yes", False: "no", None: "unknown"}
+            return known[_holds(condition, measured, limits=True)]
         case Not(inner):
-            turned: dict[str, Literal["yes", "no", ""]] = {"yes": "no", "no": "yes", "": ""}
-            return turned[_word_on_draft(inner, measured)]
-        case AnyOf(conditions):
+            turned: dict[str, Word] = {"yes": "no", "no": "yes"}
+            word = _word_on_draft(inner, measured)
+            return turned.get(word, word)
+        case AnyOf(conditions) | AllOf(conditions):
+            order: tuple[Word, ...] = (
+                ("yes", "unknown", "no") if isinstance(condition, AnyOf) else ("no", "unknown", "yes")
+            )
             words = [_word_on_draft(each, measured) for each in conditions]
-            return "yes" if "yes" in words else "no" if "no" in words else ""
-        case AllOf(conditions):
-            words = [_word_on_draft(each, measured) for each in conditions]
-            return "no" if "no" in words else "yes" if "yes" in words else ""
+            return next((each for each in order if each in words), "")
         case _:
             return ""
 
@@ -205,16 +219,28 @@ def memory_needed(condition: Condition) -> tuple[int, int]:
     return over + 1, window + 1
 
 
-def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool:
+def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool | None:
+    """Returns whether a condition holds; None where that hangs on a measure that no critic gave."""
     match condition:
-        case AnyOf(conditions):
-            return any(_holds(each, measured, limits=limits) for each in conditions)
-        case AllOf(conditions):
-            return all(_holds(each, measured, limits=limits) for each in conditions)
+        case AnyOf(conditions) | AllOf(conditions):
+            parts = [_holds(each, measured, limits=limits) for each in conditions]
+            decides = isinstance(condition, AnyOf)
+            return decides if decides in parts else None if None in parts else not decides
         case Not(inner):
-            return not _holds(inner, measured, limits=limits)
+            held = _holds(inner, measured, limits=limits)
+            return None if held is None else not held
+        case Compare("criterion" | "change", sign, value) if is_counted(condition.of, measured.critics):
+            number = _count(condition, measured)
+            return None if number is None else _OPERATORS[sign](number, value)
         case _:
             return (limits or _outcome_of(condition) == "accepted") and _is_true(condition, measured)
+
+
+def _count(term: Compare, measured: Measured) -> float | None:
+    now = count_of(term.of, measured.rating.counts)
+    if term.quantity == "criterion":
+        return now
+    return share_of_change(now, count_of(term.of, measured.earlier.counts) if measured.earlier else None)
 
 
 def _is_true(atom: Atom, measured: Measured) -> bool:

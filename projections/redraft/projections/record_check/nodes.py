@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from redraft.events.messages.content import Draft, DraftRef
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
@@ -22,6 +24,7 @@ from redraft.projections.record_check.answers import (
     take_request,
 )
 from redraft.projections.record_check.chain import Deviates
+from redraft.projections.record_check.counts import why_miscounted
 from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
 from redraft.projections.record_check.loop_conditions import Trail, memorable, memory_needed, rating_of
 from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
@@ -106,7 +109,15 @@ def _walk_critic(walk: Walk, frame: Frame, node: Node) -> Rating:
     take_request(walk, node, f"{frame.prefix}{node.name}{suffix}")
     event, asked, data = take_only_answer(walk)
     assert isinstance(data, DraftCritiqued)  # noqa: S101 - a critic's answer, `answer` saw to it
-    rating = rating_of(event.version, data.critique, walk.rules, asked.step)
+    return _rate(walk, event, asked.step, data)
+
+
+def _rate(walk: Walk, event: Recorded, step: Step, data: DraftCritiqued) -> Rating:
+    """Returns the rating of a critique. Raises Deviates for measures that are not those that the plan declares."""
+    fault = why_miscounted(step, data.critique) if step.measures or data.critique.measures else ""
+    if fault and not walk.repeats(event):
+        raise Deviates("step", event, fault)
+    rating = rating_of(event.version, data.critique, walk.rules, step)
     note_veto(walk, data.draft, rating)
     return rating
 
@@ -125,7 +136,9 @@ def _index_after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
 def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
     """Stores the draft's rating; a draft that people rejected stays rejected."""
     if ref.sha256 in walk.rejected:
+        counted = rating.counts
         rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
+        rating = msgspec.structs.replace(rating, counts=counted)
     judged = Rated(ref, rating)
     walk.current, walk.best = judged, better_of(walk, walk.best, judged)
     if walk.rules < 2:
@@ -205,9 +218,7 @@ def _walk_panel(walk: Walk, frame: Frame, node: Parallel) -> Rating:
             break
         given = turns.next(gates if gates > len(ratings) else None)
         if given is not None and isinstance(given[2], DraftCritiqued):
-            rating = rating_of(given[0].version, given[2].critique, walk.rules, given[1].step)
-            note_veto(walk, given[2].draft, rating)
-            ratings.append((turns.number(given[1]), rating))
+            ratings.append((turns.number(given[1]), _rate(walk, given[0], given[1].step, given[2])))
     walk.late |= walk.open
     walk.open = {}
     weights = [node.weights[number] for number, _ in ratings] if node.weights else []
@@ -276,8 +287,7 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
         if not isinstance(given[2], DraftCritiqued):
             raise Broken
         number = made.index(given[2].draft)
-        ratings[number] = rating_of(given[0].version, given[2].critique, walk.rules, given[1].step)
-        note_veto(walk, given[2].draft, ratings[number])
+        ratings[number] = _rate(walk, given[0], given[1].step, given[2])
     later = 1 if walk.rules >= 3 else -1
     best = max(ratings, key=lambda number: (not is_barred(walk, made[number]), ratings[number].score, later * number))
     return made[best], ratings[best]

@@ -22,7 +22,7 @@ class Rating(msgspec.Struct, frozen=True):
 
     `gate` is `passed` when only gates have judged, `failed` when a gate refused the draft. It is not `scored` if
     critics gave verdicts only. `scale` is what all its critics declare. `marks` are joined scores of criteria, `own`
-    those of single critics, by their names in conditions.
+    those of single critics, by their names in conditions. `counts` are the measures that critics gave.
     """
 
     score: float
@@ -34,6 +34,7 @@ class Rating(msgspec.Struct, frozen=True):
     scale: Scale | None = None
     marks: dict[str, float] = {}
     own: dict[str, float] = {}
+    counts: dict[tuple[str, str], float] = {}
 
     def named(self, name: str) -> float:
         """The share of what a condition names; 0 for what no critic that answered gave."""
@@ -64,6 +65,14 @@ def join_ratings(ratings: Sequence[Rating], combine: Combine = "min", weights: S
     """Joins several ratings. If a gate failed, only failed gates count; gates that passed count only on their own."""
     if len(ratings) == 1:
         return ratings[0]
+    joined = _join_heard(ratings, combine, weights)
+    counts: dict[tuple[str, str], float] = {}
+    for each in ratings:
+        counts.update(each.counts)
+    return msgspec.structs.replace(joined, counts=counts) if counts else joined
+
+
+def _join_heard(ratings: Sequence[Rating], combine: Combine, weights: Sequence[float]) -> Rating:
     critiques = tuple(version for each in ratings for version in each.critiques)
     failed = [each for each in ratings if each.gate == "failed"]
     if failed:

@@ -9,7 +9,7 @@ from typing import Final, assert_never
 import msgspec
 
 from redraft.events.messages import domain_events as events
-from redraft.events.messages.content import Brief, Critique, DraftRef, marks_text
+from redraft.events.messages.content import Brief, Critique, DraftRef, marks_text, says_more
 from redraft.events.messages.domain_events import Credit, DomainEvent, Steered
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
@@ -192,12 +192,12 @@ def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
     ]
     verdict = {True: "approved it", False: "did not approve it", None: ""}[critique.approved]
     tail = f" ({', '.join(found)})" if found else ""
+    marks = f" ({plain(marks_text(critique))})" if says_more(critique) else ""
     if not critique.scored:
-        return f"{who} judged draft {draft.version}{tail} and {verdict or 'gave no score'}"
+        return f"{who} judged draft {draft.version}{marks}{tail} and {verdict or 'gave no score'}"
     said = f" and {verdict}" if verdict else ""
     samples = ", ".join(score_text(each, critique.scale) for each in critique.samples)
     scores = f", the median of {samples}" if samples else ""
-    marks = f" ({plain(marks_text(critique))})" if critique.criteria or critique.confidence is not None else ""
     score = score_text(critique.score, critique.scale)
     return f"{who} scored draft {draft.version} at {score}{marks}{scores}{tail}{said}"
 

@@ -5,6 +5,7 @@ from typing import Final
 from tests.app.testing.faults import Fault
 from tests.app.testing.faults.carrying import CARRYING
 from tests.app.testing.faults.deciding import DECIDING
+from tests.app.testing.faults.judging import JUDGING
 from tests.app.testing.faults.recording import RECORDING
 
-EVERY: Final[tuple[Fault, ...]] = (*RECORDING, *CARRYING, *DECIDING)
+EVERY: Final[tuple[Fault, ...]] = (*RECORDING, *CARRYING, *DECIDING, *JUDGING)

@@ -24,10 +24,15 @@ from redraft.app.builtin.support.options import read_options
 from redraft.app.models.configuration import INSTALL, Models
 from redraft.events.errors import PermanentError
 from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Revision
-from redraft.events.messages.plan import Criterion
+from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 
 _CRITERIA = "Instead of one score, score each of these criteria, with a reason and a word-by-word quote from the draft:"
+
+_MEASURES = "Also count each of these in the draft, and give the number:"
+
+_USUAL_MARGIN = 0.1
+"""How near to the borderline a score is judged again, as a share of the scale."""
 
 T = TypeVar("T")
 R = TypeVar("R", bound=str | Reply)
@@ -56,8 +61,7 @@ def llm_critic(models: Models) -> Actor:
         options = check_options(read_options(CriticOptions, context.options, "llm"))
         judged = _judged(options, context)
         first = await _judge_once(models, options, context, draft, brief, judged)
-        score = judged.share(first)
-        if options.samples == 1 or not _is_borderline(score, options):
+        if options.samples == 1 or not _is_borderline(judged.share(first), options, judged):
             return _critique([first], judged)
         asking = [_judge_once(models, options, context, draft, brief, judged) for _ in range(options.samples - 1)]
         return _critique([first, *await all_of(asking)], judged)
@@ -139,11 +143,15 @@ async def all_of(asking: Iterable[Coroutine[None, None, T]]) -> list[T]:
 
 
 class _Judged(msgspec.Struct, frozen=True):
-    """The scale and criteria of a critic: those of the plan or, if it declares none, the options' scale, as shares."""
+    """The scale and criteria of a critic: those of the plan or, if it declares none, the options' scale, as shares.
+
+    `measures` are what the plan has it count, each with a sentence that says what is meant.
+    """
 
     scale: Scale
     criteria: tuple[Criterion, ...]
     declared: bool
+    measures: dict[str, str] = {}
 
     def share(self, reply: CritiqueReply) -> float:
         """The score of a reply as a share, 0..1."""
@@ -153,6 +161,11 @@ class _Judged(msgspec.Struct, frozen=True):
         shares = [to_share(marks[each.name].score, each.scale or self.scale) for each in self.criteria]
         return fmean(shares, [each.weight for each in self.criteria])
 
+    @property
+    def given_on(self) -> Scale:
+        """The scale of the scores that the critic returns."""
+        return self.scale if self.declared else UNIT
+
     def given(self, share: float) -> float:
         """A share as the score that the critic returns."""
         return on_scale(share, self.scale) if self.declared else share
@@ -160,11 +173,12 @@ class _Judged(msgspec.Struct, frozen=True):
 
 def _judged(options: CriticOptions, context: Context) -> _Judged:
     low, high = options.scale
+    measures = {name: options.measures.get(name) or name for name in map(measure_name, context.measures)}
     if context.scale is not None or context.criteria:
-        return _Judged(context.scale or UNIT, context.criteria, declared=True)
+        return _Judged(context.scale or UNIT, context.criteria, declared=True, measures=measures)
     if options.criteria:
         raise PermanentError("llm: the plan does not declare the criteria of its options; begin another run")
-    return _Judged((low, high), (), declared=False)
+    return _Judged((low, high), (), declared=False, measures=measures)
 
 
 async def _judge_once(
@@ -176,21 +190,39 @@ async def _judge_once(
         for each in judged.criteria
         for of in [each.scale or judged.scale]
     )
-    asked = f"{_CRITERIA}\n{lines}\n\n{options.instructions}" if lines else options.instructions
+    counts = "\n".join(f"- {name}: {says}" for name, says in judged.measures.items())
+    wanted = (
+        f"{_CRITERIA}\n{lines}" if lines else "",
+        f"{_MEASURES}\n{counts}" if counts else "",
+        options.instructions,
+    )
+    asked = "\n\n".join(filter(None, wanted))
     prompt = read_prompt(options.prompt or "critic", asked, {"low": f"{low:g}", "high": f"{high:g}"})
-    reply = critique_reply(judged.scale, judged.criteria, verdict=options.verdict)
+    reply = critique_reply(judged.scale, judged.criteria, judged.measures, verdict=options.verdict)
     texts = {"BRIEF": brief.text, "DRAFT": draft.text}
     return await ask_model(
         models, options, context, prompt, texts, reply, lambda given: critique_fault(given, draft.text)
     )
 
 
-def _is_borderline(score: float, options: CriticOptions) -> bool:
-    return options.borderline is None or abs(score - options.borderline) <= options.margin + 1e-9
+def _is_borderline(share: float, options: CriticOptions, judged: _Judged) -> bool:
+    """Returns whether a score is near the borderline, which is on the declared scale; where it cannot be, a share."""
+    if options.borderline is None:
+        return True
+    scale = judged.given_on
+    if not scale[0] <= options.borderline <= scale[1]:
+        scale = UNIT
+    if not scale[0] <= options.borderline <= scale[1]:
+        low, high = judged.given_on
+        raise PermanentError(
+            f"llm: option borderline is {options.borderline:g}; write a score from {low:g} to {high:g}"
+        )
+    margin = _USUAL_MARGIN if options.margin is None else options.margin / (scale[1] - scale[0])
+    return abs(share - to_share(options.borderline, scale)) <= margin + 1e-9
 
 
 def _critique(replies: Sequence[CritiqueReply], judged: _Judged) -> Critique:
-    """Returns the reply whose score is the median, with the median of each criterion."""
+    """Returns the reply whose score is the median, with the median of each criterion and measure."""
     shares = [judged.share(each) for each in replies]
     reply = replies[shares.index(median(shares))]
     scores = tuple(map(judged.given, shares))
@@ -206,6 +238,7 @@ def _critique(replies: Sequence[CritiqueReply], judged: _Judged) -> Critique:
             Mark(name, median(each.marks[name].score for each in replies), mark.confidence, mark.reason, mark.quote)
             for name, mark in reply.marks.items()
         ),
+        measures={name: median(each.counts[name] for each in replies) for name in reply.counts},
     )
 
 

@@ -56,16 +56,20 @@ class CriticOptions(LlmOptions, frozen=True):
     Each criterion has a sentence that says what is meant; the score is their mean, by `weights` (1 unless given). The
     model scores each with a reason, a quote and its confidence.
 
-    With `samples` above 1 (odd, 9 at most) it judges as often, and the median counts; with `borderline` (a score, 0 to
-    1) only when the first score is within `margin` of that. With `verdict` it may approve or veto the draft itself.
+    The `measures` are what it counts, each with a sentence that says what is meant.
+
+    With `samples` above 1 (odd, 9 at most) it judges as often, and the median counts; with `borderline`, a score, only
+    when the first score is within `margin` of that: both are on the scale that the plan declares (the margin a tenth of
+    it unless given), else shares, 0 to 1. With `verdict` it may approve or veto the draft itself.
     """
 
     scale: tuple[int, int] = (1, 10)
     criteria: dict[str, str] = {}
     weights: dict[str, float] = {}
+    measures: dict[str, str] = {}
     samples: Annotated[int, msgspec.Meta(ge=1, le=SAMPLES)] = 1
-    borderline: _Share | None = None
-    margin: _Share = 0.1
+    borderline: float | None = None
+    margin: Annotated[float, msgspec.Meta(ge=0)] | None = None
     verdict: bool = False
 
 

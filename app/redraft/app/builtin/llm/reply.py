@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from redraft.events.messages.content import MOST_MEASURED
 from redraft.events.messages.plan import Criterion
 from redraft.events.messages.scales import Scale
 
 Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
 Lines: TypeAlias = Annotated[list[Line], Field(max_length=50)]
+
+Count: TypeAlias = Annotated[float, Field(ge=-MOST_MEASURED, le=MOST_MEASURED, allow_inf_nan=False)]
+NO_MEASURES: Final[Mapping[str, str]] = MappingProxyType({})
 
 VERDICT = "true: good as it is; false: it must never be published; leave it out when it is merely not good enough yet"
 
@@ -49,6 +54,12 @@ class CritiqueReply(Reply):
         found = getattr(self, "criteria", None)
         return {name: getattr(found, name) for name in type(found).model_fields} if found is not None else {}
 
+    @property
+    def counts(self) -> dict[str, float]:
+        """The numbers by measure."""
+        found = getattr(self, "measures", None)
+        return {name: getattr(found, name) for name in type(found).model_fields} if found is not None else {}
+
 
 class MarkReply(Reply):
     """The score for one criterion, why, what in the draft it means, and how sure the model is."""
@@ -83,13 +94,18 @@ class RevisionReply(Reply):
     declined: Annotated[list[Declined], Field(max_length=50)] = []
 
 
-def critique_reply(scale: Scale, criteria: Sequence[Criterion] = (), *, verdict: bool) -> type[CritiqueReply]:
-    """A CritiqueReply whose score lies on this scale, or that scores these criteria; without `verdict` nothing may be
-    approved or vetoed.
+def critique_reply(
+    scale: Scale, criteria: Sequence[Criterion] = (), measures: Mapping[str, str] = NO_MEASURES, *, verdict: bool
+) -> type[CritiqueReply]:
+    """A CritiqueReply whose score lies on this scale, or that scores these criteria, and counts these measures.
+
+    Without `verdict` nothing may be approved or vetoed.
     """
     fields: dict[str, Any] = {"score": _score_on(scale)} if not criteria else {"score": (None, None)}
     if criteria:
         fields["criteria"] = (_marks_reply(scale, criteria), ...)
+    if measures:
+        fields["measures"] = (_counts_reply(measures), ...)
     if verdict:
         return create_model("Critique", __base__=VerdictReply, **fields)
     return create_model("Critique", __base__=CritiqueReply, **fields, approved=(None, None))
@@ -102,6 +118,12 @@ def _marks_reply(scale: Scale, criteria: Sequence[Criterion]) -> type[Reply]:
         mark = create_model(f"Mark_{each.name}", __base__=MarkReply, score=_score_on(each.scale or scale))
         fields[each.name] = (mark, Field(description=each.says or each.name))
     return create_model("Criteria", __base__=Reply, **fields)
+
+
+def _counts_reply(measures: Mapping[str, str]) -> type[Reply]:
+    """A reply with one number for each measure, and what is counted."""
+    fields: dict[str, Any] = {name: (Count, Field(description=says)) for name, says in measures.items()}
+    return create_model("Measures", __base__=Reply, **fields)
 
 
 def _score_on(scale: Scale) -> tuple[Any, Any]:

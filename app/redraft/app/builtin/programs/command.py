@@ -21,7 +21,8 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.workflow.roles import Context, critic, generator, refiner
-from redraft.app.builtin.programs.parsers import PARSERS
+from redraft.app.builtin.programs.parsers import PARSERS, pytest_counts
+from redraft.app.builtin.support.measures import command_measures
 from redraft.app.builtin.support.options import RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import OUTPUT_LIMIT, Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -35,7 +36,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError, StepError
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, Revision
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, Number, Revision
 from redraft.events.messages.plan import Option
 from redraft.events.messages.scales import on_scale
 
@@ -87,13 +88,14 @@ class WriterOptions(CommandOptions, frozen=True):
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
 
 
-@critic(name="command", version=RELEASE)
+@critic(name="command", version=RELEASE, measures=command_measures)
 async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critique | dict[str, Any]:
     """Runs a program on the draft and reads its exit code and output; options: CriticOptions.
 
     With parser `exit` the score is 1 when the exit code is in `ok_codes`, else 0 with the last lines of output as the
     error. With any other it is `max(0, 1 - cost_per_finding * findings)`, and a program that fails without a finding
-    scores 0. With `json` the program prints a critique, on the scale and with the criteria that the plan declares. The
+    scores 0. With `json` the program prints a critique, on the scale and with the criteria and measures that the plan
+    declares; with any other parser it counts the `exit_code` and `findings`, with `pytest` the tests too. The
     verdict is left to the condition. Raises StepError past the deadline, PermanentError for wrong
     options, a program that cannot be started, or output above the limit.
     """
@@ -101,7 +103,7 @@ async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critiq
     answer = await run_command(options, draft.text, brief.source, context)
     if options.parser == "json":
         return _printed_critique(answer, options)
-    said = _counted_critique(answer, options)
+    said = msgspec.structs.replace(_counted_critique(answer, options), measures=_count(answer, options))
     return said if context.scale is None else msgspec.structs.replace(said, score=on_scale(said.score, context.scale))
 
 
@@ -114,6 +116,17 @@ def _printed_critique(answer: Answer, options: CriticOptions) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         example = '{"score": 0.8, "errors": []}'
         raise PermanentError(f"{answer.name}: it printed no critique as JSON, such as {example}: {error}") from None
+
+
+def _count(answer: Answer, options: CriticOptions) -> dict[str, Number]:
+    """Returns the numbers that the parser declares."""
+    parse = PARSERS.get(options.parser)
+    counted: dict[str, Number] = {"exit_code": answer.code}
+    if parse is not None:
+        counted["findings"] = sum(len(parse(stream)) for stream in answer.printed)
+    if options.parser == "pytest":
+        counted |= pytest_counts("\n".join(answer.printed), succeeded=options.is_ok(answer.code))
+    return counted
 
 
 def _counted_critique(answer: Answer, options: CriticOptions) -> Critique:

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from redraft.app.builtin.support.measures import TESTS
 from redraft.app.builtin.support.workspace import clean_line, without_colours
 
 Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]
@@ -116,6 +117,19 @@ def pytest_findings(text: str) -> tuple[Finding, ...]:
     return findings
 
 
+def count_tests(ran: int, passing: int) -> dict[str, int]:
+    """Returns the numbers of `TESTS`; of none that ran, not all pass."""
+    return dict(zip(TESTS, (ran, ran - passing, passing, int(ran > 0 and passing == ran)), strict=True))
+
+
+def pytest_counts(text: str, *, succeeded: bool) -> dict[str, int]:
+    """Returns the numbers of `TESTS` in pytest's last line; where it failed and counts no failure, one did."""
+    counts = next(_pytest_counts(without_colours(text).splitlines()), [])
+    passing = sum(count for count, what in counts if what == "passed")
+    failing = sum(count for count, what in counts if what != "passed")
+    return count_tests(passing + (failing or int(not succeeded)), passing)
+
+
 PARSERS: Final[Mapping[str, Parse]] = MappingProxyType(
     {"ruff": ruff_findings, "pytest": pytest_findings, "mypy": mypy_findings, "lines": line_findings}
 )
@@ -146,8 +160,12 @@ def _ruff_full(lines: list[str]) -> Iterable[Finding]:
 
 
 def _pytest_failures(lines: list[str]) -> int:
+    return sum(count for count, what in next(_pytest_counts(lines), []) if what != "passed")
+
+
+def _pytest_counts(lines: list[str]) -> Iterator[list[tuple[int, str]]]:
+    """Yields what each line counts that sums up tests, the last first."""
     for line in reversed(lines):
         counts = [(int(each["count"]), each["what"]) for each in _PYTEST_COUNT.finditer(line)]
         if counts and " in " in line:
-            return sum(count for count, what in counts if what != "passed")
-    return 0
+            yield counts

@@ -20,7 +20,9 @@ from typing import Annotated, Final
 import msgspec
 
 from redraft.actors.workflow.roles import Context, critic
+from redraft.app.builtin.programs.parsers import count_tests
 from redraft.app.builtin.programs.pytest_folder import ACTOR, Layout, lay_out
+from redraft.app.builtin.support.measures import pytest_measures
 from redraft.app.builtin.support.options import RELEASE, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -34,7 +36,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft
+from redraft.events.messages.content import Brief, Critique, Draft, Number
 
 CHEATED: Final = "a test that must fail did not: the draft changes how it is tested"
 
@@ -49,7 +51,8 @@ _ERROR: Final = re.compile(r"^E +(?P<error>\S.*)$", re.MULTILINE)
 class Tally:
     """The number of tests that ran (skipped ones did not), of those that passed, and a line for each that did not.
 
-    `is_sound` is False where a test that must fail did not. `names` are those of the tests that passed.
+    `is_sound` is False where a test that must fail did not. `names` are those of the tests that passed, `coverage` the
+    share of the draft's lines that ran.
     """
 
     ran: int
@@ -58,6 +61,7 @@ class Tally:
     errors: tuple[str, ...]
     is_sound: bool = True
     names: frozenset[str] = frozenset()
+    coverage: float = 0.0
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class _Outcomes:
     skipped: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
     code: int | None = None
+    coverage: float = 0.0
 
     def note(self, kind: object, rest: list[str]) -> None:
         match kind, rest:
@@ -99,6 +104,8 @@ def read_report(report: bytes, key: str, code: int) -> Tally | None:
         match kind, rest:
             case "collected", [list(tests), list(must_fail)]:
                 found.tests, found.must_fail = tuple(map(str, tests)), tuple(map(str, must_fail))
+            case "coverage", [float() | int() as covered]:
+                found.coverage = float(covered)
             case "end", [int(ended)]:
                 found.code = ended
             case _ if all(isinstance(each, str) for each in rest):
@@ -120,7 +127,9 @@ def _tally(found: _Outcomes) -> Tally:
     failed = (line for test, line in found.failed.items() if test not in must_fail)
     errors = (*found.uncollected, *failed, *undone)
     is_sound = bool(found.uncollected) or (found.code == _FAILED and must_fail <= set(found.failed))
-    return Tally(len(passed) + len(errors), len(passed), len(skipped), errors, is_sound, frozenset(passed))
+    return Tally(
+        len(passed) + len(errors), len(passed), len(skipped), errors, is_sound, frozenset(passed), found.coverage
+    )
 
 
 def _lines(report: bytes, key: str) -> Iterator[tuple[object, list[object]]]:
@@ -152,7 +161,8 @@ class PytestOptions(msgspec.Struct, frozen=True):
     `project`: a folder that is copied whole, with its pytest configuration; without one, only the tests are copied and
     no configuration is read. `python`: the interpreter, by default Redraft's own. `folder`: where all these paths
     begin, by default the folder that the worker was started in. `output_limit`: bytes. `kept`: only judge whether all
-    tests that pass with the brief pass with the draft, a gate.
+    tests that pass with the brief pass with the draft, a gate. `coverage`: measure which share of the draft's lines
+    the tests run, which takes longer.
     """
 
     tests: tuple[str, ...] = ()
@@ -162,12 +172,17 @@ class PytestOptions(msgspec.Struct, frozen=True):
     folder: str = ""
     env_pass: tuple[str, ...] = ()
     kept: bool = False
+    coverage: bool = False
     output_limit: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = 8 * 1024 * 1024
 
 
-@critic(name=ACTOR, version=RELEASE)
+@critic(name=ACTOR, version=RELEASE, measures=pytest_measures)
 async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Tests the draft; the score is the share of the tests that ran and passed (0..1); options: PytestOptions.
+
+    It counts the tests that ran, those that failed and passed, and whether all did (`all_tests_passing`, 1 or 0); with
+    `coverage` the share of the draft's lines that ran; with `kept` how many tests are `broken`. Tests that were ended
+    count as one that failed.
 
     Tests that cannot be collected, print without end, pass the deadline or end pytest itself score 0 with an error that
     says so, since the draft may be what makes them. Raises PermanentError for wrong options, when no tests are found,
@@ -179,21 +194,32 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
     if options.kept:
         return await _judge_kept(draft, brief, options, context)
     report, finished, hide = await _test(draft.text, brief, options, context)
-    return _critique(report, finished, hide, context.timeout)
+    said = _critique(report, finished, hide, context.timeout)
+    ended = finished.timed_out or finished.truncated
+    return msgspec.structs.replace(said, measures=_count(None if ended else report, options))
+
+
+def _count(report: Tally | None, options: PytestOptions) -> dict[str, Number]:
+    if report is None or not report.is_sound:
+        report = Tally(1, 0, 0, ())
+    covered: dict[str, Number] = {"coverage": round(report.coverage, 6)} if options.coverage else {}
+    return {**count_tests(report.ran, report.passed), **covered}
 
 
 async def _judge_kept(draft: Draft, brief: Brief, options: PytestOptions, context: Context) -> Critique:
     """Names each test that passes with the brief and not with the draft. Both are tested, within the step's time."""
     if draft.text == brief.text:
-        return Critique(1.0)
+        return Critique(1.0, measures={"broken": 0})
     before, finished, hide = await _test(brief.text, brief, options, replace(context, timeout=context.timeout / 2))
     if before is None:
         _critique(before, finished, hide, context.timeout)  # raises where trying again would not help
-        return Critique(1.0, strengths=("no test passes with the brief, so none can be broken",))
+        return Critique(
+            1.0, strengths=("no test passes with the brief, so none can be broken",), measures={"broken": 0}
+        )
     after, _, _ = await _test(draft.text, brief, options, replace(context, timeout=context.timeout / 2))
     broken = sorted(before.names - after.names if after is not None and after.is_sound else before.names)
     errors, more = listed([f"{each}: it passed before" for each in broken])
-    return Critique(0.0 if errors else 1.0, errors=errors, weaknesses=more)
+    return Critique(0.0 if errors else 1.0, errors=errors, weaknesses=more, measures={"broken": len(broken)})
 
 
 async def _test(
@@ -235,9 +261,10 @@ async def _run(options: PytestOptions, layout: Layout, folder: Path, context: Co
 
 
 def _flags(options: PytestOptions, tree: Path) -> tuple[str, ...]:
+    covered = ("--coverage",) if options.coverage else ()
     config = () if options.project else (f"--rootdir={tree}", f"--config-file={os.devnull}")
     # what tests print is not captured, so that it meets the output limit and not the disk's
-    return ("--tb=short", "--color=no", "--capture=no", "-p", "no:cacheprovider", *config)
+    return (*covered, "--tb=short", "--color=no", "--capture=no", "-p", "no:cacheprovider", *config)
 
 
 def _critique(tests: Tally | None, finished: Finished, hide: Callable[[str], str], timeout: float) -> Critique:

@@ -12,17 +12,22 @@ import json
 import os
 import signal
 import sys
+import threading
+from dis import findlinestarts
 from hashlib import sha256
 from pathlib import Path
 from random import SystemRandom
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
 DRAFT, ARGUMENTS, PIPE = sys.argv[1], sys.argv[2:-1], int(sys.argv[-1])
+COVERED = ARGUMENTS[:1] == ["--coverage"]
+ARGUMENTS = ARGUMENTS[COVERED:]
 ANY = SystemRandom()
 LONGEST = 20_000
 """Characters of what is told of a failure at most."""
@@ -49,6 +54,40 @@ def teller(
             line = line[write(PIPE, line) :]
 
     return tell
+
+
+class Coverage:
+    """Notes which lines of the draft run, from when it starts."""
+
+    def __init__(self) -> None:
+        self._ran: set[int] = set()
+        self._lines = _lines(compile(Path(DRAFT).read_bytes(), DRAFT, "exec", dont_inherit=True))
+        self._files = {DRAFT: True}
+
+    def start(self) -> None:
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+
+    @property
+    def share(self) -> float:
+        """The share of the lines that can run which did."""
+        sys.settrace(None)
+        return len(self._ran & self._lines) / len(self._lines) if self._lines else 1.0
+
+    def _trace(self, frame: FrameType, event: str, arg: object) -> Callable[..., Any] | None:
+        file = frame.f_code.co_filename
+        if file not in self._files:
+            self._files[file] = os.path.realpath(file) == os.path.realpath(DRAFT)
+        if not self._files[file]:
+            return None
+        self._ran.add(frame.f_lineno)
+        return self._trace
+
+
+def _lines(code: CodeType) -> set[int]:
+    """Returns the lines of a piece of code that can run, and of those inside it."""
+    inner = (each for each in code.co_consts if isinstance(each, CodeType))
+    return {line for _, line in findlinestarts(code) if line}.union(*map(_lines, inner))
 
 
 def fails() -> None:
@@ -144,9 +183,22 @@ def _key() -> str:
     return key
 
 
+def _coverage() -> Coverage | None:
+    """Returns what notes the draft's lines, once it has begun; None where the draft is no Python."""
+    try:
+        coverage = Coverage()
+    except (SyntaxError, ValueError):
+        return None
+    coverage.start()
+    return coverage
+
+
 def main() -> int:
     tell = teller(_key())
+    coverage = _coverage() if COVERED else None
     code = int(pytest.main([*ARGUMENTS, "--maxfail=0"], plugins=[Report(tell)]))
+    if coverage is not None:
+        tell("coverage", coverage.share)
     tell("end", code)
     return code
 

@@ -8,6 +8,7 @@ import os
 import re
 import warnings
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Annotated, Final
@@ -18,6 +19,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
+from redraft.app.builtin.support.measures import families_of, is_of, ruff_measures
 from redraft.app.builtin.support.module_names import needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
@@ -30,13 +32,14 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft, Revision
+from redraft.events.messages.content import Brief, Critique, Draft, Number, Revision
 
 _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
 _ORDER: Final = "I001"
+_UNTOLD: Final = Finding(0, 0, _SYNTAX, "")
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
 
 
@@ -59,9 +62,25 @@ class FixOptions(RuffOptions, frozen=True):
     format: bool = False
 
 
-@critic(name="ruff", version=RELEASE)
+def _count(findings: Sequence[Finding], options: Mapping[str, object]) -> dict[str, Number]:
+    """Returns how many findings there are, and how many of each kind that was asked for."""
+    counted: dict[str, Number] = dict.fromkeys(ruff_measures(options), 0)
+    families = families_of(options)
+    counted["findings"] = len(findings)
+    for each in findings:
+        rules = [rule for rule, kind in families.items() if each.code.startswith(rule) and is_of(each.code, kind)]
+        kind = "syntax_errors" if each.code == _SYNTAX else families[max(rules, key=len)] if rules else ""
+        if kind in counted:
+            counted[kind] += 1
+    return counted
+
+
+@critic(name="ruff", version=RELEASE, measures=ruff_measures)
 async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
+
+    It counts the `findings`, the `syntax_errors` and, unless a configuration chooses the rules, those of each kind that
+    is selected, `E` and `F` by default.
 
     An unused import that others may use through the module is only a suggestion.
 
@@ -70,11 +89,12 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     options = read_options(RuffOptions, context.options, "ruff")
     report = await _report(draft.text, options, brief, context, "ruff")
     if report is None:
-        return Critique(0.0, errors=(f"more findings than ruff can tell in {_OUTPUT_LIMIT:,} bytes; is it Python?",))
+        untold = (f"more findings than ruff can tell in {_OUTPUT_LIMIT:,} bytes; is it Python?",)
+        return Critique(0.0, errors=untold, measures=_count([_UNTOLD], context.options))
     findings = ruff_findings(report)
     if broken := [each for each in findings if each.code == _SYNTAX]:
         errors, more = listed([str(each) for each in broken])
-        return Critique(0.0, errors=errors, weaknesses=more)
+        return Critique(0.0, errors=errors, weaknesses=more, measures=_count(broken, context.options))
     needed = _read_needed(draft.text)
     faults = [each for each in findings if not _is_needed(each, needed)]
     errors, more = listed([str(each) for each in faults])
@@ -86,6 +106,7 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
         errors=errors,
         weaknesses=more,
         suggestions=(*ruff_suggestions(report), *kept)[:LISTED],
+        measures=_count(faults, context.options),
     )
 
 

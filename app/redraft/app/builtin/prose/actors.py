@@ -18,9 +18,10 @@ from redraft.app.builtin.prose.readability import Readability, long_sentences, r
 from redraft.app.builtin.prose.running import running_words
 from redraft.app.builtin.prose.spelling import find_corrections, in_english
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
+from redraft.app.builtin.support.measures import PROSE
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
-from redraft.events.messages.content import Critique, Draft, Revision
+from redraft.events.messages.content import Critique, Draft, Number, Revision
 from redraft.events.messages.plan import Option, Plan, Repeat, Step
 
 __all__ = ["ProseOptions", "prose_critic", "prose_plan", "prose_refiner"]
@@ -36,9 +37,11 @@ class ProseOptions(msgspec.Struct, frozen=True):
     rewrite: bool = False
 
 
-@critic(name="prose", version=RELEASE)
+@critic(name="prose", version=RELEASE, measures=PROSE)
 def prose_critic(draft: Draft, context: Context) -> Critique:
     """Judges spelling, doubled words, wordiness, style and readability of the draft's English; options: ProseOptions.
+
+    It counts the words of prose and what it found, and measures the reading ease where there is enough to measure.
 
     Without the extra `spelling` it says that spelling was not looked at. Raises PermanentError when an option is wrong.
     """
@@ -129,10 +132,12 @@ _LONGEST: Final = 240
 
 def critique(prose: Prose, judged: Judgement) -> Critique:
     """Returns the critique of a text; a text without prose has score 1 and a strength that says so."""
+    measures: dict[str, Number] = {"words": judged.words, "findings": len(judged.findings)}
+    if judged.readability is not None:
+        measures["readability"] = round(judged.readability.ease, 2)
     if not judged.words:
-        return Critique(
-            1.0, strengths=("no prose to judge: the text holds no English sentence outside code and markup",)
-        )
+        empty = "no prose to judge: the text holds no English sentence outside code and markup"
+        return Critique(1.0, strengths=(empty,), measures=measures)
     unspelled = () if judged.is_spelled else (UNSPELLED,)
     return Critique(
         judged.score,
@@ -140,6 +145,7 @@ def critique(prose: Prose, judged: Judgement) -> Critique:
         weaknesses=(*_hardness(judged.readability), *list_findings(prose, judged.findings, WEAKNESSES)),
         suggestions=(*unspelled, *list_findings(prose, judged.findings, SUGGESTIONS)),
         errors=list_findings(prose, judged.findings, ERRORS),
+        measures=measures,
     )
 
 

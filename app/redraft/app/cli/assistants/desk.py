@@ -16,7 +16,7 @@ from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.assistants.offers import Offer, PlanWishes, actors_of
 from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.shared.reading import draft_meant, drafts_of, events_at
-from redraft.app.cli.views.changes import change_line, compare_drafts
+from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
 from redraft.app.cli.views.whatif import document_of
 from redraft.app.client.client import Client
 from redraft.app.runs.steering import Word, steer
@@ -136,7 +136,8 @@ class Desk:
         """Returns what changed between two drafts, in lines. Raises InputError for a draft that is not there."""
         changes = compare_drafts(await self.events(run), before, after)
         lines = [change_line(line).plain for line in changes.lines]
-        text = "\n".join(lines) if not changes.is_same else f"drafts {before} and {after} are the same text"
+        same = [f"drafts {before} and {after} are the same text"]
+        text = "\n".join([*score_lines(changes.scores), *(same if changes.is_same else lines)])
         return {"before": before, "after": after, "same": changes.is_same, "changes": text}
 
     async def guide(self, run: str, advice: str) -> Document:

@@ -117,7 +117,7 @@ async def refine_files(
     environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
     for name, items in groups.items():
         longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
-        plan, actors, _ = prepare_batch(given, name, environment, longest)
+        plan, actors, *_ = prepare_batch(given, name, environment, longest)
         _require_source(name, plan)
         async with open_local(settings, actors) as runtime:
             ended: list[Ended] = []

@@ -12,7 +12,7 @@ from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, drafts_of, events_at, events_of, run_quietly
-from redraft.app.cli.views.changes import change_line, compare_drafts
+from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
@@ -167,15 +167,18 @@ def diff(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what changed between two drafts, word by word.
+    """Show what changed between two drafts, word by word, and what critics said of both in numbers.
 
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
     changes = compare_drafts(ask(store, lambda log: events_of(log, run)), a, b)
     if json:
         print_json(changes)
-    elif changes.is_same:
+        return
+    for line in score_lines(changes.scores):
+        out().print(line, markup=False, highlight=False, soft_wrap=True)
+    if changes.is_same:
         out().print(f"drafts {a} and {b} are the same text")
     else:
-        for line in changes.lines:
-            out().print(change_line(line), soft_wrap=True)
+        for shown in map(change_line, changes.lines):
+            out().print(shown, soft_wrap=True)

@@ -17,6 +17,7 @@ from redraft.app.cli.shared.tables import print_table
 from redraft.app.process.times import moment_of
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
+from redraft.events.messages.content import number_text
 from redraft.events.messages.scales import read_scale, score_text
 from redraft.projections.backends import ReadModels
 from redraft.projections.display import cost_text
@@ -30,7 +31,7 @@ from redraft.projections.read_models.tree_nodes import TREE, tree_nodes
 T = TypeVar("T")
 
 APP: Final = typer.Typer(
-    help="Show figures over runs: work of actors, choices, critics, criteria, scores, publications, issues, trees.",
+    help="Show figures over runs: actors, choices, critics, criteria, measures, scores, publications, issues, trees.",
     epilog="Example: redraft stats actors --since 7d",
 )
 
@@ -125,7 +126,17 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
     if run := _in_full(selected):
         return Answer(
             await critiques.critiques_of(views, run),
-            ("version", "critic", "draft", "score", "criteria", "verdict", "errors", "suggestions", "path"),
+            (
+                "version",
+                "critic",
+                "draft",
+                "score",
+                "criteria and measures",
+                "verdict",
+                "errors",
+                "suggestions",
+                "path",
+            ),
             lambda c: (
                 *(c.version, c.critic, c.draft, _score(c.score, c.scale), c.marks),
                 *(verdicts[c.approved], c.errors, c.suggestions, c.path),
@@ -160,6 +171,23 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
             *(c.critic, c.criterion, c.critiques, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
             _score(c.confidence, None),
         ),
+    )
+
+
+@_verb("last")
+async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
+    """Show each measure of each critic: how often it was counted, and its numbers; of a run, each number."""
+    views = await models.of(critiques.CRITIQUES)
+    if run := _in_full(selected):
+        return Answer(
+            await critiques.measures_of(views, run),
+            ("version", "critic", "measure", "draft", "number"),
+            lambda m: (m.version, m.critic, m.measure, m.draft, number_text(m.value)),
+        )
+    return Answer(
+        await critiques.measures(views, selected.since, selected.workflow),
+        ("critic", "measure", "critiques", "runs", "mean", "lowest", "highest"),
+        lambda m: (m.critic, m.measure, m.critiques, m.runs, *map(number_text, (m.mean, m.lowest, m.highest))),
     )
 
 

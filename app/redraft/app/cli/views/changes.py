@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -12,18 +13,20 @@ from redraft.events.errors import InputError
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
-from redraft.projections.display import counted, visible
+from redraft.projections.display import counted, plain, visible
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, diff, fold_unchanged
+from redraft.projections.run_views.scores_between import ScoreChange, scores_between
 
 if TYPE_CHECKING:
     from rich.text import Text
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """The lines between two drafts of a run; lines that are the same are counted, away from a change."""
+    """The scores and the lines of two drafts of a run; lines that are the same are counted, away from a change."""
 
     before: DraftRef
     after: DraftRef
+    scores: tuple[ScoreChange, ...]
     lines: tuple[Line | Skipped, ...]
 
     @property
@@ -41,7 +44,14 @@ def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Chang
     was, now = drafts[before], drafts[after]
     if ERASED in (was.text, now.text):
         raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
-    return Changes(was.ref, now.ref, tuple(fold_unchanged(diff(was.text, now.text))))
+    scores = tuple(scores_between(events, before, after))
+    return Changes(was.ref, now.ref, scores, tuple(fold_unchanged(diff(was.text, now.text))))
+
+
+def score_lines(scores: Sequence[ScoreChange]) -> Iterator[str]:
+    """Yields a line for each critic: `judge: score 6 of 10 → 8 of 10, words 310 → 290`."""
+    for critic, those in groupby(scores, lambda each: each.critic):
+        yield plain(f"{critic}: {', '.join(map(str, those))}")
 
 
 def change_line(line: Line | Skipped) -> Text:

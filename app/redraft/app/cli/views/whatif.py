@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 import msgspec
 
@@ -10,6 +11,7 @@ from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf
 from redraft.app.cli.shared.output import out, print_json, print_wrapped
 from redraft.app.cli.shared.tables import print_table
+from redraft.events.messages.content import Mark, measures_text, number_text
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.scales import Scale, score_text
 from redraft.projections.display import counted, outcome_text, plain
@@ -22,7 +24,7 @@ class Row(msgspec.Struct, frozen=True):
     """A policy over `runs` records, of which `ended_early` hold too little to say how the run would have ended.
 
     The means and the share of accepted runs (0..1) are over all others; None where there are none. A score is that of
-    the final draft, 0..1, where it was judged.
+    the final draft, 0..1, where it was judged; `criteria` and `measures` are the means of those of the final drafts.
     """
 
     policy: str
@@ -32,6 +34,8 @@ class Row(msgspec.Struct, frozen=True):
     mean_score: float | None
     accepted: float | None
     scale: Scale | None = None
+    criteria: tuple[Mark, ...] = ()
+    measures: dict[str, float] = {}
 
 
 def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
@@ -45,7 +49,24 @@ def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
         _mean([each.score for each in ended if each.score is not None]),
         _mean([each.outcome == "accepted" for each in ended]),
         _common_scale([each.scale for each in ended if each.score is not None]),
+        _mean_marks([mark for each in ended for mark in each.criteria]),
+        _mean_measures(ended),
     )
+
+
+def _mean_marks(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    by_name: dict[str, list[Mark]] = {}
+    for each in marks:
+        by_name.setdefault(each.name, []).append(each)
+    return tuple(
+        Mark(name, fmean(each.score for each in those), scale=_common_scale([each.scale for each in those]))
+        for name, those in by_name.items()
+    )
+
+
+def _mean_measures(ended: Sequence[RunSummary]) -> dict[str, float]:
+    names = dict.fromkeys(name for each in ended for name in each.measures)
+    return {name: fmean(each.measures[name] for each in ended if name in each.measures) for name in names}
 
 
 def _common_scale(scales: Sequence[Scale | None]) -> Scale | None:
@@ -111,6 +132,8 @@ def _describe_end(course: RunSummary) -> str:
         "no score" if course.score is None else f"score {score_text(course.score, course.scale)}",
         counted(course.steps, "step"),
     ]
+    facts += [f"{each.name} {score_text(each.score, each.scale)}" for each in course.criteria]
+    facts += [plain(measures_text(course.measures))] if course.measures else []
     facts += [f"{course.tokens:,} tokens"] if course.tokens else []
     summary = ", ".join(facts)
     return f"{outcome_text(course.outcome)}, {summary}" if course.outcome else f"no end; {summary} so far"
@@ -140,16 +163,21 @@ def print_policies(rows: Sequence[Row], *, json: bool) -> None:
     if json:
         print_json({"rows": list(rows)})
         return
-    numbers = ("runs", "steps", "score", "accepted", "ended early")
-    print_table(("policy", *numbers), map(_cells, rows), right=numbers)
+    criteria = tuple(dict.fromkeys(mark.name for row in rows for mark in row.criteria))
+    measures = tuple(dict.fromkeys(name for row in rows for name in row.measures))
+    numbers = ("runs", "steps", "score", *criteria, *measures, "accepted", "ended early")
+    print_table(("policy", *numbers), (_cells(row, criteria, measures) for row in rows), right=numbers)
 
 
-def _cells(row: Row) -> Sequence[object]:
+def _cells(row: Row, criteria: Sequence[str], measures: Sequence[str]) -> Sequence[object]:
+    marks = {each.name: score_text(each.score, each.scale) for each in row.criteria}
     return (
         row.policy,
         row.runs,
         None if row.mean_steps is None else f"{row.mean_steps:.1f}",
         None if row.mean_score is None else score_text(row.mean_score, row.scale, beside=True),
+        *(marks.get(name) for name in criteria),
+        *(number_text(row.measures[name]) if name in row.measures else None for name in measures),
         None if row.accepted is None else f"{row.accepted:.0%}",
         row.ended_early,
     )

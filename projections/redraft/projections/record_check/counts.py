@@ -1,0 +1,47 @@
+"""What critics count, and the terms of conditions about it, by the rules that docs/workflows.md explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from redraft.events.messages.content import Critique
+from redraft.events.messages.plan import Step
+
+Counts: TypeAlias = Mapping[tuple[str, str], float]
+"""Numbers by the name of the critic and of the measure."""
+
+
+def is_counted(name: str, critics: Sequence[Step]) -> bool:
+    """Returns whether one of these critics declares a measure of this name, such as `words` or `judge.words`."""
+    return any(name in (each, f"{step.name}.{each}") for step in critics for each in declared_counts(step))
+
+
+def declared_counts(step: Step) -> dict[str, bool]:
+    """Returns the measures that a critic declares, and whether each of them must come."""
+    return {each.rstrip("?"): not each.endswith("?") for each in step.measures}
+
+
+def count_of(name: str, counts: Counts) -> float | None:
+    """Returns a measure by its name in conditions; None where no critic gave it."""
+    found = [value for (critic, own), value in counts.items() if name in (own, f"{critic}.{own}")]
+    return found[0] if found else None
+
+
+def share_of_change(now: float | None, was: float | None) -> float | None:
+    """Returns by which share of what it was a measure has changed; None where one of the two is not known."""
+    if now is None or was is None:
+        return None
+    if was == 0:
+        return 0.0 if now == 0 else math.inf
+    return round(abs((now - was) / was), 9)
+
+
+def why_miscounted(step: Step, critique: Critique) -> str:
+    """Returns how the measures of a critique differ from those that the plan declares; empty if they do not."""
+    declared = declared_counts(step)
+    if others := sorted(critique.measures.keys() - declared.keys()):
+        return f"{step.name} gave {others[0]}, a measure that the plan does not declare"
+    missing = [name for name, needed in declared.items() if needed and name not in critique.measures]
+    return f"{step.name} gave no {missing[0]}, a measure that the plan declares" if missing else ""

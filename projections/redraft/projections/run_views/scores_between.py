@@ -1,0 +1,77 @@
+"""What critics said of two drafts in numbers: their scores, criteria and measures, one beside the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from redraft.events.messages.content import Critique, number_text
+from redraft.events.messages.domain_events import DraftCritiqued
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.scales import Scale, score_text
+
+
+class ScoreChange(msgspec.Struct, frozen=True):
+    """A number of a critic for two drafts: `score`, a criterion, `confidence` or a measure; None where it gave none.
+
+    A score is 0..1 and shown on `scale`; a measure is `counted`.
+    """
+
+    critic: str
+    name: str
+    before: float | None
+    after: float | None
+    scale: Scale | None = None
+    counted: bool = False
+
+    def shown(self, value: float | None) -> str:
+        """Returns a number of this kind as people read it."""
+        if value is None:
+            return "none"
+        return number_text(value) if self.counted else score_text(value, self.scale)
+
+    def __str__(self) -> str:
+        same = self.before == self.after
+        return f"{self.name} {self.shown(self.before)}{'' if same else f' → {self.shown(self.after)}'}"
+
+
+def scores_between(events: Sequence[Recorded], before: int, after: int) -> tuple[ScoreChange, ...]:
+    """Returns what each critic said of both drafts, by their versions in the run; of several times, the last."""
+    said: dict[str, dict[int, Critique]] = {}
+    for event in events:
+        data = event.data
+        if isinstance(data, DraftCritiqued) and data.draft.version in (before, after):
+            critic = data.critique.critic or data.path.rpartition("/")[2]
+            said.setdefault(critic, {})[data.draft.version] = data.critique
+    return tuple(each for critic, of in said.items() for each in _compare(critic, of.get(before), of.get(after)))
+
+
+def _compare(critic: str, before: Critique | None, after: Critique | None) -> Iterator[ScoreChange]:
+    was, now = ({each.name: each for each in _numbers(said)} for said in (before, after))
+    for name in dict.fromkeys((*was, *now)):
+        first, second = was.get(name), now.get(name)
+        kind = now[name] if name in now else was[name]
+        before_it, after_it = (each.value if each else None for each in (first, second))
+        yield ScoreChange(critic, name, before_it, after_it, kind.scale, kind.counted)
+
+
+class _Number(msgspec.Struct, frozen=True):
+    name: str
+    value: float
+    scale: Scale | None = None
+    counted: bool = False
+
+
+def _numbers(critique: Critique | None) -> Iterator[_Number]:
+    """Yields the score of a critique, its criteria, confidence and measures."""
+    if critique is None:
+        return
+    if critique.scored:
+        yield _Number("score", critique.score, critique.scale)
+    for mark in critique.criteria:
+        yield _Number(mark.name, mark.score, mark.scale or critique.scale)
+    if critique.confidence is not None:
+        yield _Number("confidence", critique.confidence)
+    for name, value in critique.measures.items():
+        yield _Number(name, value, counted=True)
