@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -31,3 +33,10 @@ def test_what_is_offered_says_what_it_is(name: str):
         value = getattr(layer, each)
         if callable(value):
             assert getattr(value, "__origin__", value).__doc__, f"{name}.{each} has no docstring"
+
+
+def test_a_package_is_imported_without_what_it_offers():
+    code = "import sys; import redraft.actors, redraft.app, redraft.events, redraft.projections; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name for name in done.stdout.split() if name.startswith("redraft.")}
+    assert ours == {*LAYERS[:4], "redraft.events.public_names"}

@@ -22,6 +22,8 @@ OTHER = Step("critic", "other", "other", scale=(0.0, 5.0), criteria=(ACCURACY,))
     ("text", "critics"),
     [
         ("score >= 8", (JUDGE,)),
+        ("score >= 8 and score <= 8 and accuracy >= 8", (JUDGE,)),
+        ("score > 8 or score < 8 or tone > 8", (JUDGE,)),
         ("score >= 0.9", (JUDGE,)),  # below the scale, so it is a share
         ("score >= 0.9", (PLAIN,)),
         ("score >= 90 of 100", (PLAIN,)),
@@ -48,6 +50,9 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("score >= 11", (JUDGE,), "scores are 1..10, so score >= 11 is out of range"),
         ("score > 10", (JUDGE,), "score > 10 can never hold, as scores are 1..10"),
         ("not score >= 1 of 10", (JUDGE,), "the condition can never hold"),
+        ("score >= 9 and score < 2", (JUDGE,), "can never hold, whatever is measured; its parts exclude each other"),
+        ("score >= 0.9 and (approved or accuracy < 2 and accuracy >= 80 of 100) and score < 8", (JUDGE,), "can never"),
+        ("score >= 0.2 or score < 0.9", (PLAIN,), "the condition always holds"),
         ("score >= 1 of 10", (JUDGE,), "always holds, as scores are 1..10, so score >= 1 of 10 decides nothing"),
         ("score >= 0.9 or score <= 10", (JUDGE,), "the condition always holds, as scores are 1..10"),
         ("score >= 0", (PLAIN,), "the condition always holds, as scores are 0..1"),

@@ -73,9 +73,9 @@ def test_every_view_shows_scores_on_the_scale(folder: Path):
     run()
     assert "judge  score 6 of 10, accuracy 6 of 10, tone 6 of 10, confidence 0.80, draft 1" in said("show", "last")
     assert "7.333 of 10" in said("list")
-    assert "6.666 of 10 (0.629)" in said("stats", "critics")
+    assert "6.667 of 10 (0.629)" in said("stats", "critics")
     assert "accuracy 8 of 10, tone 6 of 10" in said("stats", "critics", "last")
-    assert "7 of 10 (0.666)" in said("stats", "criteria")
+    assert "7 of 10 (0.667)" in said("stats", "criteria")
     assert "6 of 10" in said("stats", "criteria", "last")
     assert "7.333 of 10" in said("stats", "scores", "last")
     assert "7.333 of 10" in said("stats", "tree", "last")
@@ -95,7 +95,7 @@ def test_what_if_decides_again_by_a_criterion():
     told = said("whatif", "last", "--until", "accuracy >= 8", "--until", "min(criteria) >= 6")
     assert "instead:  accepted, score 7.333 of 10" in told
     assert "instead:  accepted, score 6 of 10" in told
-    assert "7.333 of 10 (0.703)" in said("whatif", "--workflow", "kids", "--until", "accuracy >= 8")
+    assert "7.333 of 10 (0.704)" in said("whatif", "--workflow", "kids", "--until", "accuracy >= 8")
     wrong = call("whatif", "last", "--until", "acuracy >= 8")
     assert wrong.code == 2
     assert "did you mean accuracy?" in wrong.err
@@ -104,7 +104,7 @@ def test_what_if_decides_again_by_a_criterion():
 def test_a_fork_may_ask_for_another_criterion():
     run()
     spoken = call("fork", "last", "--at", "6", "--set", "until=tone >= 7", "--actors", "actors.py")
-    assert "exhausted, score 8.666 of 10, 5 iterations" in spoken.err
+    assert "exhausted, score 8.667 of 10, 5 iterations" in spoken.err
 
 
 @pytest.mark.parametrize(

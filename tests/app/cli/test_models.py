@@ -33,7 +33,7 @@ def test_an_article_is_written_judged_improved_and_published(tmp_path: Path):
         said = asked(server, tmp_path)
         assert server.left == []
     assert (said.code, said.out) == (0, read_script(TIDES)[2]["reply"]["text"])
-    assert "accepted, score 0.888, 2 iterations, 4 calls," in said.err
+    assert "accepted, score 0.889, 2 iterations, 4 calls," in said.err
     assert "USD, run" in said.err
 
 

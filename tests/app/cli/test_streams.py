@@ -132,6 +132,12 @@ def test_what_functions_print_where_nothing_can_be_written_does_not_fail_them(ta
     assert (done.code, json.loads(done.out)["outcome"]) == (0, "accepted")
 
 
+def test_what_a_file_prints_when_it_is_loaded_is_no_part_of_a_result(folder: Path):
+    (folder / "flows.py").write_text(f"print('loading')\n{WORKFLOWS}")
+    plan = call("plan", "flows.py:good")
+    assert (plan.code, plan.out.splitlines()[0], plan.err) == (0, "name: good", "loading\n")
+
+
 def test_an_error_of_several_lines_is_told_in_one_and_listed_by_audit(folder: Path):
     (folder / "many.py").write_text(WORKFLOWS.replace('"no answer"', '"2 errors:\\n  tone: missing\\n  words: none"'))
     failed = call("run", "--quiet", "many.py:broken", "Tides exist")

@@ -18,6 +18,8 @@ from redraft.events.messages.conditions import (
     CONFIDENCE,
     LOWEST,
     NAMED,
+    AllOf,
+    AnyOf,
     Compare,
     Condition,
     Oscillating,
@@ -147,11 +149,10 @@ def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
                 check_name_declared(term.of, critics)
             case _:
                 pass
-    match truth(condition, lambda term: _truth_of_score(term, critics)):
+    match truth(condition, lambda term: _truth_of_score(term, critics), lambda group: _truth_of_group(group, critics)):
         case False:
-            raise ConditionError(
-                "the condition can never hold, whatever is measured; the parts under `not` always hold"
-            )
+            why = "its parts exclude each other, or those under `not` always hold"
+            raise ConditionError(f"the condition can never hold, whatever is measured; {why}")
         case True:
             raise ConditionError(f"the condition always holds, {_always(found, critics)}; change the number")
         case None:
@@ -299,6 +300,29 @@ def _truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
         return None if low <= term.value <= high else False
     at_low, at_high = (COMPARE[term.operator](end, term.value) for end in (low, high))
     return at_low if at_low == at_high else None
+
+
+_NEAR: Final = 1e-6
+"""How far from a number of a condition its group is tried, as a share."""
+
+
+def _truth_of_group(group: AnyOf | AllOf, critics: Sequence[Step]) -> bool | None:
+    """Returns False for `score >= 0.9 and score < 0.2`, True for `score >= 0.2 or score < 0.9`, else None."""
+    compared: dict[str, list[Compare]] = {}
+    for part in group.conditions:
+        if isinstance(part, Compare) and part.quantity in ("score", "criterion") and not is_measure(part.of, critics):
+            compared.setdefault(name_of(part), []).append(part)
+    of_any = isinstance(group, AnyOf)
+    for name, terms_ in compared.items():
+        scales = [_scale_meant(each.value, each.top, scale_named(name, critics)) or UNIT for each in terms_]
+        shares = [to_share(each.value, scale) for each, scale in zip(terms_, scales, strict=True)]
+        tried = [0.0, 1.0, *(share + step for share in shares for step in (-_NEAR, 0.0, _NEAR))]
+        held = [[compare(each, share, critics) for each in terms_] for share in tried if 0 <= share <= 1]
+        if of_any and all(map(any, held)):
+            return True
+        if not of_any and not any(map(all, held)):
+            return False
+    return None
 
 
 def critics_in(loop: Repeat | None, nodes: Sequence[Node]) -> tuple[Step, ...]:

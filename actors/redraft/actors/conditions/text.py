@@ -275,10 +275,14 @@ def term_fault(term: Condition) -> str | None:
             assert_never(term)
 
 
-def truth(condition: Condition, of_score: Callable[[Compare], bool | None] = lambda _: None) -> bool | None:
+def truth(
+    condition: Condition,
+    of_score: Callable[[Compare], bool | None] = lambda _: None,
+    of_group: Callable[[AnyOf | AllOf], bool | None] = lambda _: None,
+) -> bool | None:
     """Returns True when the condition always holds, False when it never can, None when that depends.
 
-    `of_score` says so of a comparison of a score or a criterion, by its scale.
+    `of_score` says so of a comparison of a score or a criterion, by its scale, and `of_group` of several together.
     """
     match condition:
         case Compare(quantity="score" | "criterion"):
@@ -286,12 +290,12 @@ def truth(condition: Condition, of_score: Callable[[Compare], bool | None] = lam
         case Compare():
             return _compare_truth(condition)
         case Not():
-            held = truth(condition.condition, of_score)
+            held = truth(condition.condition, of_score, of_group)
             return None if held is None else not held
-        case AnyOf():
-            return _join_truths([truth(part, of_score) for part in condition.conditions], decisive=True)
-        case AllOf():
-            return _join_truths([truth(part, of_score) for part in condition.conditions], decisive=False)
+        case AnyOf() | AllOf():
+            parts = [truth(part, of_score, of_group) for part in condition.conditions]
+            joined = _join_truths(parts, decisive=isinstance(condition, AnyOf))
+            return of_group(condition) if joined is None else joined
         case Approved() | Plateau() | Oscillating() | Exit():
             return None
         case _:

@@ -278,16 +278,14 @@ def _end_left_loop(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
     current = state.current
     if why_barred(state, current) or (asks_people(loop) and (current is None or state.approved != current.ref)):
         return _end_run(state, _left(state), current)
-    against = says_of_draft_left(loop.until, facts) is False
-    return _end_loop_with(top, _left(state, accepted=not against), current)
+    return _end_loop_with(top, _left(state, accepted=says_of_draft_left(loop.until, facts) is not False), current)
 
 
 def _left(state: RunState, *, accepted: bool = False) -> Verdict:
     """Returns how a loop ends that its refiner left; the words changed with rules 4."""
     said = "the refiner found nothing more to improve" if state.rules >= 4 else "the refiner left"
-    return (
-        Verdict("accepted", f"{said}, and nothing stands against its draft") if accepted else Verdict("exhausted", said)
-    )
+    yes = Verdict("accepted", f"{said}, and nothing stands against its draft")
+    return yes if accepted else Verdict("exhausted", said)
 
 
 def _end_closed_loop(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded | RunEnded:

@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from redraft.actors.workflow.roles import Actor
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.builtin.support.options import nearest
+from redraft.app.process.user_output import user_output
 from redraft.events.errors import ActorError, InputError, RedraftError
 from redraft.projections.engine.projection import Projection
 
@@ -85,7 +86,8 @@ def function_in(target: str) -> Callable[..., Any]:
 def load_file(path: Path) -> ModuleType:
     """The module that a Python file is. Its folder can be imported from, after all that is installed.
 
-    Raises InputError when there is no such file, or when running it fails, naming the file and line of the user's code.
+    What it prints goes to standard error. Raises InputError when there is no such file, or when running it fails,
+    naming the file and line of the user's code.
     """
     if not path.is_file():
         raise InputError(f"{path}: there is no such file; give the path of a Python file, such as article.py")
@@ -99,7 +101,8 @@ def load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
     try:
-        specification.loader.exec_module(module)
+        with user_output():
+            specification.loader.exec_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's file raises is reported with its line
         raise InputError(f"{_place(path, error)}: {_error_message(error)}") from None
     return module

@@ -79,8 +79,8 @@ DECIDING = [
         "draft accepted with which a refiner left",
         "actors.deciding.interpreter",
         "_end_left_loop",
-        "_LEFT if against else _LEFT_ACCEPTED",
-        "_LEFT_ACCEPTED",
+        "accepted=says_of_draft_left(loop.until, facts) is not False",
+        "accepted=True",
         26,
     ),
     Fault(

@@ -195,7 +195,10 @@ class ForkOptions(msgspec.Struct, frozen=True):
     ] = []
     brief: Annotated[str, typer.Option(metavar="SOURCE", help="Another brief: a file, -, or the text itself.")] = ""
     workflow: Annotated[
-        str, typer.Option("--workflow", "-w", metavar="FILE.py:NAME", help="Where the plan's own functions are.")
+        str,
+        typer.Option(
+            "--workflow", "-w", metavar="FILE.py:NAME", help="Where its functions are (default: as its run began)."
+        ),
     ] = ""
     actors: ActorsOption = ""
     out: Annotated[str, typer.Option(metavar="PATH", help="Publish to this file, by the publisher file.")] = ""
