@@ -26,10 +26,10 @@ def public_names(package: str) -> tuple[Callable[[str], object], Callable[[], li
     @cache
     def homes() -> dict[str, str]:
         """Returns the module of each name."""
-        import ast  # it takes a while, and who imports modules by their own names need not wait for it
+        import ast  # both take a while, and who imports modules by their own names need not wait for them
+        import linecache
 
-        assert module.__spec__ is not None  # noqa: S101 - it is being imported
-        source = module.__spec__.loader.get_source(package)  # type: ignore[union-attr] # as all loaders of source have
+        source = "".join(linecache.getlines(module.__file__ or "", vars(module)))
         (block,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
         imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
         return {name.name: str(each.module) for each in imports for name in each.names}
