@@ -187,7 +187,7 @@ def diff(
     if ERASED in (drafts[a].text, drafts[b].text):
         raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
     lines = fold_unchanged(compare(drafts[a].text, drafts[b].text))
-    scores = scores_between(events, a, b)
+    scores = scores_between(events, a, b) if a != b else ()
     if json:
         print_json({"before": drafts[a].ref, "after": drafts[b].ref, "scores": scores, "lines": list(lines)})
         return
