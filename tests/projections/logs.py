@@ -87,7 +87,12 @@ def chosen_told(number: int = 0) -> list[Told]:
         ("coordinator", StepRequested("write", "generator", arm, 1, due, choice=choice)),
         (arm, DraftGenerated("write", 1, draft)),
         ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref)),
-        ("judge", DraftCritiqued("judge", 1, draft.ref, Critique(0.5, criteria=(Mark("accuracy", 0.5),)))),
+        (
+            "judge",
+            DraftCritiqued(
+                "judge", 1, draft.ref, Critique(0.5, criteria=(Mark("accuracy", 0.5),), measures={"words": 312})
+            ),
+        ),
         ("coordinator", ChoicesCredited("chosen", (Credit("write", arm, success),))),
         ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
     ]

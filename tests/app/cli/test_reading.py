@@ -188,6 +188,7 @@ def test_a_run_is_found_by_its_end_and_by_last_and_told_when_it_is_none():
 def test_diff_marks_the_words_and_shows_control_characters():
     out = call("diff", ids()[0], "1", "3").out
     assert out.splitlines() == [
+        "judge: score 0.00 → 1.00",
         "- Tides rise ␛[31mred␛[0m. Then they fall.",
         "+ Tides rise ␛[31mred␛[0m{+!!+}. Then they fall.",
         "  ",

@@ -44,7 +44,7 @@ def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Chang
     was, now = drafts[before], drafts[after]
     if ERASED in (was.text, now.text):
         raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
-    scores = tuple(scores_between(events, before, after))
+    scores = tuple(scores_between(events, before, after)) if before != after else ()
     return Changes(was.ref, now.ref, scores, tuple(fold_unchanged(diff(was.text, now.text))))
 
 
