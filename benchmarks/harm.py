@@ -17,11 +17,11 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harm_documents import find_documents, refine_all, replacements
+from harm_documents import HALVES, Document, Replacement, find_documents, refine_all, replacements
 from harm_planted import plant
 from harm_terms import collect_terms
 
@@ -56,6 +56,9 @@ def _read_arguments(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("command", choices=("prose", "plant", "code", "table", "terms"))
     parser.add_argument("--root", type=Path, nargs="+", default=[Path("/usr/share/doc")], help="folders of documents")
     parser.add_argument("--half", choices=("look", "final"), default="final")
+    parser.add_argument(
+        "--seen", type=Path, nargs="*", default=[], help="folders of documents that were looked at already"
+    )
     parser.add_argument("--skip", type=int, default=0, help="documents that were looked at already")
     parser.add_argument("--documents", type=int, default=1500)
     parser.add_argument("--modules", type=int, default=100)
@@ -63,12 +66,25 @@ def _read_arguments(arguments: Sequence[str]) -> Namespace:
     return parser.parse_args(arguments)
 
 
+def _find(given: Namespace) -> list[Document]:
+    """The documents that are asked for, without those whose text or name was looked at already."""
+    seen = [each for half in HALVES for each in find_documents(given.seen, half)]
+    known = {each.text for each in seen} | {each.path for each in seen}
+    found = [each for each in find_documents(given.root, given.half) if not known & {each.text, each.path}]
+    return found[given.skip :][: given.documents]
+
+
+def _drop_repeated(found: Iterable[Replacement]) -> list[Replacement]:
+    """Each replacement of a sentence once: packages of one source have the same change logs."""
+    return list({(each.original, each.replacement, each.sentence): each for each in found}.values())
+
+
 def _try_prose(given: Namespace) -> None:
     """Refines documents, and writes each replacement with its sentence for readers who see nothing else."""
-    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    documents = _find(given)
     with tempfile.TemporaryDirectory() as folder:
         refined = list(refine_all(documents, Path(folder)))
-    found = sorted(replacements(refined), key=lambda each: (each.path, each.sentence))
+    found = _drop_repeated(sorted(replacements(refined), key=lambda each: (each.path, each.sentence)))
     with JUDGED.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, escapechar="\\")
         writer.writerow(("number", "original", "replacement", "sentence"))
@@ -88,7 +104,7 @@ def _try_prose(given: Namespace) -> None:
 
 def _try_planted(given: Namespace) -> None:
     """Plants mistakes in texts in which nothing is found, and counts those that are mended and nothing else changed."""
-    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    documents = _find(given)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         clean = {each.document.path for each in refine_all(documents, Path(one)) if each.text == each.document.text}
         planted = plant([each for each in documents if each.path in clean], PLANTED, given.seed)

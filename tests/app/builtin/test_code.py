@@ -187,6 +187,16 @@ async def test_an_import_that_may_be_there_for_what_it_does_stays() -> None:
     assert [each.split()[2] for each in kept] == ["`plug`", "`readline`"]
 
 
+async def test_an_import_within_a_function_that_may_be_there_for_what_it_does_stays() -> None:
+    inert = "def f():\n    import os\n    return 1\n"
+    effect = "def g():\n    import plug\n    from . import models\n    return 1\n"
+
+    assert "import" not in (await fixed(inert)).text
+    assert (await fixed(effect)).text == effect
+    assert effect in (await fixed(inert + "\n\n" + effect)).text
+    assert (await ruffed(effect)).errors == ()
+
+
 async def test_unsafe_fixes_are_applied_when_asked_for() -> None:
     revision = await fixed(UNTIDY, unsafe=True)
 

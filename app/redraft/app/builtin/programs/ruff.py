@@ -18,7 +18,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
-from redraft.app.builtin.support.module_names import needed_imports
+from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -93,16 +93,22 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
 async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision:
     """Applies ruff's safe fixes; options: FixOptions. `changes` lists the findings that are gone.
 
-    No import of a module's own level is removed that others may use through it (that `__all__` lists or, without one,
-    whose name is not private) or that may be there for what it does (of anything but Python's library). A text with a
-    syntax error comes back as it was. Raises as `ruff_critic` does.
+    No import is removed that others may use through the module (that `__all__` lists or, without one, whose name is not
+    private) or that may be there for what it does (of anything but Python's library); where such a one stands unused in
+    a function, no import is. A text with a syntax error comes back as it was. Raises as `ruff_critic` does.
     """
     options = read_options(FixOptions, context.options, "ruff-fix")
     before = ruff_findings(await _report(draft.text, options, brief, context, "ruff-fix") or "")
     if any(each.code == _SYNTAX for each in before):
         return Revision(draft.text)
     unsafe = ("--unsafe-fixes",) if options.unsafe else ()
-    argv = ("check", "--fix-only", *unsafe, *_rules(options))
+    needed = _read_needed(draft.text)
+    kept = (
+        ("--unfixable", _UNUSED)
+        if any(_is_needed(each, needed) and not needed[each.line, each.column] for each in before)
+        else ()
+    )
+    argv = ("check", "--fix-only", *unsafe, *kept, *_rules(options))
     fixed = await _fix(argv, draft.text, options, brief, context)
     after = ruff_findings(await _report(fixed, options, brief, context, "ruff-fix") or "")
     formatted = await _text(("format",), fixed, options, brief, context) if options.format else fixed
@@ -147,7 +153,7 @@ async def _text(argv: tuple[str, ...], text: str, options: FixOptions, brief: Br
 
 async def _fix(argv: tuple[str, ...], text: str, options: FixOptions, brief: Brief, context: Context) -> str:
     """The text with ruff's fixes; a last line that uses the imports that are needed holds them while ruff works."""
-    needed = sorted(set(_read_needed(text).values()))
+    needed = sorted({*_read_needed(text).values()} - {""})
     if not needed:
         return await _text(argv, text, options, brief, context)
     end = "" if text.endswith("\n") else "\n"
@@ -157,11 +163,15 @@ async def _fix(argv: tuple[str, ...], text: str, options: FixOptions, brief: Bri
 
 
 def _read_needed(text: str) -> dict[tuple[int, int], str]:
-    """The imports of the text that others may use; none where it is no Python of the version that Redraft runs on."""
+    """The imports that stay, and the names by which others may use them; those within functions have no such name.
+
+    There are none where the text is no Python of the version that Redraft runs on.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return needed_imports(ast.parse(text))
+            tree = ast.parse(text)
+            return {**dict.fromkeys(inner_imports(tree), ""), **needed_imports(tree)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
 

@@ -58,6 +58,18 @@ def needed_imports(tree: ast.Module) -> dict[tuple[int, int], str]:
     return found
 
 
+def inner_imports(tree: ast.Module) -> frozenset[tuple[int, int]]:
+    """Line and column (from 1) of the imports in functions and classes that may be there for what they do."""
+    outer = set(map(id, _nodes(tree)))
+    return frozenset(
+        (alias.lineno, alias.col_offset + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in outer
+        for alias in node.names
+        if not _is_inert(node, alias)
+    )
+
+
 def _is_inert(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
     """Returns whether an import does nothing but bind a name."""
     module = alias.name if isinstance(node, ast.Import) else "" if node.level else node.module or ""
