@@ -40,10 +40,11 @@ SHORTEST: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A text with one mistake: the document, the text before and with it, the mistake, and what it was."""
+    """A text with one mistake: the document, the text with it, where it is, the mistake, and what it was."""
 
     document: Document
     text: str
+    at: int
     wrong: str
     right: str
     kind: str
@@ -80,7 +81,7 @@ def _plant_in(document: Document, random: Random, words: AbstractSet[str], *, do
         return None
     at, right = random.choice(places)
     wrong, kind = (f"{right} {right}", "doubled") if doubles else slip(right, random, words)
-    return Planted(document, document.text[:at] + wrong + document.text[at + len(right) :], wrong, right, kind)
+    return Planted(document, document.text[:at] + wrong + document.text[at + len(right) :], at, wrong, right, kind)
 
 
 def slip(word: str, random: Random, words: AbstractSet[str]) -> tuple[str, str]:

@@ -76,6 +76,10 @@ async def test_an_import_that_others_may_use_is_only_a_suggestion() -> None:
         ('import os, sys\n\n__all__ = ["os"]\n__all__ += ["x"]\n', {"os", "sys"}),
         ("import os.path\n\n\ndef f():\n    import sys\n", {"os"}),
         ("from os import *\n\nx = 1", {"* from os"}),
+        (
+            "from _ssl import _DEFAULT_CIPHERS, _OPENSSL_API_VERSION\n\nx = 1\n",
+            {"_DEFAULT_CIPHERS", "_OPENSSL_API_VERSION"},
+        ),
         ("try:\n    import os\nexcept ImportError:\n    os = None\n", {"os"}),
     ],
 )

@@ -20,7 +20,7 @@ from redraft.app.builtin.prose.spelling import find_corrections, in_english
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
-from redraft.events.messages.content import Critique, Draft, Revision
+from redraft.events.messages.content import NOTICE, Critique, Draft, Revision
 from redraft.events.messages.plan import Option, Plan, Repeat, Step
 
 __all__ = ["ProseOptions", "prose_critic", "prose_plan", "prose_refiner"]
@@ -140,6 +140,7 @@ def critique(prose: Prose, judged: Judgement) -> Critique:
         weaknesses=(*_hardness(judged.readability), *list_findings(prose, judged.findings, WEAKNESSES)),
         suggestions=(*unspelled, *list_findings(prose, judged.findings, SUGGESTIONS)),
         errors=list_findings(prose, judged.findings, ERRORS),
+        details={} if judged.is_spelled else {NOTICE: UNSPELLED},
     )
 
 

@@ -63,10 +63,12 @@ def may_be_other(
 ) -> bool:
     """Whether another word than `right` may be meant at this place.
 
-    A word one slip away may be, if it is not much rarer than `right`, unless the text has `right` elsewhere
-    (`present`), only `right` fits between the words beside, or two letters changed places. So may any word that is
-    alike and fits better than `right` does.
+    It is if `right` stood twice then: `thanks to florine forine`. A word one slip away may be, if it is not much rarer
+    than `right`, unless the text has `right` elsewhere (`present`), only `right` fits between the words beside, or two
+    letters changed places. So may any word that is alike and fits better than `right` does.
     """
+    if right in place:
+        return True
     pairs = read_pairs()
     fits = count_at(pairs, place, right)
     known = (each for each in find_neighbours(wrong) if frequencies.get(each, 0) >= RARE)
