@@ -223,6 +223,14 @@ async def test_imports_are_put_in_order_with_formatting_only() -> None:
     assert (await fixed(text, format=True)).text.startswith("import os\nimport sys\n")
 
 
+async def test_newer_spellings_of_what_works_are_for_those_who_ask_for_them() -> None:
+    text = 'import io\n\nwith io.open("a") as file:\n    print("{}".format(file))\n'
+
+    assert (await ruffed(text)).score == 1.0
+    assert (await fixed(text)).text == text
+    assert (await fixed(text, select=["UP020"])).text == text.replace("io.open", "open")
+
+
 async def test_what_is_tidy_or_broken_comes_back_as_it_was() -> None:
     assert await fixed(MEAN) == Revision(MEAN)
     assert await fixed(BROKEN) == Revision(BROKEN)

@@ -36,7 +36,8 @@ _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
-_ORDER: Final = "I001"
+_LEFT_ALONE: Final = ("I001", "UP")
+"""Rules on the order of imports and on newer spellings: what they change worked, and tests may depend on it."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
 
 
@@ -209,9 +210,9 @@ def _program(actor: str) -> str:
 
 
 def _rules(options: RuffOptions) -> tuple[str, ...]:
-    """The flags that choose rules. The order of imports is left alone, as formatting is, unless it is asked for."""
+    """The flags that choose rules. What works is left alone, as formatting is, unless it is asked for."""
     is_chosen = options.select or options.config or (isinstance(options, FixOptions) and options.format)
-    ignored = options.ignore if is_chosen else (*options.ignore, _ORDER)
+    ignored = options.ignore if is_chosen else (*options.ignore, *_LEFT_ALONE)
     chosen = (("--select", options.select), ("--ignore", ignored))
     return tuple(f"{flag}={','.join(rules)}" for flag, rules in chosen if rules)
 
