@@ -36,8 +36,8 @@ _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
-_LEFT_ALONE: Final = ("I001", "UP")
-"""Rules on the order of imports and on newer spellings: what they change worked, and tests may depend on it."""
+_LEFT_ALONE: Final = ("I001", "UP", "RUF022", "RUF023", "PIE790")
+"""Rules on order, on newer spellings and on a needless `pass`: what they change worked, and tests may depend on it."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
 
 
