@@ -224,7 +224,7 @@ async def test_imports_are_put_in_order_with_formatting_only() -> None:
 
 
 async def test_newer_spellings_of_what_works_are_for_those_who_ask_for_them() -> None:
-    text = 'import io\n\n__all__ = ["b", "a"]\n\nwith io.open("a") as file:\n    print("{}".format(file))\n    pass\n'
+    text = 'import io\n\n__all__ = ["b", "a"]\na = b = 1\n\nwith io.open("a") as file:\n    print("{}".format(file))\n    pass\n'
 
     assert (await ruffed(text)).score == 1.0
     assert (await fixed(text)).text == text
