@@ -17,12 +17,13 @@ import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from harm_documents import find_documents, refine_all, replacements
+from harm_documents import HALVES, Document, Replacement, find_documents, refine_all, replacements
 from harm_planted import plant
+from harm_reasons import find_reason
 from harm_terms import collect_terms
 
 FOLDER: Final = Path(__file__).with_name("harm")
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
         case "code":
             from harm_modules import try_modules
 
-            _keep("code", try_modules(given.modules, given.seed))
+            _keep("code", try_modules(given.modules, given.skip, given.seed, FOLDER / "modules.jsonl"))
         case "terms":
             TERMS.write_text("".join(f"{each}\n" for each in collect_terms(find_documents(given.root, "look"))))
         case _:
@@ -56,24 +57,41 @@ def _read_arguments(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("command", choices=("prose", "plant", "code", "table", "terms"))
     parser.add_argument("--root", type=Path, nargs="+", default=[Path("/usr/share/doc")], help="folders of documents")
     parser.add_argument("--half", choices=("look", "final"), default="final")
-    parser.add_argument("--skip", type=int, default=0, help="documents that were looked at already")
+    parser.add_argument(
+        "--seen", type=Path, nargs="*", default=[], help="folders of documents that were looked at already"
+    )
+    parser.add_argument("--skip", type=int, default=0, help="documents or modules that were tried already")
     parser.add_argument("--documents", type=int, default=1500)
     parser.add_argument("--modules", type=int, default=100)
     parser.add_argument("--seed", type=int, default=15)
     return parser.parse_args(arguments)
 
 
+def _find(given: Namespace) -> list[Document]:
+    """The documents that are asked for, without those whose text or name was looked at already."""
+    seen = [each for half in HALVES for each in find_documents(given.seen, half)]
+    known = {each.text for each in seen} | {each.path for each in seen}
+    found = [each for each in find_documents(given.root, given.half) if not known & {each.text, each.path}]
+    return found[given.skip :][: given.documents]
+
+
+def _drop_repeated(found: Iterable[Replacement]) -> list[Replacement]:
+    """Each replacement of a sentence once: packages of one source have the same change logs."""
+    return list({(each.original, each.replacement, each.sentence): each for each in found}.values())
+
+
 def _try_prose(given: Namespace) -> None:
     """Refines documents, and writes each replacement with its sentence for readers who see nothing else."""
-    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    documents = _find(given)
     with tempfile.TemporaryDirectory() as folder:
         refined = list(refine_all(documents, Path(folder)))
-    found = sorted(replacements(refined), key=lambda each: (each.path, each.sentence))
+    found = _drop_repeated(sorted(replacements(refined), key=lambda each: (each.path, each.sentence)))
     with JUDGED.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n", quoting=csv.QUOTE_NONE, escapechar="\\")
-        writer.writerow(("number", "original", "replacement", "sentence"))
+        file.write("number\toriginal\treplacement\tsentence\n")
         for number, each in enumerate(found, 1):
-            writer.writerow((number, each.original, each.replacement, each.sentence))
+            file.write(
+                "\t".join((str(number), *map(_in_line, (each.original, each.replacement, each.sentence)))) + "\n"
+            )
     figures = {
         "documents": len(documents),
         "bytes": sum(len(each.text.encode()) for each in documents),
@@ -86,23 +104,34 @@ def _try_prose(given: Namespace) -> None:
     _keep("prose", figures)
 
 
+def _in_line(text: str) -> str:
+    return " ".join(text.split())
+
+
 def _try_planted(given: Namespace) -> None:
     """Plants mistakes in texts in which nothing is found, and counts those that are mended and nothing else changed."""
-    documents = find_documents(given.root, given.half)[given.skip :][: given.documents]
+    documents = _find(given)
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         clean = {each.document.path for each in refine_all(documents, Path(one)) if each.text == each.document.text}
         planted = plant([each for each in documents if each.path in clean], PLANTED, given.seed)
         texts = {each.path: each.text for each in documents}
         refined = list(refine_all([each.as_document() for each in planted], Path(other)))
     kinds = {each.document.path: each.kind for each in planted}
-    mended = Counter(kinds[each.document.path] for each in refined if each.text == texts[each.document.path])
+    right = {each.document.path for each in refined if each.text == texts[each.document.path]}
+    mended = Counter(kinds[path] for path in right)
     all_kinds = Counter(kinds.values())
+    missed = [each for each in planted if each.document.path not in right]
+    reasons = Counter(find_reason(each) for each in missed)
     figures: dict[str, Any] = {
         "planted": len(planted),
         "mended": mended.total(),
         "share": mended.total() / len(planted),
     }
-    _keep("planted", {**figures, "kinds": {kind: [mended[kind], count] for kind, count in sorted(all_kinds.items())}})
+    figures["changed_wrongly"] = sum(
+        each.text not in {texts[each.document.path], each.document.text} for each in refined
+    )
+    figures["kinds"] = {kind: [mended[kind], count] for kind, count in sorted(all_kinds.items())}
+    _keep("planted", {**figures, "left_alone": dict(reasons.most_common())})
 
 
 def _keep(part: str, figures: dict[str, Any]) -> None:
@@ -132,7 +161,7 @@ def table() -> str:
 def _read_verdicts(path: Path) -> dict[int, tuple[bool, bool]]:
     """By number: whether the original is an error, and whether the replacement is what was meant."""
     with path.open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.reader(file, delimiter="\t") if row and row[0].isdigit()]
+        rows = [row for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if row and row[0].isdigit()]
     return {int(number): (error == "yes", meant == "yes") for number, error, meant, *_ in rows}
 
 
@@ -143,7 +172,10 @@ def _shown(value: object) -> str:
         case float():
             return f"{value:.0%}"
         case dict():
-            return ", ".join(f"{kind} {mended} of {count}" for kind, (mended, count) in value.items())
+            return ", ".join(
+                f"{name} {count}" if isinstance(count, int) else f"{name} {count[0]} of {count[1]}"
+                for name, count in value.items()
+            )
         case _:
             return str(value)
 

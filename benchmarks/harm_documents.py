@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from typing import Any, Final, Literal, TypeAlias
 
 Half: TypeAlias = Literal["look", "final"]
+HALVES: Final[tuple[Half, Half]] = ("look", "final")
 
 _NAMES: Final = re.compile(
     r"readme|change|news|copying|licen[cs]e|copyright|todo|install|faq|howto|contributing|authors|hacking"

@@ -20,22 +20,31 @@ DOUBLED_EVERY: Final = 4
 WORDS: Final = Path("/usr/share/dict/words")
 """A list of English words (the package wamerican): a slip that makes another word is no misspelling."""
 _COMMONEST = "the of to and a in is it you that he was for on are with as i his they be at one have this"
-COMMONEST: Final = frozenset(_COMMONEST.split())
-"""The 25 commonest words of English, which are what people double."""
+_RIGHT_TWICE = "a are as at have he in is it on one that this was you"
+COMMONEST: Final = frozenset(_COMMONEST.split()) - frozenset(_RIGHT_TWICE.split())
+"""Those of the 25 commonest words of English that a writer doubles by mistake only.
+
+Those left out stand twice in right sentences (`log in in the morning`, `what it is is unknown`, `the parts we have have
+been tried`, `the place to look at at noon`), or another word may be meant, as `as a` by `a a` and `as as`.
+"""
 
 _KEYS: Final = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _LINE: Final = re.compile(r"^ {0,3}(?:[-*+] +)?[A-Za-z]+(?:[ -][A-Za-z]+[,.]?){7,}$", re.MULTILINE)
 _WORD: Final = re.compile(r"(?<= )[a-z]+(?= )")
+_PARAGRAPH: Final = re.compile(r"(?:[^\n]+\n?)+")
+_TERMS: Final = re.compile(r"licen[cs]|copyright|warrant|permission|patent|liab", re.IGNORECASE)
+"""Matches paragraphs that may be terms of a licence, which are nobody's to change."""
 SHORTEST: Final = 5
 """Slips are planted in words of at least this many letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A text with one mistake: the document, the text before and with it, the mistake, and what it was."""
+    """A text with one mistake: the document, the text with it, where it is, the mistake, and what it was."""
 
     document: Document
     text: str
+    at: int
     wrong: str
     right: str
     kind: str
@@ -62,7 +71,9 @@ def plant(documents: Sequence[Document], count: int, seed: int) -> list[Planted]
 def _plant_in(document: Document, random: Random, words: AbstractSet[str], *, doubles: bool) -> Planted | None:
     places = [
         (line.start() + word.start(), word.group())
-        for line in _LINE.finditer(document.text)
+        for paragraph in _PARAGRAPH.finditer(document.text)
+        if not _TERMS.search(paragraph.group())
+        for line in _LINE.finditer(document.text, paragraph.start(), paragraph.end())
         for word in _WORD.finditer(line.group())
         if (word.group() in COMMONEST if doubles else len(word.group()) >= SHORTEST and word.group() in words)
     ]
@@ -70,7 +81,7 @@ def _plant_in(document: Document, random: Random, words: AbstractSet[str], *, do
         return None
     at, right = random.choice(places)
     wrong, kind = (f"{right} {right}", "doubled") if doubles else slip(right, random, words)
-    return Planted(document, document.text[:at] + wrong + document.text[at + len(right) :], wrong, right, kind)
+    return Planted(document, document.text[:at] + wrong + document.text[at + len(right) :], at, wrong, right, kind)
 
 
 def slip(word: str, random: Random, words: AbstractSet[str]) -> tuple[str, str]:

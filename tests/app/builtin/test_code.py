@@ -77,6 +77,10 @@ async def test_an_import_that_others_may_use_is_only_a_suggestion() -> None:
         ('import os, sys\n\n__all__ = ["os"]\n__all__ += ["x"]\n', {"os", "sys"}),
         ("import os.path\n\n\ndef f():\n    import sys\n", {"os"}),
         ("from os import *\n\nx = 1", {"* from os"}),
+        (
+            "from _ssl import _DEFAULT_CIPHERS, _OPENSSL_API_VERSION\n\nx = 1\n",
+            {"_DEFAULT_CIPHERS", "_OPENSSL_API_VERSION"},
+        ),
         ("try:\n    import os\nexcept ImportError:\n    os = None\n", {"os"}),
     ],
 )
@@ -188,6 +192,16 @@ async def test_an_import_that_may_be_there_for_what_it_does_stays() -> None:
     assert [each.split()[2] for each in kept] == ["`plug`", "`readline`"]
 
 
+async def test_an_import_within_a_function_that_may_be_there_for_what_it_does_stays() -> None:
+    inert = "def f():\n    import os\n    return 1\n"
+    effect = "def g():\n    import plug\n    from . import models\n    return 1\n"
+
+    assert "import" not in (await fixed(inert)).text
+    assert (await fixed(effect)).text == effect
+    assert effect in (await fixed(inert + "\n\n" + effect)).text
+    assert (await ruffed(effect)).errors == ()
+
+
 async def test_unsafe_fixes_are_applied_when_asked_for() -> None:
     revision = await fixed(UNTIDY, unsafe=True)
 
@@ -208,6 +222,17 @@ async def test_imports_are_put_in_order_with_formatting_only() -> None:
     assert (await ruffed(text)).errors == ()
     assert (await fixed(text)).text == text
     assert (await fixed(text, format=True)).text.startswith("import os\nimport sys\n")
+
+
+async def test_newer_spellings_of_what_works_are_for_those_who_ask_for_them() -> None:
+    text = (
+        'import io\n\n__all__ = ["b", "a"]\na = b = 1\n\n'
+        'with io.open("a") as file:\n    print("{}".format(file))\n    pass\n'
+    )
+
+    assert (await ruffed(text)).score == 1.0
+    assert (await fixed(text)).text == text
+    assert (await fixed(text, select=["UP020"])).text == text.replace("io.open", "open")
 
 
 async def test_what_is_tidy_or_broken_comes_back_as_it_was() -> None:

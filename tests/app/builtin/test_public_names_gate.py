@@ -38,14 +38,15 @@ async def test_a_lost_name_is_named(brief: str, draft: str, lost: str) -> None:
         ("import os as _os\nx = 1\n", "x = 2\n"),
         ('__all__ = ["x"]\nimport os\nx = 1\n', '__all__ = ["x"]\nx = 1\n'),
         ("def f():\n    import os\n", "def f(): pass\ny = 1\n"),
-        ("x = (\n", "y = (\n"),
+        ("x = (\n", "y = ()\n"),
     ],
 )
 async def test_what_nobody_can_need_may_go(brief: str, draft: str) -> None:
     assert (await judged(brief, draft)).score == 1.0
 
 
-async def test_a_draft_that_does_not_compile_does_not_pass() -> None:
-    critique = await judged("x = 1\n", "x = (\n")
+@pytest.mark.parametrize("brief", ["x = 1\n", "x = (\n", "y = (\n"])
+async def test_a_draft_that_does_not_compile_does_not_pass_whatever_the_brief(brief: str) -> None:
+    critique = await judged(brief, "x = (\n")
     assert critique.score == 0.0
     assert critique.errors[0].startswith("line 1: ")

@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import Distribution, PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, environment, one_line, shown_on, spawn
 
+from redraft.app.builtin.prose import lexicon
+from redraft.app.builtin.prose.actors import UNSPELLED
 from redraft.app.workflows import briefs
 
 WORKFLOWS = """
@@ -55,6 +58,31 @@ def test_prose_is_refined_to_standard_output_with_progress_beside_it(folder: Pat
     assert any(line.startswith("Refinement[1]/critique: critic prose scored draft 1 at 0.") for line in lines)
     assert lines[-1].startswith("redraft: accepted, score ")
     assert "2 iterations, run 01" in lines[-1]
+
+
+def test_the_end_of_a_run_says_that_spelling_was_not_looked_at(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def missing(name: str) -> Distribution:
+        raise PackageNotFoundError(name)
+
+    (folder / "essay.md").write_text("# Tides\n\nThe moon pulls teh sea, and the sea pulls it.\n")
+    monkeypatch.setattr(lexicon, "distribution", missing)
+    lexicon.read_lexicon.cache_clear()
+    try:
+        said = call("run", "essay.md")
+    finally:
+        monkeypatch.undo()
+        lexicon.read_lexicon.cache_clear()
+    assert said.err.splitlines()[-2].startswith("redraft: accepted, ")
+    assert said.err.splitlines()[-1] == f"redraft: prose: {UNSPELLED}"
+    assert "not looked at" not in call("run", "essay.md").err
+
+
+def test_code_that_does_not_compile_is_not_accepted(folder: Path):
+    (folder / "broken.py").write_text("def f():\n    x = 1\nreturn x\n")
+    said = call("run", "broken.py")
+    assert said.code == 3
+    assert "public-names" in said.err
+    assert "redraft: accepted" not in said.err
 
 
 def test_code_is_refined_into_a_file_judged_by_its_tests(folder: Path):

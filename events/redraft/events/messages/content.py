@@ -113,6 +113,10 @@ class Mark(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scale: Scale | None = None
 
 
+NOTICE: Final = "notice"
+"""The name of the detail that says what a critic did not judge; `redraft run` prints it beside the run's end."""
+
+
 class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic's judgement of one draft.
 

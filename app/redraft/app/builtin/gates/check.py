@@ -66,13 +66,12 @@ def check_names(given: Mapping[str, str]) -> int:
     """Compares the public names of two modules: those of the brief have to be in the draft, which has to compile."""
     from redraft.app.builtin.support.module_names import bound_names, public_names
 
-    warnings.simplefilter("ignore")
+    if code := check_python(given["draft"].encode()):
+        return code
     try:
         before = ast.parse(given["brief"])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return 0  # no module that anybody could import
-    if code := check_python(given["draft"].encode()):
-        return code
+        return 0  # no module that anybody could import: no name of it is lost
     lost = sorted(public_names(before) & bound_names(before) - bound_names(ast.parse(given["draft"])))
     return max((_report(f"the name {name} is gone", 1) for name in lost[:MOST]), default=0)
 

@@ -79,8 +79,6 @@ async def names_critic(draft: Draft, brief: Brief, context: Context) -> Critique
     """Checks that the draft compiles as Python and binds all public names of the brief; neither is run. Options:
     PythonOptions."""
     options = read_options(PythonOptions, context.options, "public-names")
-    if draft.text == brief.text:
-        return verdict([])
     stdin = msgspec.json.encode({"brief": brief.text, "draft": draft.text})
     return await run_check("public-names", stdin, options.seconds, context)
 

@@ -20,7 +20,7 @@ from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
 from redraft.app.builtin.support.measures import families_of, is_of, ruff_measures
-from redraft.app.builtin.support.module_names import needed_imports
+from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (
@@ -38,8 +38,9 @@ _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
-_ORDER: Final = "I001"
 _UNTOLD: Final = Finding(0, 0, _SYNTAX, "")
+_LEFT_ALONE: Final = ("I001", "UP", "RUF022", "RUF023", "PIE790")
+"""Rules on order, on newer spellings and on a needless `pass`: what they change worked, and tests may depend on it."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.-]{0,99}\.pyi?", re.ASCII)
 
 
@@ -114,16 +115,22 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
 async def ruff_refiner(draft: Draft, brief: Brief, context: Context) -> Revision:
     """Applies ruff's safe fixes; options: FixOptions. `changes` lists the findings that are gone.
 
-    No import of a module's own level is removed that others may use through it (that `__all__` lists or, without one,
-    whose name is not private) or that may be there for what it does (of anything but Python's library). A text with a
-    syntax error comes back as it was. Raises as `ruff_critic` does.
+    No import is removed that others may use through the module (that `__all__` lists or, without one, whose name is not
+    private) or that may be there for what it does (of anything but Python's library); where such a one stands unused in
+    a function, no import is. A text with a syntax error comes back as it was. Raises as `ruff_critic` does.
     """
     options = read_options(FixOptions, context.options, "ruff-fix")
     before = ruff_findings(await _report(draft.text, options, brief, context, "ruff-fix") or "")
     if any(each.code == _SYNTAX for each in before):
         return Revision(draft.text)
     unsafe = ("--unsafe-fixes",) if options.unsafe else ()
-    argv = ("check", "--fix-only", *unsafe, *_rules(options))
+    needed = _read_needed(draft.text)
+    kept = (
+        ("--unfixable", _UNUSED)
+        if any(_is_needed(each, needed) and not needed[each.line, each.column] for each in before)
+        else ()
+    )
+    argv = ("check", "--fix-only", *unsafe, *kept, *_rules(options))
     fixed = await _fix(argv, draft.text, options, brief, context)
     after = ruff_findings(await _report(fixed, options, brief, context, "ruff-fix") or "")
     formatted = await _text(("format",), fixed, options, brief, context) if options.format else fixed
@@ -168,7 +175,7 @@ async def _text(argv: tuple[str, ...], text: str, options: FixOptions, brief: Br
 
 async def _fix(argv: tuple[str, ...], text: str, options: FixOptions, brief: Brief, context: Context) -> str:
     """The text with ruff's fixes; a last line that uses the imports that are needed holds them while ruff works."""
-    needed = sorted(set(_read_needed(text).values()))
+    needed = sorted({*_read_needed(text).values()} - {""})
     if not needed:
         return await _text(argv, text, options, brief, context)
     end = "" if text.endswith("\n") else "\n"
@@ -178,11 +185,15 @@ async def _fix(argv: tuple[str, ...], text: str, options: FixOptions, brief: Bri
 
 
 def _read_needed(text: str) -> dict[tuple[int, int], str]:
-    """The imports of the text that others may use; none where it is no Python of the version that Redraft runs on."""
+    """The imports that stay, and the names by which others may use them; those within functions have no such name.
+
+    There are none where the text is no Python of the version that Redraft runs on.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return needed_imports(ast.parse(text))
+            tree = ast.parse(text)
+            return {**dict.fromkeys(inner_imports(tree), ""), **needed_imports(tree)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
 
@@ -220,9 +231,9 @@ def _program(actor: str) -> str:
 
 
 def _rules(options: RuffOptions) -> tuple[str, ...]:
-    """The flags that choose rules. The order of imports is left alone, as formatting is, unless it is asked for."""
+    """The flags that choose rules. What works is left alone, as formatting is, unless it is asked for."""
     is_chosen = options.select or options.config or (isinstance(options, FixOptions) and options.format)
-    ignored = options.ignore if is_chosen else (*options.ignore, _ORDER)
+    ignored = options.ignore if is_chosen else (*options.ignore, *_LEFT_ALONE)
     chosen = (("--select", options.select), ("--ignore", ignored))
     return tuple(f"{flag}={','.join(rules)}" for flag, rules in chosen if rules)
 

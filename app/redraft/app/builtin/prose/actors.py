@@ -21,7 +21,7 @@ from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
 from redraft.app.builtin.support.measures import PROSE
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
-from redraft.events.messages.content import Critique, Draft, Number, Revision
+from redraft.events.messages.content import NOTICE, Critique, Draft, Number, Revision
 from redraft.events.messages.plan import Option, Plan, Repeat, Step
 
 __all__ = ["ProseOptions", "prose_critic", "prose_plan", "prose_refiner"]
@@ -146,6 +146,7 @@ def critique(prose: Prose, judged: Judgement) -> Critique:
         suggestions=(*unspelled, *list_findings(prose, judged.findings, SUGGESTIONS)),
         errors=list_findings(prose, judged.findings, ERRORS),
         measures=measures,
+        details={} if judged.is_spelled else {NOTICE: UNSPELLED},
     )
 
 

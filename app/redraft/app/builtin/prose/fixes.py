@@ -17,10 +17,7 @@ from redraft.app.builtin.prose.masking import Finding, Judged, Word, are_quoted
 from redraft.app.builtin.prose.spelling import keep_case
 from redraft.app.builtin.prose.style import (
     BEFORE_BE,
-    BEFORE_DOUBLED,
     DOUBLED_WRONGLY,
-    NAMES_TOO,
-    PARTICLES,
     PLAIN,
     PLAINER,
 )
@@ -88,8 +85,8 @@ def _settle(
 def _is_doubled(before: Sequence[_Piece], other: _Piece) -> bool:
     one = before[-1]
     first, second = one.word.text, other.word.text
-    opens = not one.word.joined and first == second.capitalize() and second not in NAMES_TOO | PARTICLES
-    if _may_be_meant(second, before[0].word.text.lower() if len(before) > 1 else ""):
+    opens = not one.word.joined and first == second.capitalize()
+    if second == "be" and (len(before) < 2 or before[0].word.text.lower() not in BEFORE_BE):
         return False
     return (
         second in DOUBLED_WRONGLY
@@ -97,13 +94,6 @@ def _is_doubled(before: Sequence[_Piece], other: _Piece) -> bool:
         and other.word.joined
         and not are_quoted(one.word, other.word)
     )
-
-
-def _may_be_meant(doubled: str, before: str) -> bool:
-    """Whether a doubled word may be right, or stand for something else, after the word `before`."""
-    if doubled == "be":
-        return before not in BEFORE_BE
-    return doubled in PARTICLES and (before in BEFORE_DOUBLED or before.endswith("ed") or not before)
 
 
 def _breaks(gap: str) -> bool:

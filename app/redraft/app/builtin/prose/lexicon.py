@@ -70,7 +70,7 @@ class Lexicon(msgspec.Struct, frozen=True):
 def read_lexicon() -> Lexicon | None:
     """The lists, read once; None where the extra `spelling` is not installed."""
     try:
-        misspellings, words = (_read_lines(*each) for each in (_MISSPELLINGS, _WORDS))
+        misspellings, words = (read_lines(*each) for each in (_MISSPELLINGS, _WORDS))
     except (PackageNotFoundError, OSError):
         return None
     frequencies = dict.fromkeys((*NOT_WRONG, *_TERMS.read_text(encoding="utf-8").split()), 1)
@@ -117,5 +117,5 @@ def without(lexicon: Lexicon, ignored: Collection[str]) -> Lexicon:
     return Lexicon(sure, doubtful, {**dict.fromkeys(words, 1), **lexicon.frequencies})
 
 
-def _read_lines(package: str, file: str) -> list[str]:
+def read_lines(package: str, file: str) -> list[str]:
     return Path(str(distribution(package).locate_file(file))).read_text(encoding="utf-8-sig").splitlines()

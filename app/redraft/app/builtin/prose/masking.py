@@ -167,7 +167,7 @@ _WORD = re.compile(r"(?:[^\W\d_])++(?:['\u2019-][^\W\d_]++)*+")
 _PLAIN_GAP = re.compile(r" {1,2}| {0,3}(?:\r\n?|\n)[ \t]*")
 _CONTINUED = re.compile(r"-[ \t]*\r?\n[\s\x1e]*\Z")
 _LONGEST_GAP = 99
-_FOREIGN_BEFORE = frozenset("\x00./\\@#$%&=+<^-")
+_FOREIGN_BEFORE = frozenset("\x00./\\@#$%&=+<^-:")
 _FOREIGN_AFTER = frozenset("\x00/\\@#$%&=+<>^(")
 _BINDING = frozenset(".:'\u2019-_")
 

@@ -1,4 +1,4 @@
-"""Finds what a word was meant to be that no list knows: the one common word that is a single slip of a finger away."""
+"""Slips of fingers: what is one away from a word, which are likely, and words that are none but made of known ones."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from itertools import pairwise
 from string import ascii_lowercase
 from typing import Final
 
-SHORTEST: Final = 6
-"""Shorter words have too many neighbours."""
 LONG: Final = 8
 """From this many letters on a word has hardly any neighbours."""
-COMMON: Final = 4_000_000
-"""A word that books have this often, of a trillion words, is common (`plugin` has 12 million)."""
-COMMON_IF_LONG: Final = 500_000
-"""The same for long words."""
 KNOWN_PART: Final = 1_000_000
 """Both parts of an unknown compound have this: `codebase` is no slip of a finger."""
 SHORTEST_PART: Final = 4
 """Letters of the shortest part of a compound."""
-CLEARLY: Final = 50
-"""One candidate is meant when it is this many times as common as the next."""
+COMMON_REST: Final = 20_000_000
+"""What follows two or three letters that may be a part of a name has this: `files` in `pofiles`."""
 
 _PREFIXES_TEXT = """
 anti auto bi co cross cyber de dis en extra hyper in inter intra macro mega meta micro mid mini mis mono multi nano
@@ -54,44 +48,24 @@ _LONGER_VARIANTS: Final = frozenset({"ou", "ll", "gu", "ae", "oe", "ea"})
 _SWAPPED_ENDINGS: Final = frozenset({"er", "re", "es", "se", "ed", "de"})
 
 
-def find_intended(word: str, frequencies: Mapping[str, int], present: Mapping[str, int]) -> str:
-    """The word that was meant; empty when it is known, may be a word of the trade, or there is no one candidate.
-
-    `present`: the words of the text; one of them is more likely to be meant.
-    """
-    is_repeated = word[-1:] == word[-2:-1] and word[:-1] in frequencies  # `driverr`, which no ending explains
-    if len(word) < SHORTEST or word in frequencies or (_may_be_derived(word, frequencies) and not is_repeated):
-        return ""
-    found = {each: frequencies[each] for each in find_neighbours(word) if each in frequencies and each[0] == word[0]}
-    here = [each for each in found if present.get(each, 0)]
-    best, *others = sorted(found, key=lambda each: -found[each]) or [""]
-    swapped = [each for each in found if len(each) == len(word) and sorted(each) == sorted(word)]
-    if len(swapped) == 1 and others:
-        best, others = swapped[0], []
-    elif len(here) == 1:
-        best = here[0]
-    elif others and found[others[0]] * CLEARLY > found[best]:
-        return ""
-    if not best or (len(word) == SHORTEST and not _is_plain_slip(word, best)):
-        return ""
-    is_likely = best in here or found[best] >= (COMMON_IF_LONG if len(word) >= LONG else COMMON)
-    return best if is_likely and _is_slip(word, best) else ""
-
-
-def _is_plain_slip(word: str, meant: str) -> bool:
+def is_plain_slip(word: str, meant: str) -> bool:
     """Whether two letters changed places, or one stands twice or is missing."""
     if len(word) > len(meant):
         return any(one == other for one, other in pairwise(word))
     return len(word) < len(meant) or sorted(word) == sorted(meant)
 
 
-def _may_be_derived(word: str, frequencies: Mapping[str, int]) -> bool:
+def may_be_derived(word: str, frequencies: Mapping[str, int]) -> bool:
     """Whether a word is made of known ones, as new words are: `unmergeable`, `tokenizer`, `codebase`."""
     for prefix in _PREFIXES:
         rest = word.removeprefix(prefix)
         if rest != word and len(rest) > 3 and (rest in frequencies or any(_stems(rest, frequencies))):
             return True
     if any(_stems(word, frequencies)) or _is_part(word[1:], frequencies):  # `pevent`, `kmemory`
+        return True
+    if any(
+        len(word) - at > SHORTEST_PART and frequencies.get(word[at:], 0) >= COMMON_REST for at in (2, 3)
+    ):  # `pofiles`
         return True
     return any(_is_part(word[:at], frequencies) and _is_part(word[at:], frequencies) for at in range(2, len(word) - 1))
 
@@ -124,13 +98,13 @@ def find_neighbours(word: str) -> Iterator[str]:
             yield head + tail[1] + tail[0] + tail[2:]
 
 
-def _is_slip(word: str, meant: str) -> bool:
+def is_slip(word: str, meant: str) -> bool:
     """Whether fingers or ears make such a mistake: not at the first letter, nor at the end, by which forms differ."""
     at = next((at for at, (one, other) in enumerate(zip(word, meant, strict=False)) if one != other), None)
     if at is None:  # a last letter too much, or missing
         if len(word) < len(meant):
             return False
-        return word[-1] == word[-2] or (len(word) >= LONG and _are_near(word[-1], word[-2]))
+        return word[-1] == word[-2]
     if len(word) < len(meant):
         return not _is_variant(meant[at - 1 : at + 1])
     if at == 1 and len(word) > len(meant):  # `fflush`

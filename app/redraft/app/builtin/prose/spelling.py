@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from redraft.app.builtin.prose.intended import find_intended, may_be_other
 from redraft.app.builtin.prose.lexicon import Lexicon
 from redraft.app.builtin.prose.masking import CURLY, Finding, Judged, Prose, Word, are_quoted, words_of
-from redraft.app.builtin.prose.slips import find_intended
+from redraft.app.builtin.prose.pairs import Place
 from redraft.app.builtin.prose.style import FUNCTION_WORDS
 
 SHORT: Final = 5
@@ -31,6 +32,10 @@ CLEAR: Final = frozenset(
 )
 SPLIT: Final = frozenset({"a lot", "as well", "at least", "each other", "in fact", "of course", "such as"})
 """Corrections of more than one word that are certain; others are a matter of style, such as `command line`."""
+
+_COMBINING = "co cross full half high ill low long mid multi non over post pre re self semi short sub well"
+COMBINING: Final = frozenset(_COMBINING.split())
+"""First parts of compounds of running text; others may be names of functions or options: `find-extreams`."""
 
 _RUNS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _LETTERS: Final = re.compile(r"[a-z]+")
@@ -57,8 +62,10 @@ def find_corrections(prose: Prose, judged: Sequence[Judged], running: Collection
     doubtful: list[Finding] = []
     present = Counter(word.text.lower() for word in words)
     for each in judged:
-        for before, word in zip([None, *each.words], each.words, strict=False):
-            right = _correct(word, lexicon, present) if word.at in running and not are_quoted(word, word) else ""
+        for before, word, after in zip([None, *each.words], each.words, [*each.words[1:], None], strict=False):
+            place = _find_place(before, word, after)
+            is_ours = word.at in running and not are_quoted(word, word)
+            right = _correct(word, lexicon, present, place) if is_ours else ""
             if right:
                 likely[word.at] = (word.text, right)
             elif told := _suspect(word, before if word.joined else None, lexicon, each.passage.kind == "heading"):
@@ -68,7 +75,14 @@ def find_corrections(prose: Prose, judged: Sequence[Judged], running: Collection
     return Corrections(certain, tuple(doubtful))
 
 
-def _correct(word: Word, lexicon: Lexicon, present: Mapping[str, int]) -> str:
+def _find_place(before: Word | None, word: Word, after: Word | None) -> Place:
+    """The words beside a word, without those that stand beside all words."""
+    near = (before if word.joined else None, after if after and after.joined else None)
+    texts = [each.text.lower() if each else "" for each in near]
+    return Place(*("" if text in FUNCTION_WORDS else text for text in texts))
+
+
+def _correct(word: Word, lexicon: Lexicon, present: Mapping[str, int], place: Place) -> str:
     """The one right word for a lower-case word of running text; empty when there is none."""
     text = word.text.replace(CURLY, "'")
     if not text.islower() or word.after[:1] == "-" or word.is_continued or word.before in MARKS:
@@ -77,11 +91,13 @@ def _correct(word: Word, lexicon: Lexicon, present: Mapping[str, int]) -> str:
         return _by_parts(text, lexicon)
     if right := lexicon.sure.get(text):
         is_plain = right in SPLIT or bool(_PLAIN.fullmatch(right))
-        is_certain = is_plain and (len(text) >= SHORTEST or text in CLEAR)
-        return (right.replace("'", CURLY) if CURLY in word.text else right) if is_certain else ""
+        is_certain = is_plain and (len(text) >= SHORTEST or text in CLEAR) and text != f"{right}s"  # `two datas`
+        if not is_certain or may_be_other(text, right, lexicon.frequencies, present, place):
+            return ""
+        return right.replace("'", CURLY) if CURLY in word.text else right
     if not _LETTERS.fullmatch(text) or text in lexicon.doubtful:
         return ""
-    return find_intended(text, lexicon.frequencies, present)
+    return find_intended(text, lexicon.frequencies, present, place)
 
 
 def _weigh(
@@ -151,11 +167,9 @@ def _is_plainly_cased(text: str) -> bool:
 
 
 def _by_parts(lower: str, lexicon: Lexicon) -> str:
-    """A compound of known words with a misspelled one put right, when this is long enough to be a word."""
+    """A compound of a common first part and a misspelled word that is long enough, with this put right."""
     parts = lower.split("-")
-    if len(parts) > 2 or any(
-        lexicon.frequencies.get(part, 0) < 2 and part not in lexicon.sure for part in parts
-    ):  # a name, an identifier
+    if len(parts) > 2 or parts[0] not in COMBINING:
         return ""
     right = [lexicon.sure.get(part, part) if len(part) > SHORT else part for part in parts]
     return "-".join(right) if right != parts and all(map(_PLAIN.fullmatch, right)) else ""

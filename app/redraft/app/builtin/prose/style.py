@@ -105,29 +105,18 @@ PLAINER: Final[Mapping[str, str]] = {
 }
 
 _DOUBLED_WRONGLY = """
-are as be been by can for from has have his into is its of our should than the their these they this to was we
-were when which will with would you your
+be been by for from his into its of our than the their they to we when which with your
 """
 DOUBLED_WRONGLY: Final = frozenset(_DOUBLED_WRONGLY.split())
-"""Function words that English does not write twice in a row, as it does `that that` or `it it`.
+"""Function words that English hardly ever writes twice in a row.
 
-`a a`, `an an`, `and and`, `at at`, `in in` and `on on` are left out: too often something else was
-meant, such as `as a`.
+Left out are verbs, and pronouns that may end one clause and begin the next: `the functions we have have been tried`,
+`what it is is unknown`, `to be with you you need it`, `after this this is done`; and those for which something else is
+often meant, as `as a` for `a a` and `as as`, `and and` for `and add`, `is is` for `it is`.
 """
-_BEFORE_DOUBLED = """
-an and be both by he here how is it not one or she so that the them there they this using was what where which who
-word words
-"""
-BEFORE_DOUBLED: Final = frozenset(_BEFORE_DOUBLED.split())
-"""After these words `is` may stand twice: `what it is is unknown`."""
-PARTICLES: Final = frozenset({"is"})
-"""Doubled words that may be right, or stand for others: `Is is` is meant to be `It is`."""
 _BEFORE_BE = "can cannot could may might must shall should to will would"
 BEFORE_BE: Final = frozenset(_BEFORE_BE.split())
 """After these words a second `be` is one too many; after others, `to be` may have been meant."""
-
-NAMES_TOO: Final = frozenset({"will", "can"})
-"""Function words that, with a capital, may be another word: `Will will come`."""
 
 _FUNCTION_WORDS = """
 a about after all also an and any are as at be because been before between but by can could did do does each every for

@@ -43,8 +43,9 @@ def exported_names(tree: ast.Module) -> frozenset[str] | None:
 def needed_imports(tree: ast.Module) -> dict[tuple[int, int], str]:
     """The imports that a module may need though it uses no name of them: line and column (from 1), and the name.
 
-    An import is not needed if `__all__` does not list its name, or the name is private, and if it is one of Python's
-    own library: any other may be there for what it does, such as to register a plugin.
+    An import is not needed if `__all__` does not list its name, or the module made the name private (`os as _os`), and
+    if it is one of Python's own library: any other may be there for what it does, such as to register a plugin. A name
+    that was private where it came from is one that modules share which belong together.
     """
     listed = exported_names(tree)
     found: dict[tuple[int, int], str] = {}
@@ -52,10 +53,23 @@ def needed_imports(tree: ast.Module) -> dict[tuple[int, int], str]:
         if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", "") != "__future__":
             for alias in node.names:
                 name = alias.asname or alias.name.partition(".")[0]
-                exported = name in listed if listed is not None else not name.startswith("_")
+                shared = isinstance(node, ast.ImportFrom) and name.startswith("_") and alias.asname is None
+                exported = shared or (name in listed if listed is not None else not name.startswith("_"))
                 if name != "*" and (exported or not _is_inert(node, alias)):
                     found[alias.lineno, alias.col_offset + 1] = name
     return found
+
+
+def inner_imports(tree: ast.Module) -> frozenset[tuple[int, int]]:
+    """Line and column (from 1) of the imports in functions and classes that may be there for what they do."""
+    outer = set(map(id, _nodes(tree)))
+    return frozenset(
+        (alias.lineno, alias.col_offset + 1)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in outer
+        for alias in node.names
+        if not _is_inert(node, alias)
+    )
 
 
 def _is_inert(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:

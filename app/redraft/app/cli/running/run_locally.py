@@ -6,7 +6,7 @@ import asyncio
 import io
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,9 +35,10 @@ from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.wiring.stores import open_store_of
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import InputError
+from redraft.events.messages.content import NOTICE
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
-from redraft.projections.display import counted, outcome_text, usage_text
+from redraft.projections.display import counted, outcome_text, plain, usage_text
 
 UNFIT: Final[frozenset[Outcome]] = frozenset({"failed", "rejected"})
 """Outcomes of runs whose draft is not for use: it is printed as part of the JSON document only, beside its outcome."""
@@ -47,7 +48,7 @@ def print_end(result: Result, *, text: bool, json: bool, quiet: bool, texts: boo
     """Prints the result as JSON, or its `text` if that is wanted, and one line about it; gives the exit code.
 
     The JSON has the `texts` of all attempts where they are wanted. Of a run that failed or was rejected it prints no
-    text, and says how to look at it.
+    text, and says how to look at it. What critics say that they did not judge has a line each.
     """
     withheld = text and result.draft is not None and result.outcome in UNFIT
     if json:
@@ -56,6 +57,8 @@ def print_end(result: Result, *, text: bool, json: bool, quiet: bool, texts: boo
         print_text(result.text)
     if not quiet or result.outcome != "accepted":
         say(_sentence(result) + (f"; its last draft: redraft show {result.run} --text" if withheld else ""))
+        for notice in _list_notices(result):
+            say(notice)
     match result.outcome:
         case "accepted":
             return 0
@@ -63,6 +66,15 @@ def print_end(result: Result, *, text: bool, json: bool, quiet: bool, texts: boo
             return FAILED
         case _:
             return UNACCEPTED
+
+
+def _list_notices(result: Result) -> Iterable[str]:
+    """What critics did not judge, each once, in the order of the critiques."""
+    return dict.fromkeys(
+        f"{plain(each.critique.critic)}: {plain(notice)}"
+        for each in result.critiques
+        if isinstance(notice := each.critique.details.get(NOTICE), str)
+    )
 
 
 def _sentence(result: Result) -> str:
