@@ -1,8 +1,8 @@
 """The event store: an asynchronous front of a recorder, to which rows are only ever added.
 
-Calls never block the event loop: one thread writes, one reads. `group_commit` groups appends, `commit` handles
-conflicts and lost answers, `tail` follows the log, and the recorders of `recorder`, `sqlite.recorder` and
-`postgres.recorder` keep the events.
+Calls do not block the event loop: one thread writes, one reads; where commits are quick, the loop writes a few events
+itself (`sqlite.direct_writer`). `group_commit` groups appends, `commit` handles conflicts and lost answers, `tail`
+follows the log, and the recorders of `recorder`, `sqlite.recorder` and `postgres.recorder` keep the events.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ Then: TypeAlias = Callable[[Sequence[int] | PersistenceError], None]
 
 
 class DirectWriter(Protocol):
-    """Records rows from the event loop itself without blocking it, one insert at a time."""
+    """Records rows from the event loop itself, one insert at a time, without blocking it noticeably."""
 
     def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
         """Begins to record the rows, all or none, and calls `then` later; returns False when it does not accept these
