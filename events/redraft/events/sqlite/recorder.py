@@ -194,7 +194,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         begun = time.perf_counter()
         last = connection.execute(_insert(self.events_table_name, len(rows)), values).lastrowid or 0
         self.quick_commits = self.quick_commits + 1 if time.perf_counter() - begun < QUICK else 0
-        return range(last - len(rows) + 1, last + 1)
+        return list(range(last - len(rows) + 1, last + 1))
 
     def select_events(
         self,
