@@ -94,7 +94,8 @@ class Held:
 
         opened = open_recorder(url)
         waiting: deque[Callable[[], None]] = deque()
-        self._direct = Directly(opened.direct, waiting) if opened.direct else None
+        answers_later = opened.direct is not None and url.startswith("postgres")
+        self._direct = Directly(opened.direct, waiting) if opened.direct and answers_later else None
         with patch("redraft.events.store.event_store.ThreadPoolExecutor", executor):
             self.store = EventStore(replace(opened, direct=self._direct))
         (writer,) = made

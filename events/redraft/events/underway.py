@@ -13,11 +13,14 @@ class Underway:
     def __init__(self) -> None:
         self._last = 0
         self._since: dict[int, float] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self) -> int:
         """Notes the start of an operation, and returns its number."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
         self._last += 1
-        self._since[self._last] = asyncio.get_running_loop().time()
+        self._since[self._last] = self._loop.time()
         return self._last
 
     def end(self, number: int) -> None:

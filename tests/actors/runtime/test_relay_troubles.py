@@ -66,7 +66,8 @@ class Relaying:
     def __init__(self, log: Log, bus: Bus, heard: Heard | None, slow: float) -> None:
         self.troubles: list[Trouble] = []
         self.position = 0
-        self.relay = Relay(log, bus, lambda run: True, heard, self.troubles.append, slow)
+        offer = bus.offer if type(bus) is LocalBus else None
+        self.relay = Relay(log, bus, lambda run: True, heard, self.troubles.append, slow, offer)
         self._changed = asyncio.Event()
 
     async def passed(self, position: int) -> None:

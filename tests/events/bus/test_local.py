@@ -15,18 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.dead_letters import dead_letters_on
 
-from redraft.events.bus.local import LocalBus
+from redraft.events.bus.local import LARGEST, LocalBus
 from redraft.events.bus.port import DELIVERY_LIMIT, BusMessage, Consumer, Delivery
-from redraft.events.errors import BusError, InputError
+from redraft.events.errors import BusError, InputError, MessageTooLarge
 from redraft.events.messages.envelope import Origin
 
 QUEUE = "redraft.critic.judge"
 
 
 @asynccontextmanager
-async def local(*, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT) -> AsyncIterator[LocalBus]:
+async def local(
+    *, capacity: int = 10_000, delivery_limit: int = DELIVERY_LIMIT, largest: int = LARGEST
+) -> AsyncIterator[LocalBus]:
     """A bus, and 30 seconds: a test that waits in vain fails."""
-    async with asyncio.timeout(30), LocalBus(capacity=capacity, delivery_limit=delivery_limit) as bus:
+    async with asyncio.timeout(30), LocalBus(capacity=capacity, delivery_limit=delivery_limit, largest=largest) as bus:
         yield bus
 
 
@@ -101,6 +103,22 @@ async def test_a_publisher_cancelled_with_room_just_made_has_put_all() -> None:
         assert numbers(await consumer.take(9)) == [1]
         await cancel(publishing)
         assert numbers(await consumer.take(9)) == [2]
+
+
+async def test_what_is_offered_is_put_at_once_or_not_at_all() -> None:
+    async with local(capacity=3, largest=100) as bus, bus.consume(QUEUE, 10) as consumer:
+        waiting = asyncio.create_task(consumer.take(10))
+        await turns()
+        assert bus.offer(QUEUE, bus_messages(1, 2))
+        assert numbers(await waiting) == [1, 2]
+        assert bus.offer(QUEUE, bus_messages(3, 4))
+        assert not bus.offer(QUEUE, bus_messages(5, 6)), "there is room for one of them"
+        assert bus.offer(QUEUE, bus_messages(7, 7))
+        assert numbers(await consumer.take(10)) == [3, 4, 7]
+        with pytest.raises(MessageTooLarge):
+            bus.offer(QUEUE, [BusMessage("n", b"x" * (bus.largest + 1), Origin("i", "a"))])
+    with pytest.raises(BusError):
+        bus.offer(QUEUE, bus_messages(8, 8))
 
 
 async def test_nothing_is_kept_of_those_who_gave_up_or_left() -> None:

@@ -45,8 +45,10 @@ def counted(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return insert(rows)  # type: ignore[arg-type]
 
     def counting_direct(rows: list[object], then: object) -> bool:
-        sizes.append(len(rows))
-        return begin(rows, then)
+        accepts = begin(rows, then)
+        if accepts:
+            sizes.append(len(rows))
+        return accepts
 
     monkeypatch.setattr(opened.recorder, "insert_events", counting)
     if opened.direct is not None:

@@ -98,6 +98,10 @@ class OutgoingMessage(msgspec.Struct, frozen=True):
     request: StepRequested
 
 
+Offer: TypeAlias = Callable[[str, Sequence[BusMessage]], bool]
+"""Puts messages into a queue if that needs no waiting; returns False, having put none, if it does."""
+
+
 class MessagePublisher(Protocol):
     async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None: ...
 
@@ -112,7 +116,8 @@ class QueuePublisher:
     """Puts messages into queues, and retries for queues that are unusable.
 
     `resend` sends one request again; `refuse` is called for a message that no queue accepts. A queue that has not
-    accepted its messages after `slow` seconds counts as unusable.
+    accepted its messages after `slow` seconds counts as unusable. `offer` is that of a bus in this process: what it
+    takes at once needs no timer.
     """
 
     def __init__(
@@ -122,8 +127,10 @@ class QueuePublisher:
         refuse: Callable[[OutgoingMessage, Exception], Awaitable[None]],
         on_trouble: OnTrouble,
         slow: float,
+        offer: Offer | None = None,
     ) -> None:
         self._bus = bus
+        self._offer = offer
         self._resend = resend
         self._refuse = refuse
         self._on_trouble = on_trouble
@@ -145,9 +152,12 @@ class QueuePublisher:
         if queue in self._waiting and not anew:
             self._hold(queue, messages)
             return
+        bus_messages = [each.bus_message for each in messages]
         try:
+            if self._offer is not None and self._offer(queue, bus_messages):
+                return
             async with asyncio.timeout(self._slow):
-                await self._bus.publish(queue, [each.bus_message for each in messages])
+                await self._bus.publish(queue, bus_messages)
         except (MessageTooLarge, InputError) as error:
             await self._resend_singly(messages, error)
         except (BusUnusable, TimeoutError) as error:

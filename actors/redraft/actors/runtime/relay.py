@@ -14,6 +14,7 @@ from redraft.actors.runtime.aggregates import Recent
 from redraft.actors.runtime.event_publisher import EventAnnouncer, LogReader, SentBatch
 from redraft.actors.runtime.queue_publisher import (
     LeftOut,
+    Offer,
     OnTrouble,
     OutgoingMessage,
     QueuePublisher,
@@ -56,7 +57,7 @@ class Relay:
     be sent, the event is left out. The position stays before an event of a later release, so that a relay of that
     release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
-    after `slow` seconds counts as unusable.
+    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Relay:
         publisher: EventPublisher | None = None,
         on_trouble: OnTrouble = ignore,
         slow: float = SLOW,
+        offer: Offer | None = None,
     ) -> None:
         self.left_out = 0
         self.refused = 0
@@ -79,7 +81,7 @@ class Relay:
         self._owns = owns
         self._on_trouble = on_trouble
         self._builders: Recent[RequestBuilder] = Recent()
-        self._queues = QueuePublisher(bus, self.resend, self._refuse, on_trouble, slow)
+        self._queues = QueuePublisher(bus, self.resend, self._refuse, on_trouble, slow, offer)
         self._events = EventAnnouncer(log, publisher, owns, self._facts, on_trouble, slow)
 
     def longest_wait(self) -> float:

@@ -101,6 +101,8 @@ def critique_of(
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
             critique = Critique(float(returned))
+        case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
+            critique = plain
         case _:
             given = _fields_of(returned)
             if given is None:
@@ -109,15 +111,24 @@ def critique_of(
                 )
             given = _gather_criteria(given, declared, dict(actor.fields))
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
-    critique = _normalise(actor, critique, scale or own, declared)
-    return msgspec.structs.replace(critique, scale=scale, on_scale=False)
+    critique = msgspec.structs.replace(critique, critic=actor.name, scale=scale, on_scale=False)
+    return _normalise(critique, scale or own, declared)
 
 
-def _normalise(actor: Actor, critique: Critique, scale: Scale | None, criteria: tuple[Criterion, ...]) -> Critique:
+def _as_it_is(returned: Critique) -> Critique | None:
+    """Returns the critique if each of its fields has its declared type, as is the rule; else None."""
+    try:
+        return _checked(returned, Critique, "a Critique")
+    except InvalidResult:
+        return None
+
+
+def _normalise(critique: Critique, scale: Scale | None, criteria: tuple[Criterion, ...]) -> Critique:
     if critique.confidence is not None:
         _require_in(critique.confidence, UNIT, "a confidence")
-    marks = _normalise_marks(critique.criteria, criteria, scale)
-    critique = msgspec.structs.replace(critique, criteria=marks, critic=actor.name)
+    marks = _normalise_marks(critique.criteria, criteria, scale) if critique.criteria or criteria else ()
+    if marks:
+        critique = msgspec.structs.replace(critique, criteria=marks)
     confidences = [each.confidence for each in marks if each.confidence is not None]
     if critique.confidence is None and confidences:
         critique = msgspec.structs.replace(critique, confidence=min(confidences))
@@ -311,7 +322,7 @@ def _plain(value: object) -> object:
             raise TypeError(f"objects of type {type(value).__name__} are not supported")
 
 
-def _checked(fields: dict[str, Any], kind: type[T], what: str) -> T:
+def _checked(fields: object, kind: type[T], what: str) -> T:
     """Returns these fields as this type once each has its declared type. Raises InvalidResult."""
     try:
         return msgspec.convert(msgspec.to_builtins(fields, enc_hook=_plain), kind, strict=True)

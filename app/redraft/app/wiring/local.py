@@ -11,6 +11,7 @@ from typing import Final
 
 from redraft.actors.runtime.active_calls import Differs
 from redraft.actors.runtime.command_handler import CommandHandler
+from redraft.actors.runtime.queue_publisher import Offer
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
@@ -117,7 +118,7 @@ async def open_local(
         await _require_ready(store, resume)
         await catch_up(views, store)
         resources = Resources(settings, store, views, models, bus)
-        parts = _LocalParts(resources, serving, isolation, differs)
+        parts = _LocalParts(resources, serving, isolation, differs, bus.offer)
         telemetry, head = find_telemetry(), await store.head()
         if telemetry is not None:
             store.measure_appends(telemetry.meters.note_append)
@@ -145,12 +146,14 @@ def _log_error(actor: Actor, request: Request, error: BaseException) -> None:
 class _LocalParts:
     """The parts of a local runtime, and the runs that it owns: others in the log belong to other processes."""
 
-    def __init__(self, resources: Resources, actors: Sequence[Actor], isolation: Isolation, differs: Differs) -> None:
+    def __init__(
+        self, resources: Resources, actors: Sequence[Actor], isolation: Isolation, differs: Differs, offer: Offer
+    ) -> None:
         settings, store, views, bus = resources.settings, resources.store, resources.views, resources.bus
         self._resources = resources
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
-        self._relay = build_relay(store, bus, self._owned.__contains__)
+        self._relay = build_relay(store, bus, self._owned.__contains__, offer=offer)
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
 

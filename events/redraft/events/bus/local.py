@@ -78,6 +78,18 @@ class LocalBus:
         if publisher.rest:
             raise BusError(f"the bus was closed before {len(publisher.rest)} messages found room in {queue}")
 
+    def offer(self, queue: str, bus_messages: Sequence[BusMessage]) -> bool:
+        """Puts messages in order if there is room for all of them now; returns False, having put none, if there is not.
+
+        Raises what `publish` raises.
+        """
+        place = self._open_queue(queue)
+        require_size(queue, bus_messages, self.largest)
+        if not place.has_room(len(bus_messages)):
+            return False
+        place.offer(bus_messages)
+        return True
+
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
         place = self._open_queue(queue)

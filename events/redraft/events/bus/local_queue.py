@@ -76,15 +76,19 @@ class Queue:
     def offer(self, bus_messages: Sequence[BusMessage]) -> Publisher | None:
         """Puts all messages and returns None, or returns the publisher that waits until all are put."""
         publisher = None
-        if len(self.ready) + len(bus_messages) > self.capacity:
+        if self.has_room(len(bus_messages)):
+            self._put(bus_messages)
+        else:
             publisher = Publisher(bus_messages)
             self.publishers.append(publisher)
             self._admit()
-        else:
-            self._put(bus_messages)
         if self.ready:
             self.idle.wake()
         return publisher
+
+    def has_room(self, number: int) -> bool:
+        """Returns whether so many messages could be put without waiting."""
+        return len(self.ready) + number <= self.capacity
 
     def remove(self, publisher: Publisher) -> None:
         with suppress(ValueError):  # it may have put its last message while it was being cancelled

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,13 +28,32 @@ from eventsourcing.sqlite import (
     SQLiteDatastore,
 )
 
-from redraft.events.encryption.keyring import TABLE, DatabaseKeys
-from redraft.events.sqlite.file import SharedConnection, connect, explain, prepare, store_errors, transaction, when_free
+from redraft.events.encryption.keyring import MARK, TABLE, DatabaseKeys
+from redraft.events.errors import StoreError
+from redraft.events.sqlite.direct_writer import SqliteDirectWriter
+from redraft.events.sqlite.file import (
+    BUSY_SECONDS,
+    SharedConnection,
+    connect,
+    explain,
+    prepare,
+    store_errors,
+    transaction,
+    when_free,
+)
 from redraft.events.sqlite.schema import CREATE_IDS, CREATE_LATER, add_rules, inspect, rules_of
+from redraft.events.store.append import NewRow
 from redraft.events.store.recorder import Opened, versions_between
 
 _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
+
+QUICK: Final = 0.002
+"""Seconds: commits that take less may be waited for by an event loop."""
+
+_PATIENT: Final = (f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA wal_autocheckpoint=1000")
+_IMPATIENT: Final = ("PRAGMA busy_timeout=0", "PRAGMA wal_autocheckpoint=0")
+"""Settings of the writing connection: with these a commit waits for nobody, and leaves the write-ahead log to grow."""
 
 _COLUMNS: Final = (
     "SELECT rowid, originator_id, originator_version, CAST(COALESCE(topic, '') AS TEXT), "
@@ -46,30 +66,45 @@ def open_sqlite(path: Path) -> Opened:
     """Opens the store in this file, and creates it where it is missing; raises IncompatibleStore, StoreError."""
     datastore = Datastore(path)
     recorder = SQLiteRecorder(datastore)
-    keys, table, statements = (
-        DatabaseKeys(SqliteKeyTables(path)),
-        recorder.events_table_name,
-        recorder.create_table_statements,
-    )
+    table, statements = recorder.events_table_name, recorder.create_table_statements
     prepare(path, table, (*statements, CREATE_IDS, *rules_of(table).values()))
     check = partial(inspect, path, table, statements)
 
+    keys, marks = DatabaseKeys(SqliteKeyTables(path)), DatabaseKeys(SqliteKeyTables(path, waits=False))
+    direct = SqliteDirectWriter(recorder)
+
+    def is_plain() -> bool:
+        with suppress(StoreError):
+            return direct.is_quick and marks.get(MARK) is None
+        return False
+
     def release() -> None:
         recorder.close_writer()
+        marks.close()
         datastore.close()
 
-    keys = DatabaseKeys(SqliteKeyTables(path))
-    return Opened(recorder, str(path), True, release, keys=keys, check=check, scan=recorder.scan)
+    return Opened(
+        recorder,
+        str(path),
+        True,
+        release,
+        keys=keys,
+        check=check,
+        direct=direct,
+        scan=recorder.scan,
+        is_plain=is_plain,
+    )
 
 
 class SqliteKeyTables:
-    """See `KeyTables`. Its connection overwrites deleted data with zeros."""
+    """See `KeyTables`. Its connection overwrites deleted data with zeros; with `waits` a statement waits for others."""
 
     collation = "BINARY"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, waits: bool = True) -> None:
         self.where = str(path)
-        self.connection = SharedConnection(partial(connect, path), partial(store_errors, f"store {path}"))
+        opening = partial(connect, path) if waits else partial(connect, path, seconds=0)
+        self.connection = SharedConnection(opening, partial(store_errors, f"store {path}"))
         self.close = self.connection.close
 
     def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:
@@ -134,6 +169,9 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         super().__init__(datastore)
         writer = SharedConnection(partial(connect, Path(datastore.pool.db_name)), _errors_of_the_library)
         self.writing, self.close_writer = writer.lend, writer.close
+        self._is_patient = True
+        self.quick_commits = 0
+        """How many commits in a row took less than `QUICK`."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         """Records all of the events or none, and returns their positions.
@@ -146,11 +184,32 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             self._has_rules = True
         if not 0 < len(stored_events) <= _MOST_ROWS:
             return super().insert_events(stored_events, **kwargs)
-        values = [v for s in stored_events for v in (str(s.originator_id), s.originator_version, s.topic, s.state)]
-        statement = _insert(self.events_table_name, len(stored_events))
         with self.writing() as connection:
-            last = connection.execute(statement, values).lastrowid or 0
-        return list(range(last - len(stored_events) + 1, last + 1))
+            return self._insert(connection, stored_events, patient=True)
+
+    def insert_if_free(self, rows: Sequence[NewRow]) -> Sequence[int] | None:
+        """Works as `insert_events`, but returns None, with nothing recorded, where another process holds the file."""
+        with self.writing() as connection:
+            try:
+                return self._insert(connection, rows, patient=False)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                    self.quick_commits = 0
+                    return None
+                raise
+
+    def _insert(
+        self, connection: sqlite3.Connection, rows: Sequence[StoredEvent] | Sequence[NewRow], *, patient: bool
+    ) -> Sequence[int]:
+        if patient != self._is_patient:
+            for setting in _PATIENT if patient else _IMPATIENT:
+                connection.execute(setting)
+            self._is_patient = patient
+        values = [v for row in rows for v in (str(row.originator_id), row.originator_version, row.topic, row.state)]
+        begun = time.perf_counter()
+        last = connection.execute(_insert(self.events_table_name, len(rows)), values).lastrowid or 0
+        self.quick_commits = self.quick_commits + 1 if time.perf_counter() - begun < QUICK else 0
+        return list(range(last - len(rows) + 1, last + 1))
 
     def select_events(
         self,

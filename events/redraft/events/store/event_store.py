@@ -1,8 +1,8 @@
 """The event store: an asynchronous front of a recorder, to which rows are only ever added.
 
-Calls never block the event loop: one thread writes, one reads. `group_commit` groups appends, `commit` handles
-conflicts and lost answers, `tail` follows the log, and the recorders of `recorder`, `sqlite.recorder` and
-`postgres.recorder` keep the events.
+Calls do not block the event loop: one thread writes, one reads; where commits are quick, the loop writes a few events
+itself (`sqlite.direct_writer`). `group_commit` groups appends, `commit` handles conflicts and lost answers, `tail`
+follows the log, and the recorders of `recorder`, `sqlite.recorder` and `postgres.recorder` keep the events.
 """
 
 from __future__ import annotations
@@ -133,6 +133,8 @@ class EventStore:
         """
         if not self._keyring.keys.waits:
             self._keyring.require_sealing()
+            return
+        if not self._keyring.seals and self._opened.is_plain is not None and self._opened.is_plain():
             return
         if self._sealing_check is None or self._sealing_check.done():
             self._sealing_check = asyncio.ensure_future(self._run_in_reader(self._keyring.require_sealing))

@@ -95,7 +95,7 @@ Then: TypeAlias = Callable[[Sequence[int] | PersistenceError], None]
 
 
 class DirectWriter(Protocol):
-    """Records rows from the event loop itself without blocking it, one insert at a time."""
+    """Records rows from the event loop itself, one insert at a time, without blocking it noticeably."""
 
     def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
         """Begins to record the rows, all or none, and calls `then` later; returns False when it does not accept these
@@ -114,7 +114,8 @@ class Opened(msgspec.Struct, frozen=True):
     `listen` is there if the recorder can hear of other processes' appends: it runs until it is cancelled, and calls its
     argument with the end of the log. `keys` stores the keys of encrypted runs; without it they are in memory. `check`
     inspects the database that holds the events. `direct` is there where appends need no thread. `scan` counts a run's
-    rows without the index, where an index can be wrong.
+    rows without the index, where an index can be wrong. `is_plain` returns True where new runs surely are not
+    encrypted; False where the keys have to be asked, which may take time.
     """
 
     recorder: Recorder
@@ -126,6 +127,7 @@ class Opened(msgspec.Struct, frozen=True):
     check: Callable[[], Inspection] | None = None
     direct: DirectWriter | None = None
     scan: Callable[[str], int] | None = None
+    is_plain: Callable[[], bool] | None = None
 
 
 def versions_between(gt: int | None, lte: int | None) -> tuple[int, int]:
