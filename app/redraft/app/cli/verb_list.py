@@ -50,6 +50,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
     "Deploy": {
         "up": Verb("Run a coordinator and workers on this machine.", "verbs.processes", "up", "UP"),
         "coordinator": Verb("Decide for every run, and record it.", "verbs.processes", "coordinator", "COORDINATOR"),
+        "serve": Verb("Answer over HTTP; with no broker, run everything.", "verbs.serve", "serve", "SERVE"),
         "worker": Verb("Serve actors: take requests, work, report.", "verbs.processes", "worker", "WORKER"),
         "submit": Verb("Send a run to a deployment.", "verbs.run", "submit", "SUBMIT"),
         "doctor": Verb("Check store, runs, broker, versions and disk.", "doctor.doctor", "doctor", "EXAMPLE"),

@@ -11,17 +11,15 @@ import typer
 from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
-from redraft.app.cli.shared.reading import ask, drafts_of, events_at, events_of, run_quietly
+from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
+from redraft.app.record.past import final_draft, two_drafts
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
-from redraft.events.messages.content import Draft
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.redaction import ERASED
-from redraft.projections.display import counted, visible
+from redraft.projections.display import visible
 from redraft.projections.read_models.runs_query import find_run
-from redraft.projections.run_views.chart import kept_draft
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, fold_unchanged
 from redraft.projections.run_views.diff import diff as compare
 from redraft.projections.run_views.tree import tree
@@ -89,7 +87,7 @@ def show(
         return
     events, is_readable = ask(store, lambda log: _read(log, run, at))
     if text:
-        print_text(_find_draft(events).text)
+        print_text(final_draft(events).text)
     elif json:
         print_json(tree(events))
     else:
@@ -138,16 +136,6 @@ async def _read(log: LocalRuntime, run: str, at: str) -> tuple[Sequence[Recorded
     return events, (await find_run(log.views, events[0].run)).status != "unreadable"
 
 
-def _find_draft(events: Sequence[Recorded]) -> Draft:
-    """The draft that a run ended with, or its newest one. Raises InputError when it has none."""
-    drafts = drafts_of(events)
-    if not drafts:
-        raise InputError(
-            f"run {events[0].run} has no draft after {len(events)} events; see redraft show {events[0].run}"
-        )
-    return drafts[kept_draft(events) or max(drafts)]
-
-
 async def _find_request(log: LocalRuntime, run: str, at: str, step: str, attempt: int | None) -> CommandSent:
     from redraft.app.record.with_texts import find_command
 
@@ -177,17 +165,11 @@ def diff(
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
     events = ask(store, lambda log: events_of(log, run))
-    drafts = drafts_of(events)
-    for version in (a, b):
-        if version not in drafts:
-            known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
-            raise InputError(f"run {events[0].run} has no draft {version}; {known}")
-    if ERASED in (drafts[a].text, drafts[b].text):
-        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
-    lines = fold_unchanged(compare(drafts[a].text, drafts[b].text))
+    before, after = two_drafts(events, a, b)
+    lines = fold_unchanged(compare(before.text, after.text))
     if json:
-        print_json({"before": drafts[a].ref, "after": drafts[b].ref, "lines": list(lines)})
-    elif drafts[a].text == drafts[b].text:
+        print_json({"before": before.ref, "after": after.ref, "lines": list(lines)})
+    elif before.text == after.text:
         out().print(f"drafts {a} and {b} are the same text")
     else:
         _print_changes(lines)

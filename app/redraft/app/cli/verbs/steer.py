@@ -14,7 +14,8 @@ from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ReasonOption, RunArgument, SteeringOptions, name_of, with_options
 from redraft.app.cli.shared.output import print_json, print_line
-from redraft.app.cli.shared.reading import drafts_of, existing_store, run_quietly
+from redraft.app.cli.shared.reading import existing_store, run_quietly
+from redraft.app.record.past import drafts_of
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError

@@ -1,0 +1,113 @@
+"""Recorded runs decided again under other policies: one under each, or the policies compared over many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from redraft.actors.deciding.policy import Policy
+from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
+from redraft.app.wiring.local import LocalRuntime
+from redraft.events.errors import InputError
+from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.scales import Scale
+from redraft.projections.display import plain
+from redraft.projections.read_models.runs_query import RunFilter, page_of_runs
+from redraft.projections.run_views.sentences import describe, path_of
+
+AS_RECORDED = "as recorded"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A policy over `runs` records, of which `ended_early` hold too little to say how the run would have ended.
+
+    The means and the share of accepted runs (0..1) are over all others; None where there are none. A score is that of
+    the final draft, 0..1, where it was judged.
+    """
+
+    policy: str
+    runs: int
+    ended_early: int
+    mean_steps: float | None
+    mean_score: float | None
+    accepted: float | None
+    scale: Scale | None = None
+
+
+def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
+    """Returns the row of a policy under which the runs went so."""
+    ended = [each for each in courses if each.outcome is not None]
+    return Row(
+        policy,
+        len(courses),
+        len(courses) - len(ended),
+        _mean([each.steps for each in ended]),
+        _mean([each.score for each in ended if each.score is not None]),
+        _mean([each.outcome == "accepted" for each in ended]),
+        _common_scale([each.scale for each in ended if each.score is not None]),
+    )
+
+
+async def compare_policies(
+    log: LocalRuntime, chosen: RunFilter, limit: int, policies: Sequence[Policy], loop: str
+) -> tuple[Row, ...]:
+    """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over.
+
+    Raises InputError when no run fits the filter, or the plan of none has the loop.
+    """
+    lines = await page_of_runs(log.views, chosen, limit)
+    if not lines:
+        raise InputError(f"no run of the workflow {chosen.workflow!r} has ended{' since then' if chosen.since else ''}")
+    found: list[list[WhatIf]] = []
+    fault: InputError | None = None
+    for line in lines:
+        events = await log.store.read(line.run)
+        try:
+            found.append([what_if(events, policy, loop) for policy in policies])
+        except InputError as error:
+            fault = error
+    if not found and fault is not None:
+        raise fault
+    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
+    imagined = zip(policies, zip(*found, strict=True), strict=True)
+    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))
+
+
+def whatif_document(policy: Policy, found: WhatIf) -> dict[str, object]:
+    """Returns a run under another policy as JSON shows it."""
+    document = msgspec.structs.asdict(found)
+    parting = found.parting
+    if parting is not None:
+        document["parting"] = {
+            "version": parting.version,
+            "path": divergence_path(parting),
+            "recorded": decision_text(parting.recorded),
+            "instead": decision_text(parting.instead),
+        }
+    return {"policy": str(policy), **document, "saved": found.saved}
+
+
+def divergence_path(parting: Divergence) -> str:
+    """Returns the step at which two courses differ."""
+    decision = parting.instead or parting.recorded
+    return plain(path_of(decision)) if decision else ""
+
+
+def decision_text(decision: Decision | None) -> str:
+    """Returns a decision in words; nothing for none."""
+    if decision is None:
+        return ""
+    if not isinstance(decision, StepRequested):
+        return describe(decision, "coordinator")
+    actor = decision.choice.arm if decision.choice else decision.actor
+    return describe(decision, f"{decision.role} {plain(actor)}")
+
+
+def _common_scale(scales: Sequence[Scale | None]) -> Scale | None:
+    """Returns the scale of all scores; None if they differ, and can only be compared as shares."""
+    return scales[0] if len(set(scales)) == 1 else None
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None
