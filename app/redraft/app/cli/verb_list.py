@@ -51,6 +51,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "up": Verb("Run a coordinator and workers on this machine.", "verbs.processes", "up", "UP"),
         "coordinator": Verb("Decide for every run, and record it.", "verbs.processes", "coordinator", "COORDINATOR"),
         "serve": Verb("Answer over HTTP; with no broker, run everything.", "verbs.serve", "serve", "SERVE"),
+        "token": Verb("Make and revoke the tokens of `serve`.", "verbs.token"),
         "worker": Verb("Serve actors: take requests, work, report.", "verbs.processes", "worker", "WORKER"),
         "submit": Verb("Send a run to a deployment.", "verbs.run", "submit", "SUBMIT"),
         "doctor": Verb("Check store, runs, broker, versions and disk.", "doctor.doctor", "doctor", "EXAMPLE"),

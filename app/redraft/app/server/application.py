@@ -10,6 +10,7 @@ from litestar.di import Provide
 from redraft.app.server import figures, run_reading
 from redraft.app.server.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
+from redraft.app.server.identity import needs
 from redraft.app.server.problems import ProblemHandler
 from redraft.app.server.service import Serves, Service
 
@@ -32,7 +33,8 @@ def build_application(service: Service) -> Litestar:
     async def openapi(service: Serves) -> Response[bytes]:
         return Response(description.encoded(app, service.settings.max_draft_bytes), media_type="application/json")
 
-    api = Router(API, route_handlers=[*run_reading.HANDLERS, *figures.HANDLERS, openapi])
+    looking = Router("/", route_handlers=[*run_reading.HANDLERS, *figures.HANDLERS, openapi], guards=[needs("read")])
+    api = Router(API, route_handlers=[looking])
     app = Litestar(
         [health, api],
         dependencies={"service": Provide(lambda: service, sync_to_thread=False, use_cache=True)},

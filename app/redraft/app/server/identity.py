@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 import msgspec
+from litestar.connection import ASGIConnection
+from litestar.handlers import BaseRouteHandler
 
-Scope: TypeAlias = Literal["read", "submit", "operate", "admin"]
-"""`read` looks, `submit` begins runs, `operate` steers them and handles dead letters; `admin` may do everything."""
+from redraft.app.server.problems import Refused
+from redraft.events.tokens import Scope, Token
+
+KEY: Final = "redraft.identity"
+"""The name of the identity among the facts of a request."""
 
 _SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|not authenticated)\)")
 
@@ -30,10 +36,30 @@ class Identity(msgspec.Struct, frozen=True):
         return scope in self.scopes or "admin" in self.scopes
 
 
+NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
+"""Whoever asks where no authentication is wanted: every user of this machine."""
+
+
+def identity_of(token: Token) -> Identity:
+    """Returns who a token stands for."""
+    return Identity(token.name, f"token {token.id}", frozenset(token.scopes))
+
+
 def is_signed(actor: str) -> bool:
-    """Returns whether the HTTP API wrote this name into an event."""
+    """Returns whether this is the name of somebody who spoke to the HTTP API."""
     return _SIGNED.fullmatch(actor) is not None
 
 
-NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
-"""Whoever asks where no authentication is wanted: every user of this machine."""
+Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
+
+
+def needs(scope: Scope) -> Guard:
+    """Returns what lets nobody pass without this scope."""
+
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        identity = cast("dict[str, Identity]", connection.scope)[KEY]
+        if not identity.may(scope):
+            known = ", ".join(sorted(identity.scopes)) or "none"
+            raise Refused(403, "scope", f"this needs the scope {scope}; the token {identity.name} has {known}")
+
+    return guard

@@ -7,16 +7,13 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvicorn
 
+from redraft.app.server.gate import Gate
 from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError
-
-if TYPE_CHECKING:
-    from litestar import Litestar
 
 BACKLOG: Final = 512
 LEAVING: Final = 5
@@ -45,16 +42,6 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
-
-
-def is_loopback(host: str) -> bool:
-    """Returns whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def open_socket(chosen: HttpSettings) -> socket.socket:
@@ -94,7 +81,7 @@ def address_of(chosen: HttpSettings, bound: socket.socket) -> str:
 
 @asynccontextmanager
 async def listening(
-    app: Litestar, chosen: HttpSettings, bound: socket.socket, closing: asyncio.Event
+    app: Gate, chosen: HttpSettings, bound: socket.socket, closing: asyncio.Event
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Answers requests within the block; then lets those under way end. Yields the task that does so."""
     config = uvicorn.Config(

@@ -59,6 +59,7 @@ _TITLES: Final[Mapping[int, str]] = {
     413: "It is too large",
     421: "This is another host",
     422: "The input is wrong",
+    431: "Its head is too large",
     429: "Too many requests",
     500: "The server made a mistake",
     503: "A server that is needed does not answer",

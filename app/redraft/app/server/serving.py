@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE
 from redraft.app.server.application import build_application
+from redraft.app.server.gate import Gate, require_protected
 from redraft.app.server.listening import address_of, listening
 from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
 from redraft.app.settings.settings import Settings
+from redraft.app.wiring.deployment import MEMORY
+from redraft.events.backends import open_tokens
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -42,10 +45,15 @@ async def answer_http(
     `ready` is called when it answers. Raises InputError when another process is the runtime of the store, StoreError
     and BusError when a server cannot be reached at the start.
     """
-    opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
-    async with opening as (runtime, queues), health_file(health, runtime.store.head, log):
+    async with AsyncExitStack() as stack:
+        tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
+        require_protected(settings.http, has_tokens=tokens is not None and bool(await tokens.all()))
+        opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
+        runtime, queues = await stack.enter_async_context(opening)
+        await stack.enter_async_context(health_file(health, runtime.store.head, log))
         service = Service(settings, runtime, offers.workflows, queues, log, read_only)
-        async with listening(build_application(service), settings.http, bound, service.closing) as serving:
+        gate = Gate(build_application(service), settings.http, tokens)
+        async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))
             ready()
             draining = asyncio.create_task(drain.wait())
