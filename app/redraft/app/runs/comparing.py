@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from typing import get_args
 
 import msgspec
 
 from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
 from redraft.app.wiring.local import LocalRuntime
+from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError
+from redraft.events.messages.conditions import Condition
 from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Keep
 from redraft.events.messages.scales import Scale
 from redraft.projections.display import plain
 from redraft.projections.read_models.runs_query import RunFilter, page_of_runs
@@ -64,7 +70,7 @@ async def compare_policies(
     for line in lines:
         events = await log.store.read(line.run)
         try:
-            found.append([what_if(events, policy, loop) for policy in policies])
+            found.append(await asyncio.to_thread(_under_each, events, policies, loop))
         except InputError as error:
             fault = error
     if not found and fault is not None:
@@ -72,6 +78,24 @@ async def compare_policies(
     recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
     imagined = zip(policies, zip(*found, strict=True), strict=True)
     return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))
+
+
+def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:
+    return [what_if(events, policy, loop) for policy in policies]
+
+
+def read_policies(
+    until: Sequence[str], max_iterations: int | None, keep: str | None, rollback_margin: float | None
+) -> list[Policy]:
+    """Returns a policy for each condition, or one without. Raises InputError for what is wrong, or changes nothing."""
+    kept = next((each for each in get_args(Keep) if each == keep), None)
+    if keep is not None and kept is None:
+        raise InputError(f"--keep is {keep!r}; write {' or '.join(get_args(Keep))}")
+    conditions: list[Condition | None] = [read_condition(text) for text in until]
+    found = [Policy(each, max_iterations, kept, rollback_margin) for each in conditions or [None]]
+    if any(policy.changes_nothing for policy in found):
+        raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
+    return found
 
 
 def whatif_document(policy: Policy, found: WhatIf) -> dict[str, object]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, cast
 
-from litestar import Litestar, Response, Router, get
+from litestar import Litestar, Request, Response, Router, get
+from litestar.connection import ASGIConnection
 from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
 
-from redraft.app.server import figures, run_reading
+from redraft.app.server import administration, figures, imagining, run_reading, steering, submitting
 from redraft.app.server.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
-from redraft.app.server.identity import needs
-from redraft.app.server.problems import ProblemHandler
+from redraft.app.server.identity import KEY, Guard, Identity, needs
+from redraft.app.server.problems import ProblemHandler, Refused
 from redraft.app.server.service import Serves, Service
 
 API: Final = "/api/v1"
@@ -33,11 +35,23 @@ def build_application(service: Service) -> Litestar:
     async def openapi(service: Serves) -> Response[bytes]:
         return Response(description.encoded(app, service.settings.max_draft_bytes), media_type="application/json")
 
-    looking = Router("/", route_handlers=[*run_reading.HANDLERS, *figures.HANDLERS, openapi], guards=[needs("read")])
-    api = Router(API, route_handlers=[looking])
+    readers = *run_reading.HANDLERS, *figures.HANDLERS, *imagining.HANDLERS, *administration.LOOKING
+    looking = Router("/", route_handlers=[*readers, openapi], guards=[needs("read")])
+    writing = Router(
+        "/",
+        route_handlers=[
+            Router("/", route_handlers=submitting.HANDLERS, guards=[needs("submit")]),
+            Router("/", route_handlers=[*steering.HANDLERS, *administration.HANDLERS], guards=[needs("operate")]),
+        ],
+        guards=[_refuse_read_only(service)],
+    )
+    api = Router(API, route_handlers=[looking, writing])
     app = Litestar(
         [health, api],
-        dependencies={"service": Provide(lambda: service, sync_to_thread=False, use_cache=True)},
+        dependencies={
+            "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
+            "identity": Provide(_identity, sync_to_thread=False),
+        },
         exception_handlers={Exception: ProblemHandler(service.log)},
         openapi_config=DESCRIPTION,
         request_max_body_size=6 * service.settings.max_draft_bytes + _ENVELOPE,  # JSON may write a letter as \u0041
@@ -47,6 +61,18 @@ def build_application(service: Service) -> Litestar:
         pdb_on_exception=False,
     )
     return app
+
+
+def _refuse_read_only(service: Service) -> Guard:
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        if service.read_only:
+            raise Refused(405, "read-only", "this server only looks: it was started with --read-only")
+
+    return guard
+
+
+def _identity(request: Request[Any, Any, Any]) -> Identity:
+    return cast("dict[str, Identity]", request.scope)[KEY]
 
 
 @get("/health", summary="Whether the server works")

@@ -131,7 +131,7 @@ async def show_projection(service: Serves, name: FromPath[str], limit: Limit = 5
 @get("/workflows", summary="List the workflows that may be submitted")
 async def list_workflows(service: Serves) -> Response[bytes]:
     """Lists the workflows that this server submits, with their plans."""
-    return answer([{"name": name, "plan": source.plan} for name, source in service.workflows.items()])
+    return answer([{"name": name, "plan": source.plan} for name, source in service.offers.workflows.items()])
 
 
 @get("/archive", summary="Download runs as an archive", media_type="application/zstd")

@@ -8,7 +8,9 @@ from typing import Any, Final, cast
 
 import msgspec
 from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
+from litestar.params import SkipValidation
 
 from redraft.app.server.problems import Refused
 from redraft.events.tokens import Scope, Token
@@ -51,6 +53,10 @@ def is_signed(actor: str) -> bool:
 
 
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
+
+
+Asks = NamedDependency[SkipValidation[Identity]]
+"""Who asks, as a handler gets it."""
 
 
 def needs(scope: Scope) -> Guard:

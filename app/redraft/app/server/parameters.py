@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
 
 MOST: Final = 1_000
 """The most rows of one answer."""
@@ -16,3 +16,12 @@ At: TypeAlias = Annotated[
 ]
 Since: TypeAlias = Annotated[str, QueryParameter(description="At this time or later: 2026-01-03T10:00Z, 7d, 2h.")]
 Until: TypeAlias = Annotated[str, QueryParameter(description="Before this time.")]
+Key: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        min_length=1,
+        max_length=200,
+        description="The same key is the same run, however often it is submitted.",
+    ),
+]

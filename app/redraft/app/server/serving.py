@@ -19,7 +19,7 @@ from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.deployment import MEMORY
-from redraft.events.backends import open_tokens
+from redraft.events.backends import open_subscriptions, open_tokens
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -51,7 +51,8 @@ async def answer_http(
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
         await stack.enter_async_context(health_file(health, runtime.store.head, log))
-        service = Service(settings, runtime, offers.workflows, queues, log, read_only)
+        names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
+        service = Service(settings, runtime, offers, queues, names, log, read_only)
         gate = Gate(build_application(service), settings.http, tokens)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))

@@ -10,12 +10,11 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ReasonOption, RunArgument, SteeringOptions, name_of, with_options
 from redraft.app.cli.shared.output import print_json, print_line
 from redraft.app.cli.shared.reading import existing_store, run_quietly
-from redraft.app.record.past import drafts_of
+from redraft.app.runs.steering import draft_meant, numbered_draft
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError
@@ -30,7 +29,6 @@ from redraft.events.messages.commands import (
     ResumeRun,
     SteeringMessage,
 )
-from redraft.events.messages.content import DraftRef
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.run_views.sentences import history
 
@@ -130,7 +128,7 @@ def quarantine(
 @with_options
 def approve(run: RunArgument, *, draft: DraftOption = None, reason: ReasonOption = "", given: SteeringOptions) -> None:
     """Approve the draft that a run waits with. It counts for that draft alone, by its hash."""
-    _say_to(run, given, lambda past, who: ApproveDraft(past[0].run, _meant(past, draft), reason, who))
+    _say_to(run, given, lambda past, who: ApproveDraft(past[0].run, draft_meant(past, draft), reason, who))
 
 
 @with_options
@@ -144,7 +142,7 @@ def reject(
     given: SteeringOptions,
 ) -> None:
     """Reject the draft that a run waits with. In a loop it is refined once more, else the run ends as rejected."""
-    _say_to(run, given, lambda past, who: RejectDraft(past[0].run, _meant(past, draft), feedback, who))
+    _say_to(run, given, lambda past, who: RejectDraft(past[0].run, draft_meant(past, draft), feedback, who))
 
 
 @with_options
@@ -168,27 +166,9 @@ def edit(
     text = read_brief(file, sys.stdin.buffer, as_text=None, limit=limit).text
 
     def message(past: Sequence[Recorded], who: str) -> EditDraft:
-        newest = max(drafts_of(past), default=0)
-        return EditDraft(past[0].run, _numbered_draft(past, draft or newest), text, reason, who)
+        return EditDraft(past[0].run, numbered_draft(past, draft), text, reason, who)
 
     _say_to(run, given, message)
-
-
-def _meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
-    """Returns the draft that a person means: by its number, or the one that waits for approval."""
-    waiting = fold(event.data for event in past).approval
-    if number is None:
-        return waiting.request.draft if waiting else DraftRef(0, "")
-    return _numbered_draft(past, number)
-
-
-def _numbered_draft(past: Sequence[Recorded], number: int) -> DraftRef:
-    drafts = drafts_of(past)
-    if not drafts:
-        return DraftRef(0, "")
-    if number not in drafts:
-        raise InputError(f"--draft {number}: run {past[0].run} has drafts 1 to {max(drafts)}")
-    return drafts[number].ref
 
 
 def _say_to(run: str, given: SteeringOptions, message: Message) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, get_args
+from typing import Annotated, Final
 
 import msgspec
 import typer
@@ -12,11 +12,8 @@ from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
 from redraft.app.cli.shared.reading import ask, events_of
 from redraft.app.process.times import moment_of
-from redraft.app.runs.comparing import compare_policies
-from redraft.app.workflows.sources import read_condition
+from redraft.app.runs.comparing import compare_policies, read_policies
 from redraft.events.errors import InputError
-from redraft.events.messages.conditions import Condition
-from redraft.events.messages.plan import Keep
 from redraft.projections.read_models.runs_query import RunFilter
 
 EXAMPLE: Final = """\b
@@ -44,14 +41,7 @@ class PolicyOptions(msgspec.Struct, frozen=True):
 
     def policies(self) -> list[Policy]:
         """Returns a policy for each condition. Raises InputError."""
-        kept = next((each for each in get_args(Keep) if each == self.keep), None)
-        if self.keep is not None and kept is None:
-            raise InputError(f"--keep is {self.keep!r}; write {' or '.join(get_args(Keep))}")
-        conditions: list[Condition | None] = [read_condition(text) for text in self.until]
-        found = [Policy(each, self.max_iterations, kept, self.rollback_margin) for each in conditions or [None]]
-        if any(policy.changes_nothing for policy in found):
-            raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
-        return found
+        return read_policies(self.until, self.max_iterations, self.keep, self.rollback_margin)
 
 
 class RunsOptions(msgspec.Struct, frozen=True):
