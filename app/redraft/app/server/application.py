@@ -9,7 +9,7 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
-from redraft.app.server import administration, figures, imagining, run_reading, steering, submitting
+from redraft.app.server import administration, events, figures, imagining, run_reading, steering, submitting
 from redraft.app.server.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
 from redraft.app.server.identity import KEY, Guard, Identity, needs
@@ -35,7 +35,7 @@ def build_application(service: Service) -> Litestar:
     async def openapi(service: Serves) -> Response[bytes]:
         return Response(description.encoded(app, service.settings.max_draft_bytes), media_type="application/json")
 
-    readers = *run_reading.HANDLERS, *figures.HANDLERS, *imagining.HANDLERS, *administration.LOOKING
+    readers = *run_reading.HANDLERS, *events.HANDLERS, *figures.HANDLERS, *imagining.HANDLERS, *administration.LOOKING
     looking = Router("/", route_handlers=[*readers, openapi], guards=[needs("read")])
     writing = Router(
         "/",

@@ -14,6 +14,7 @@ from litestar.routes import HTTPRoute
 
 from redraft.app.contract.schemas import POINTER, schemas_of
 from redraft.app.record.with_texts import CommandSent
+from redraft.app.server.events import EventPage
 from redraft.app.server.problems import MEDIA_TYPE, Problem
 from redraft.events.messages.commands import WORK_NAMES
 from redraft.events.messages.domain_events import EVENT_NAMES
@@ -29,11 +30,12 @@ DESCRIPTION: Final = OpenAPIConfig(
     path="/api/v1/schema",
 )
 
-_LOOSE: Final[Mapping[type, tuple[str, Collection[type]]]] = {
-    Recorded: ("data", tuple(EVENT_NAMES)),
-    CommandSent: ("command", tuple(WORK_NAMES)),
+_LOOSE: Final[Mapping[type, tuple[str, bool, Collection[type]]]] = {
+    Recorded: ("data", False, tuple(EVENT_NAMES)),
+    CommandSent: ("command", False, tuple(WORK_NAMES)),
+    EventPage: ("events", True, (Recorded,)),
 }
-"""Structs with a field that holds one of several others, which bear no tag of their own."""
+"""Structs with a field that holds one, or (True) many, of several others, which bear no tag of their own."""
 
 
 class Description:
@@ -61,6 +63,7 @@ def _document(app: Litestar, largest_draft: int) -> dict[str, Any]:
                 if operation is not None:
                     _describe(operation, handler.opt.get("answer"), kinds)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    kinds |= {each for kind in kinds & _LOOSE.keys() for each in _LOOSE[kind][2]}
     for kind in kinds & _LOOSE.keys():
         schemas |= _loose_schemas(kind, largest_draft)
     schemas |= schemas_of(kinds - _LOOSE.keys(), largest_draft)
@@ -87,13 +90,14 @@ def _schema(kind: Any, kinds: set[type]) -> dict[str, Any]:  # noqa: ANN401 - a 
 
 
 def _loose_schemas(kind: type, largest_draft: int) -> dict[str, Any]:
-    """Returns the schema of a struct with a field that is one of several, and those of all these."""
-    field, several = _LOOSE[kind]
+    """Returns the schema of a struct with a field that is one of several, without those."""
+    field, many, several = _LOOSE[kind]
     fields = [each for each in msgspec.structs.fields(kind) if each.name != field]
     bare = msgspec.defstruct(kind.__name__, [_field(each) for each in fields])
-    found = schemas_of([bare, *several], largest_draft)
+    found = schemas_of([bare], largest_draft)
+    one = {"anyOf": [{"$ref": f"{POINTER}{each.__name__}"} for each in several]}
     properties: Any = found[kind.__name__]["properties"]
-    properties[field] = {"anyOf": [{"$ref": f"{POINTER}{each.__name__}"} for each in several]}
+    properties[field] = {"type": "array", "items": one} if many else one
     found[kind.__name__]["description"] = inspect.cleandoc(kind.__doc__ or "")
     return found
 

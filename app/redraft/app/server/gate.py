@@ -26,6 +26,9 @@ TIMEOUT: Final = 30.0
 HEAD: Final = 32 * 1024
 """The most bytes of all headers of a request."""
 
+STALLED: Final = 60.0
+"""Seconds for which a reader may take nothing of what it is sent."""
+
 LONG: Final = ("/api/v1/events", "/api/v1/archive")
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody."""
@@ -61,6 +64,24 @@ def require_protected(chosen: HttpSettings, *, has_tokens: bool) -> None:
         raise InputError(f"{reached}, and there is no token yet: make one with redraft token create NAME --scope read")
 
 
+class _Sending:
+    """Sends an answer, and gives up on a reader that takes nothing of it for too long."""
+
+    def __init__(self, send: _Send) -> None:
+        self._send = send
+        self.begun = False
+        self.stalled = False
+
+    async def send(self, message: _Message) -> None:
+        self.begun = True
+        try:
+            async with asyncio.timeout(STALLED):
+                await self._send(message)
+        except TimeoutError:
+            self.stalled = True
+            raise
+
+
 class Gate:
     """Answers what may not pass with a problem, and passes everything else on, with who asks."""
 
@@ -77,20 +98,17 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
-
-        async def send_noted(message: _Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
+        sending = _Sending(send)
         try:
             await self._admit(scope)
             async with asyncio.timeout(None if scope["path"].startswith(LONG) else TIMEOUT):
-                await self._app(scope, receive, send_noted)
+                await self._app(scope, receive, sending.send)
         except (Refused, RedraftError, TimeoutError) as error:
-            if not begun:
+            if not sending.begun:
                 await _send_problem(send, error)
+        except Exception:
+            if not sending.stalled:
+                raise
 
     async def _admit(self, scope: _Scope) -> None:
         """Notes who asks. Raises Refused for what may not pass."""

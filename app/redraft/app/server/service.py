@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,6 +19,22 @@ from redraft.events.subscriptions.subscriptions import Subscriptions
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+class Readers:
+    """Counts those who follow events."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Counts one more within the block."""
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
 
 
 SHOWN: Final = 5.0
@@ -40,6 +57,7 @@ class Service:
     subscriptions: Subscriptions | None
     log: FilteringBoundLogger
     read_only: bool = False
+    readers: Readers = field(default_factory=Readers)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def shown(self, position: int) -> None:
