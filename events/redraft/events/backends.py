@@ -8,25 +8,34 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 from typing import Final
 
 import msgspec
 
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.errors import InputError
-from redraft.events.sqlite.file import rewrite
+from redraft.events.sqlite.file import Identity, rewrite
 from redraft.events.sqlite.lease import FileLease, SqliteSubscriptions
 from redraft.events.sqlite.recorder import open_sqlite
+from redraft.events.sqlite.tables import SqliteTables
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.lease import Lease, LeaseHolder, LeaseRow
 from redraft.events.store.recorder import MemoryRecorder, Opened
 from redraft.events.subscriptions.subscriptions import Subscriptions
+from redraft.events.tokens import CREATE as TOKEN_TABLES
+from redraft.events.tokens import Tokens
 
 FORMS: Final = (
     "sqlite:///runs.db (relative), sqlite:////var/lib/redraft/runs.db (absolute), "
     "postgresql://user@host:5432/database, or memory:"
 )
+_TOKENS: Final = Identity(0x5264546B, 1)
+"""The `application_id` of files of tokens, "RdTk", and the `user_version` that this version writes."""
+
 RETRY_SECONDS: Final = 0.5
 """Seconds between a standby's attempts to get a lease."""
 
@@ -134,6 +143,24 @@ def open_subscriptions(url: str, *, clock: Callable[[], float] = time.time) -> S
     with psycopg_needed():
         from redraft.events.postgres.lease import PostgresSubscriptions  # late: psycopg is optional
     return Subscriptions(PostgresSubscriptions(url, RETRY_SECONDS), clock)
+
+
+def open_tokens(url: str) -> Tokens:
+    """Opens the tokens of a store: in a file beside a SQLite file, or in the same database.
+
+    Raises InputError for any other URL, StoreError at the first use.
+    """
+    store = parse_store_url(url)
+    now = partial(datetime.now, UTC)
+    if (path := store.beside("tokens")) is not None:
+        tables = SqliteTables(path, "tokens", _TOKENS, TOKEN_TABLES, durable=True)
+        return Tokens(tables, now, token_bytes, path.exists)
+    if not store.postgres:
+        raise InputError("store memory: keeps no tokens; give sqlite:///path or postgresql://…")
+    with psycopg_needed():
+        from redraft.events.postgres.connection import Database  # late: psycopg is optional
+        from redraft.events.postgres.tables import PostgresTables
+    return Tokens(PostgresTables(Database(url), TOKEN_TABLES, durable=True), now, token_bytes, lambda: True)
 
 
 def may_have_subscriptions(url: str) -> bool:

@@ -10,9 +10,9 @@ from typing import Final, Self
 from redraft.events.backends import psycopg_needed
 from redraft.events.errors import StoreError
 from redraft.events.store.event_store import Threads, thread
-from redraft.projections.engine.projection import Projection, check_names
+from redraft.projections.engine.projection import Projection, Table, check_names
 from redraft.projections.engine.projector import ReadableLog, catch_up
-from redraft.projections.engine.storage import Storage, StorageLocation
+from redraft.projections.engine.storage import Cells, Storage, StorageLocation
 from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import ACTORS
@@ -85,6 +85,12 @@ class ReadModels:
                 "correct its code: the next process that opens it tries again"
             )
         return views
+
+    async def rows(self, projection: Projection, table: Table, limit: int) -> list[Cells]:
+        """Returns at most `limit` rows of a table, in the order of its keys, brought up to date. Raises as `of`."""
+        views = await self.of(projection)
+        sql = f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.keys)} LIMIT ?"  # noqa: S608
+        return await views.query(sql, (limit,))
 
     async def close(self) -> None:
         """Closes all read models that `of` has opened."""

@@ -51,6 +51,8 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
     "Deploy": {
         "up": Verb("Run a coordinator and workers on this machine.", "verbs.processes", "up", "UP"),
         "coordinator": Verb("Decide for every run, and record it.", "verbs.processes", "coordinator", "COORDINATOR"),
+        "serve": Verb("Answer over HTTP; with no broker, run everything.", "verbs.serve", "serve", "SERVE"),
+        "token": Verb("Make and revoke the tokens of `serve`.", "verbs.token"),
         "worker": Verb("Serve actors: take requests, work, report.", "verbs.processes", "worker", "WORKER"),
         "submit": Verb("Send a run to a deployment.", "verbs.run", "submit", "SUBMIT"),
         "mcp": Verb("Serve assistants: refine, watch, steer, prove.", "verbs.mcp", "mcp", "EXAMPLES"),

@@ -224,15 +224,16 @@ class Client:
         checked(text, "edit", self._limit)
         await self.steer(EditDraft(run, before, text, reason, by))
 
-    async def steer(self, message: SteeringMessage | QuarantineRun) -> str:
+    async def steer(self, message: SteeringMessage | QuarantineRun, *, actor: str = "") -> str:
         """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with.
 
+        The event names as its `actor` who says so in the message, unless it is given: the name and how it is known.
         Raises InputError for a run that has ended, where this client reads the store.
         """
         if self._store is not None and not isinstance(message, CancelRun | QuarantineRun):
             await self._require_running(message.run)
         said = self._new_message_id()
-        await self._send(msgspec.structs.replace(message, key=message.key or said), message.by, said)
+        await self._send(msgspec.structs.replace(message, key=message.key or said), actor or message.by, said)
         return said
 
     async def _require_running(self, run: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
@@ -15,13 +16,22 @@ from redraft.events.store.raw_rows import RawRow, RowCopier
 from redraft.events.store.verification import Report
 from redraft.projections.record_check import Checked, Ids, Row, check_rows
 
+LATER: Final = "later-release"
+"""The code of a finding that is no fault: a later release knows what it means."""
+
 HASH_CODES: Final = frozenset({"gap", "previous", "unreadable"})
 """Codes of findings that the verification of hashes reports as well."""
 
 
 async def check_run(store: EventStore, run: str) -> Checked:
     """Returns the faults of a run's record. Raises NoSuchRun, StoreError."""
-    return check_rows(run, [Row(*each) for each in await store.raw(run)], store.copying().opener)
+    rows = [Row(*each) for each in await store.raw(run)]
+    return await asyncio.to_thread(check_rows, run, rows, store.copying().opener)
+
+
+def is_faulty(record: Checked | None) -> bool:
+    """Returns whether a run that nobody has set aside has findings."""
+    return record is not None and not record.set_aside and any(each.code != LATER for each in record.findings)
 
 
 async def check_log(store: EventStore) -> AsyncIterator[Checked]:

@@ -110,10 +110,10 @@ def read_batch(path: Path, limit: int = MAX_DRAFT_BYTES, tags: tuple[str, ...] =
     for item in items:
         if seen.setdefault(item.id, item.line) != item.line:
             raise InputError(f"{path}:{item.line}: the id {item.id!r} is that of line {seen[item.id]}; name another")
-    return _seed_items(items)
+    return seed_items(items)
 
 
-def _seed_items(items: Sequence[Item]) -> tuple[Item, ...]:
+def seed_items(items: Sequence[Item]) -> tuple[Item, ...]:
     """The items with their seeds, which stay the same when lines are put between them."""
     times: Counter[str] = Counter()
     seeded = []

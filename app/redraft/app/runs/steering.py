@@ -18,7 +18,9 @@ from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.deciding.steering import why_void
+from redraft.app.client.client import Client
 from redraft.app.process.ids import new_message_id
+from redraft.app.record.past import drafts_of
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import open_client
 from redraft.app.wiring.local import LocalRuntime, open_handler, open_readonly
@@ -35,6 +37,7 @@ from redraft.events.messages.commands import (
     ResumeRun,
     SteeringMessage,
 )
+from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.projections.engine.projector import catch_up
@@ -62,19 +65,51 @@ async def steer(settings: Settings, text: str, word: Word) -> tuple[str, Recorde
     Raises NoSuchRun, StoreError, BusError, and InputError (PlanError) when it would change nothing.
     """
     async with open_readonly(settings) as runtime:
-        found = await _find_run(runtime, text, ARRIVAL if settings.bus != LOCAL else 0.0)
-        run = found.run
-        if found.status == "quarantined":
-            raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
-        past = await runtime.store.read(run)
-        message = word(past)
-        if past[0].actor in BEGUN_HERE:
-            settings = settings.model_copy(update={"bus": LOCAL})
-        refuse(fold(event.data for event in past), message, settings)
-        event = await _record(settings, runtime, message)
-        if event is None and settings.bus == LOCAL:
-            refuse(fold(each.data for each in await runtime.store.read(run)), message, settings)
-        return run, event
+        return await steer_on(settings, runtime, text, word)
+
+
+async def steer_on(
+    settings: Settings, runtime: LocalRuntime, text: str, word: Word, sender: Client | None = None, actor: str = ""
+) -> tuple[str, Recorded | None]:
+    """The same on a runtime that is open; `sender` has coordinators take the message, which may be of this process.
+
+    `actor` is the name in the message and how it is known, where it was authenticated.
+    """
+    found = await _find_run(runtime, text, ARRIVAL if settings.bus != LOCAL else 0.0)
+    run = found.run
+    if found.status == "quarantined":
+        raise InputError(f"run {run} was set aside, and nothing more is done for it: {found.reason}")
+    past = await runtime.store.read(run)
+    message = word(past)
+    if settings.bus != LOCAL and past[0].actor in BEGUN_HERE:
+        settings, sender = settings.model_copy(update={"bus": LOCAL}), None
+    refuse(fold(event.data for event in past), message, settings)
+    event = await _record(settings, runtime, message, sender, actor)
+    if event is None and settings.bus == LOCAL:
+        refuse(fold(each.data for each in await runtime.store.read(run)), message, settings)
+    return run, event
+
+
+def draft_meant(past: Sequence[Recorded], number: int | None) -> DraftRef:
+    """Returns the draft that a person means: by its number, or the one that waits for approval."""
+    if number is not None:
+        return numbered_draft(past, number)
+    waiting = fold(event.data for event in past).approval
+    return waiting.request.draft if waiting else DraftRef(0, "")
+
+
+def numbered_draft(past: Sequence[Recorded], number: int | None) -> DraftRef:
+    """Returns a draft by its number, or the newest one; one that fits none where the run has none yet.
+
+    Raises InputError for a number that none has.
+    """
+    drafts = drafts_of(past)
+    if not drafts:
+        return DraftRef(0, "")
+    chosen = number or max(drafts)
+    if chosen not in drafts:
+        raise InputError(f"--draft {chosen}: run {past[0].run} has drafts 1 to {max(drafts)}")
+    return drafts[chosen].ref
 
 
 async def _find_run(runtime: LocalRuntime, text: str, patience: float) -> RunLine:
@@ -124,24 +159,32 @@ def _what_now(state: RunState, run: str, *, is_shared: bool) -> str:
 
 
 async def _record(
-    settings: Settings, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun
+    settings: Settings,
+    runtime: LocalRuntime,
+    message: SteeringMessage | QuarantineRun,
+    sender: Client | None = None,
+    actor: str = "",
 ) -> Recorded | None:
     """Records the event of a message, or has a coordinator do so; None when nothing changed, or it takes too long."""
+    if sender is not None:
+        return await _send(sender, runtime, message, actor)
     if settings.bus != LOCAL:
-        return await _send(settings, runtime, message)
+        async with open_client(settings, reads=False) as client:
+            return await _send(client, runtime, message, actor)
     message_id = new_message_id()
     message = replace(message, key=message.key or message_id)
     async with open_handler(settings, runtime) as handler:
-        settled = await handler.carry_out(message, Origin(message_id, message.by, "", message.run))
+        settled = await handler.carry_out(message, Origin(message_id, actor or message.by, "", message.run))
     if settled.refused:
         raise InputError(settled.refused)
     return settled.recorded[0] if settled.recorded else None
 
 
-async def _send(settings: Settings, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun) -> Recorded | None:
+async def _send(
+    client: Client, runtime: LocalRuntime, message: SteeringMessage | QuarantineRun, actor: str
+) -> Recorded | None:
     after, sets_aside = await runtime.store.head(), isinstance(message, QuarantineRun)
-    async with open_client(settings, reads=False) as client:
-        message_id = await client.steer(message)
+    message_id = await client.steer(message, actor=actor)
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             async for event in runtime.client.subscribe(after, run=message.run):

@@ -52,6 +52,28 @@ class ModelLimit(BaseModel):
     requests_per_minute: Annotated[int, Field(ge=1, le=200)] | None = None
 
 
+class HttpSettings(BaseModel):
+    """Where and how `redraft serve` answers.
+
+    `host` and `port` are the address. `tls_cert` and `tls_key` are files in PEM; `behind_proxy` says instead that a
+    proxy on the way speaks TLS. `hosts` are further names by which it may be called, beside its address.
+    `authentication` is by `token`, by `none`, or `auto`: by token as soon as one was made, and on any address but this
+    machine's own. `requests_per_minute` is for each who asks, `streams` the most readers that follow events at once.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8420
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    behind_proxy: bool = False
+    hosts: tuple[str, ...] = ()
+    authentication: Literal["auto", "token", "none"] = "auto"
+    requests_per_minute: Annotated[int, Field(ge=1, le=10_000_000)] = 1_200
+    streams: Annotated[int, Field(ge=0, le=100_000)] = 500
+
+
 FILE: Final = "redraft.toml"
 LOCAL: Final = "local:"
 """The bus inside one process."""
@@ -90,6 +112,7 @@ class Settings(BaseSettings):
     - `model_prices`: `input` and `output` in USD per million tokens, in place of the list of prices.
     - `webhook_hosts`: for a host, the environment variables that steps by `webhook` may send to it, such as
       `{"hooks.example.com": ["TOKEN"]}`; a host named here may have a private address.
+    - `http`: where and how `redraft serve` answers, such as `{"host": "10.0.0.5", "behind_proxy": true}`.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", extra="forbid", frozen=True)
@@ -119,6 +142,7 @@ class Settings(BaseSettings):
     model_limits: dict[str, ModelLimit] = {}
     model_prices: dict[str, ModelPrice] = {}
     webhook_hosts: dict[str, tuple[str, ...]] = {}
+    http: HttpSettings = HttpSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -234,7 +258,7 @@ def views_path(store: str) -> Path | str | None:
     return url.beside("views") or url.postgres or None
 
 
-_ASKS: Final = frozenset({"bus", "worker_module", "webhook_hosts", "users", "public_key", "signing_key"})
+_ASKS: Final = frozenset({"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key"})
 _SQLITE: Final = "sqlite:///"
 
 

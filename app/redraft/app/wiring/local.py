@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -54,6 +55,7 @@ STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_bud
 class LocalRuntime:
     """A system in one process: its client, event store, bus and read models; `drain` lets it finish its calls.
 
+    Once it has, `worked` is set.
     `views` are the read models that are followed; `models` gives all others, each brought up to date when it is asked
     for: `views = await runtime.models.of(CRITIQUES)`.
     """
@@ -64,6 +66,7 @@ class LocalRuntime:
     views: Views
     models: ReadModels
     drain: Callable[[], None]
+    worked: asyncio.Event
 
 
 @asynccontextmanager
@@ -80,13 +83,15 @@ async def open_readonly(settings: Settings) -> AsyncIterator[LocalRuntime]:
         ReadModels(views_path(settings.store), store) as models,
     ):
         await catch_up(views, store)
+        at_rest = asyncio.Event()
+        at_rest.set()
 
         async def caught_up(position: int) -> int:
             await catch_up(views, store)
             return await views.wait_for(position)
 
         client = build_client(settings, store, _Nobody(), caught_up, _Nobody())
-        yield LocalRuntime(client, store, bus, views, models, lambda: None)
+        yield LocalRuntime(client, store, bus, views, models, lambda: None, at_rest)
 
 
 @asynccontextmanager
@@ -125,7 +130,7 @@ async def open_local(
         async with followed(store, telemetry, parts.has_owned, head), together(parts.running(head, bus)):
             for run in resume:
                 await parts.adopt(run, True)
-            yield LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain)
+            yield LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
 
 
 async def _require_ready(store: EventStore, resume: Sequence[str]) -> None:
@@ -153,6 +158,7 @@ class _LocalParts:
         self._resources = resources
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
+        self.worked = asyncio.Event()
         self._relay = build_relay(store, bus, self._owned.__contains__, offer=offer)
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
@@ -164,11 +170,15 @@ class _LocalParts:
             build_coordinator(resources, self._relay, arms).run(),
             arms.run(),
             self._relay.run(start),
-            self.worker.run(),
+            self._work(),
             build_timekeeper(resources, self._owned, queues).run(),
             follow(resources.views, resources.store),
             self.client.notice(start),
         ]
+
+    async def _work(self) -> None:
+        await self.worker.run()
+        self.worked.set()
 
     async def adopt(self, run: str, known: bool) -> None:
         """Takes on a run; if it may be `known`, sends again each of its requests that has no answer."""

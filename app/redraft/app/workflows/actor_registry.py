@@ -144,10 +144,10 @@ def _actors_of(target: str, environment: ActorEnvironment) -> tuple[Actor, ...]:
         )
     steps = tuple(Step(role, name, name) for role, name in keys)
     made = build_actor_registry(Plan("shipped", steps), (), environment)
-    return tuple(_confined(actor, environment) for actor in made)
+    return tuple(confined(actor, environment) for actor in made)
 
 
-def _confined(actor: Actor, environment: ActorEnvironment) -> Actor:
+def confined(actor: Actor, environment: ActorEnvironment) -> Actor:
     """Has the publisher `file` of a worker write below one folder, whatever folder a request names."""
     return file_publisher(environment.folder) if (actor.role, actor.name) == ("publisher", "file") else actor
 

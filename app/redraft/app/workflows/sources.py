@@ -12,16 +12,17 @@ import msgspec
 
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.policy import with_limits
+from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan, check_ready
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor, ActorKey
-from redraft.actors.workflow.workflow import declare
+from redraft.actors.workflow.workflow import declare, unpin_versions
 from redraft.app.builtin.support.measures import COUNTING
 from redraft.app.builtin.support.options import nearest
 from redraft.app.models.configuration import Models, with_model
 from redraft.app.models.estimates import with_estimates
-from redraft.app.workflows.run_settings import read_budget
+from redraft.app.workflows.run_settings import apply_settings, read_budget, refuse_vain
 from redraft.events.errors import ConditionError, InputError, PlanError
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief
@@ -177,3 +178,16 @@ def prepare(plan: Plan, brief: Brief, models: Models, own: frozenset[ActorKey] =
     """
     named = with_model(plan, model or models.default, models.prices)
     return with_estimates(named, brief, models, own)
+
+
+def changed_plan(
+    state: RunState,
+    settings: Sequence[str],
+    brief: Brief | None,
+    models: Models,
+    own: frozenset[ActorKey] = frozenset(),
+) -> Plan:
+    """The plan of a run as a fork of it has it, with these settings, each `KEY=VALUE`. Raises InputError."""
+    change = apply_settings(unpin_versions(state.plan), settings)
+    refuse_vain(state, change)
+    return prepare(change.plan, brief or state.brief, models, own)

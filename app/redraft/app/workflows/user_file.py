@@ -42,14 +42,25 @@ def workflow_in(path: Path, name: str) -> tuple[Workflow, tuple[Actor, ...]]:
     raise InputError(f"{path}: there is no {name!r} in it; {nearest(name, workflows)}")
 
 
+def workflows_in(path: Path) -> tuple[tuple[Workflow, ...], tuple[Actor, ...]]:
+    """All workflows of a file, and all of its actors. Raises InputError when it cannot be loaded, or has no actor."""
+    module = load_file(path)
+    found = _actors(module)
+    if not found:
+        raise _no_actor(path)
+    return tuple(dict.fromkeys(each for each in vars(module).values() if isinstance(each, Workflow))), found
+
+
 def actors_in(path: Path) -> tuple[Actor, ...]:
     """All actors of a file. Raises InputError when it cannot be loaded, or has none."""
     found = _actors(load_file(path))
     if not found:
-        raise ActorError(
-            f"{path}: there is no actor in it; decorate its functions with @generator, @critic, @refiner, …"
-        )
+        raise _no_actor(path)
     return found
+
+
+def _no_actor(path: Path) -> ActorError:
+    return ActorError(f"{path}: there is no actor in it; decorate its functions with @generator, @critic, @refiner, …")
 
 
 def projections_in(path: Path, name: str = "") -> tuple[Projection, ...]:

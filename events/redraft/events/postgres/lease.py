@@ -10,22 +10,21 @@ by while one of ours runs, and ours while an older one holds it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import suppress
 from typing import Final, LiteralString, NoReturn
 
 import msgspec
 import psycopg
-from psycopg.rows import DictRow, tuple_row
+from psycopg.rows import DictRow
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from redraft.events.errors import LeaseLost
 from redraft.events.postgres import connection as postgres_connection
-from redraft.events.postgres.connection import AsyncConnection, Connections, Database, execute
-from redraft.events.postgres.schema import APPLICATION, LEASES, RELAY, prepare, schema_change
+from redraft.events.postgres.connection import AsyncConnection, Database
+from redraft.events.postgres.schema import APPLICATION, LEASES, RELAY, prepare
+from redraft.events.postgres.tables import PostgresTables
 from redraft.events.store.lease import LASTS, Lease, LeaseHolder, this_process
-from redraft.events.subscriptions.subscriptions import CREATE, Execute
+from redraft.events.subscriptions.subscriptions import CREATE
 
 SILENCE: Final = 5.0
 """Seconds to wait for the server's answer to a renewal."""
@@ -215,32 +214,9 @@ class PostgresSubscriptions:
 
     def __init__(self, url: str, retry: float) -> None:
         self._database = Database(url)
-        self.where = self._database.where
         self._retry = retry
-        self._connections = Connections(self._database, "SET synchronous_commit = off")
-        self.close = self._connections.close
-        self._laid_out = False
-
-    @contextmanager
-    def transaction(self) -> Iterator[Execute]:
-        try:
-            if not self._laid_out:
-                self._lay_out()
-            with (
-                self._connections.lend() as connection,
-                connection.transaction(),
-                connection.cursor(row_factory=tuple_row) as cursor,
-            ):
-                yield partial(execute, cursor)
-        except psycopg.Error as error:
-            raise self._database.unreadable(error) from None
+        tables = PostgresTables(self._database, CREATE)
+        self.where, self.transaction, self.close = tables.where, tables.transaction, tables.close
 
     def lease(self, name: str) -> Lease:
         return Lease(PostgresLease(self._database, subscription_lease(name)), self._retry)
-
-    def _lay_out(self) -> None:
-        prepare(self._database)
-        with self._connections.lend() as connection, schema_change(connection):
-            for statement in CREATE:
-                connection.execute(statement)
-        self._laid_out = True

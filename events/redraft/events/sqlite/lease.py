@@ -12,27 +12,24 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.sqlite.file import (
-    BUSY_SECONDS,
     Identity,
-    SharedConnection,
     explain,
     open_beside,
     open_connection,
-    store_errors,
     transaction,
 )
+from redraft.events.sqlite.tables import SqliteTables
 from redraft.events.store.lease import LASTS, Lease, LeaseHolder, this_process
-from redraft.events.subscriptions.subscriptions import CREATE, Execute
+from redraft.events.subscriptions.subscriptions import CREATE
 
 SUBSCRIPTIONS: Final = Identity(0x52645362, 1)
 """The `application_id` of files of subscriptions, "RdSb", and the `user_version` that this version writes."""
@@ -222,19 +219,10 @@ class SqliteSubscriptions:
     """
 
     def __init__(self, path: Path, retry: float) -> None:
-        self.where = str(path)
         self._path = path
         self._retry = retry
-        self._connection = SharedConnection(
-            lambda: open_beside(path, BUSY_SECONDS, "subscriptions", SUBSCRIPTIONS, CREATE),
-            partial(store_errors, f"subscriptions {path}"),
-        )
-        self.close = self._connection.close
-
-    @contextmanager
-    def transaction(self) -> Iterator[Execute]:
-        with self._connection.lend() as connection, transaction(connection):
-            yield lambda sql, values: connection.execute(sql, tuple(values)).fetchall()
+        tables = SqliteTables(path, "subscriptions", SUBSCRIPTIONS, CREATE)
+        self.where, self.transaction, self.close = tables.where, tables.transaction, tables.close
 
     def lease(self, name: str) -> Lease:
         lock = self._path.with_name(f"{self._path.stem}.{name}.lock")

@@ -17,6 +17,9 @@ from redraft.projections.read_models.runs import TABLE
 
 RunStatus: TypeAlias = Literal["running", "paused", "ended", "quarantined", "unreadable"]
 
+RunSort: TypeAlias = Literal["started", "updated", "iterations", "score", "tokens", "cost"]
+"""What a list is sorted by; runs without a score come after all that have one, the other way round before them."""
+
 _COLUMNS: Final = ", ".join(TABLE.columns)
 _MAX_NAMED: Final = 5
 """How many candidates an error names when a text fits several runs."""
@@ -117,22 +120,49 @@ async def list_runs(
     return await page_of_runs(views, RunFilter(status, workflow, outcome, tag, since), limit)
 
 
-async def page_of_runs(views: Views, chosen: RunFilter, limit: int, after: RunLine | None = None) -> list[RunLine]:
-    """Returns at most `limit` runs (at least 1), the last started first: from the newest on, or those after a run.
+async def page_of_runs(
+    views: Views,
+    chosen: RunFilter,
+    limit: int,
+    after: RunLine | None = None,
+    sort: RunSort = "started",
+    *,
+    ascending: bool = False,
+) -> list[RunLine]:
+    """Returns at most `limit` runs (at least 1), from the first on, or those after a run.
 
-    Raises InputError for a limit below 1.
+    The last started comes first, or that with the most of what they are sorted by; where that is equal, the one of
+    which something was recorded last. `ascending` is the other way round. Raises InputError for a limit below 1.
     """
     if limit < 1:
         raise InputError(f"the limit of a list is {limit}; give at least 1")
     tests, given = chosen.condition()
+    by, direction = ("coalesce(score, -1)" if sort == "score" else sort), "ASC" if ascending else "DESC"
     if after is not None:
-        tests.append("(started, position) < (:after_started, :after_position)")
-        given |= {"after_started": seconds(after.started), "after_position": after.position}
+        tests.append(f"({by}, position) {'>' if ascending else '<'} (:after_sorted, :after_position)")
+        given |= {"after_sorted": _sorted_by(after, sort), "after_position": after.position}
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
-    newest = "ORDER BY started DESC, position DESC"
-    found = f"SELECT run FROM runs {where} {newest} LIMIT :limit"  # noqa: S608 - answered by the index alone
-    sql = f"SELECT {_COLUMNS} FROM runs WHERE run IN ({found}) {newest}"  # noqa: S608
+    order = f"ORDER BY {by} {direction}, position {direction}"
+    found = f"SELECT run FROM runs {where} {order} LIMIT :limit"  # noqa: S608 - by time, answered by the index alone
+    sql = f"SELECT {_COLUMNS} FROM runs WHERE run IN ({found}) {order}"  # noqa: S608
     return await views.read(_decode_line, sql, {**given, "limit": limit})
+
+
+def _sorted_by(line: RunLine, sort: RunSort) -> Value:
+    """Returns what a run is sorted by."""
+    match sort:
+        case "started":
+            return seconds(line.started)
+        case "updated":
+            return seconds(line.updated)
+        case "score":
+            return -1.0 if line.score is None else line.score
+        case "iterations":
+            return line.iterations
+        case "tokens":
+            return line.tokens
+        case "cost":
+            return line.cost
 
 
 async def count_runs(views: Views, chosen: RunFilter) -> int:

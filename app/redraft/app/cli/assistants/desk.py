@@ -15,11 +15,12 @@ from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.assistants.offers import Offer, PlanWishes, actors_of
 from redraft.app.cli.running.progress import RunProgress
-from redraft.app.cli.shared.reading import draft_meant, drafts_of, events_at
+from redraft.app.cli.shared.reading import events_at
 from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
-from redraft.app.cli.views.whatif import document_of
 from redraft.app.client.client import Client
-from redraft.app.runs.steering import Word, steer
+from redraft.app.record.past import drafts_of
+from redraft.app.runs.comparing import whatif_document
+from redraft.app.runs.steering import Word, draft_meant, steer
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.subscribing.subscriber import is_end
 from redraft.app.wiring.deployment import open_client
@@ -162,7 +163,7 @@ class Desk:
         """Returns what another policy would have decided on the recorded answers. Raises InputError, PlanError."""
         if policy.changes_nothing:
             raise InputError("say what should differ: until, max_iterations, keep or rollback_margin")
-        found: Document = msgspec.to_builtins(document_of(policy, what_if(await self.events(run), policy, loop)))
+        found: Document = msgspec.to_builtins(whatif_document(policy, what_if(await self.events(run), policy, loop)))
         return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from redraft.app.cli.assistants.desk import Desk
-from redraft.app.cli.auditing.verification import RunAudit, audit_of, story_lines
-from redraft.app.cli.shared.reading import drafts_of
+from redraft.app.cli.auditing.verification import story_lines
 from redraft.app.record.archive import export_jsonl
+from redraft.app.record.audit import RunAudit, audit_one
+from redraft.app.record.past import drafts_of
 from redraft.events.errors import InputError
 from redraft.projections.display import counted
 from redraft.projections.run_views.chart import kept_draft
@@ -31,7 +32,7 @@ async def draft_text(desk: Desk, run: str, draft: str) -> str:
 async def audit_text(desk: Desk, run: str) -> str:
     """Returns what a check of the record found, and the whole story of the run below. Raises NoSuchRun, Tampered."""
     await desk.events(run)
-    found = await audit_of(desk.log, run, verify=True)
+    found = await audit_one(desk.log, run, hashes=True, origin=True)
     return "\n".join([*_verdict(found), "", *story_lines(found.events), ""])
 
 

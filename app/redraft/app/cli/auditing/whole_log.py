@@ -12,9 +12,9 @@ from redraft.app.cli.shared.exit_codes import FAILED
 from redraft.app.cli.shared.options import SignedFiles
 from redraft.app.cli.shared.output import print_result
 from redraft.app.cli.shared.reading import existing_store
-from redraft.app.cli.views.record import document_of, is_faulty, report_record
+from redraft.app.cli.views.record import document_of, report_record
 from redraft.app.process.files import read_key, write_whole
-from redraft.app.record.record_faults import find_faulty
+from redraft.app.record.record_faults import find_faulty, is_faulty
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.stores import open_store_of
 from redraft.events.errors import InputError

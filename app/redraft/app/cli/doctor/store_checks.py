@@ -289,8 +289,7 @@ async def _check_hashes(store: EventStore, views: Views, *, deep: bool) -> Check
 
 async def _records(store: EventStore) -> Check:
     """Checks the record of every run against its plan."""
-    from redraft.app.cli.views.record import is_faulty
-    from redraft.app.record.record_faults import check_log
+    from redraft.app.record.record_faults import check_log, is_faulty
 
     runs, aside, faults = 0, 0, []
     async for checked in check_log(store):

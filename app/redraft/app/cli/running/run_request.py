@@ -15,7 +15,7 @@ import msgspec
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.roles import Actor, ActorKey
-from redraft.actors.workflow.workflow import pin_versions, unpin_versions
+from redraft.actors.workflow.workflow import pin_versions
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ForkOptions, RunOptions
 from redraft.app.cli.shared.reading import events_at, events_of, refuse_missing
@@ -27,8 +27,15 @@ from redraft.app.wiring.local import open_readonly
 from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.briefs import check_pytest, check_tested, read_brief, workflow_for
 from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
-from redraft.app.workflows.run_settings import apply_settings, refuse_vain
-from redraft.app.workflows.sources import PublishTarget, Source, override, own_actors, prepare, read_source
+from redraft.app.workflows.sources import (
+    PublishTarget,
+    Source,
+    changed_plan,
+    override,
+    own_actors,
+    prepare,
+    read_source,
+)
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, Files, check_tags, digest
@@ -215,9 +222,7 @@ def _start_of(
     state = state_at(past, at)
     if forked.is_foreign and not given.trust:
         _refuse_foreign(past[0].run, state.plan)
-    change = apply_settings(unpin_versions(state.plan), given.settings)
-    refuse_vain(state, change)
-    plan = prepare(change.plan, brief or state.brief, models, own)
+    plan = changed_plan(state, given.settings, brief, models, own)
     return fork_of(past, at, "", given.key or "", Change(plan, brief, tags))
 
 

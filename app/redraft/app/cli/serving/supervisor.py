@@ -224,8 +224,10 @@ def _as_json(name: str, line: str) -> str:
     return json.dumps({"process": name, "event": line}, ensure_ascii=False)
 
 
-def processes_for(workflows: Sequence[str], actors: str, scale: Sequence[str], patience: float) -> list[Child]:
-    """The processes, the coordinator first. `scale` are words such as `judge=3`.
+def processes_for(
+    workflows: Sequence[str], actors: str, scale: Sequence[str], patience: float, *, serve: bool = False
+) -> list[Child]:
+    """The processes, the coordinator first; with `serve` the HTTP API too. `scale` are words such as `judge=3`.
 
     Raises InputError when a workflow cannot be read, an actor is provided by nobody or twice, or `scale` is wrong.
     """
@@ -243,6 +245,9 @@ def processes_for(workflows: Sequence[str], actors: str, scale: Sequence[str], p
         for name in _names(f"{role}.{actor}", replicas[actor])
     ]
     children = [Child("coordinator", (*start, "coordinator", *common)), *workers]
+    if serve:
+        files = ("--actors", actors) if actors else ()
+        children.append(Child("serve", (*start, "serve", *workflows, *files, *common)))
     return [
         msgspec.structs.replace(each, environment=own_port(number, os.environ)) for number, each in enumerate(children)
     ]

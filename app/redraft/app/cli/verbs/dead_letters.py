@@ -12,6 +12,7 @@ from redraft.app.cli.shared.options import BusOption, JsonOption
 from redraft.app.cli.shared.output import print_json, print_line, print_result, print_text
 from redraft.app.cli.shared.reading import run_quietly
 from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.dead_letters import letter_facts, queue_names
 from redraft.app.wiring.deployment import open_bus
 from redraft.events.bus.port import Bus, DeadLetter
 from redraft.events.errors import InputError
@@ -33,7 +34,12 @@ APP: Final = typer.Typer(
 def list_(bus: BusOption = None, json: JsonOption = False) -> None:
     """List the dead letters, the oldest first: id, queue, message, run, bytes, and why."""
     if json:
-        print_json(_ask(bus, lambda opened: opened.dead_letters(partial(_facts, _naming()))))
+        print_json(
+            _ask(
+                bus,
+                lambda opened: opened.dead_letters(partial(letter_facts, _naming())),
+            )
+        )
         return
     for line in _ask(bus, lambda opened: opened.dead_letters(partial(_line, _naming()))) or [
         "there are no dead letters"
@@ -54,7 +60,7 @@ def show(dead_letter_id: IdArgument, bus: BusOption = None, json: JsonOption = F
 
     dead_letter = _ask(bus, find)
     body = dead_letter.bus_message.body.decode(errors="backslashreplace")
-    facts = _facts(_naming(), dead_letter)
+    facts = letter_facts(_naming(), dead_letter)
     if json:
         print_json({**facts, "body": body})
         return
@@ -134,32 +140,7 @@ def _line(there: Callable[[str], str], dead_letter: DeadLetter) -> str:
 
 
 def _naming() -> Callable[[str], str]:
-    """Returns what gives a queue its name on the broker, and leaves as it is what cannot be a queue of ours."""
-    from redraft.events.rabbit.topology import Names
-
-    names = Names(read_settings().broker_prefix)
-
-    def there(queue: str) -> str:
-        try:
-            return names.there(queue)
-        except InputError:
-            return queue
-
-    return there
-
-
-def _facts(there: Callable[[str], str], dead_letter: DeadLetter) -> dict[str, object]:
-    bus_message = dead_letter.bus_message
-    return {
-        "id": dead_letter.id,
-        "queue": there(dead_letter.queue),
-        "name": bus_message.name,
-        "run": bus_message.run,
-        "reason": dead_letter.reason,
-        "bytes": len(bus_message.body),
-        "from": bus_message.origin.actor,
-        "causation": bus_message.origin.causation,
-    }
+    return queue_names(read_settings().broker_prefix)
 
 
 def _ask(bus: str | None, question: Callable[[Bus], Awaitable[T]]) -> T:

@@ -21,6 +21,7 @@ from redraft.projections.display import NAME_LENGTH, cost_text, counted, outcome
 from redraft.projections.read_models.runs_query import (
     RunFilter,
     RunLine,
+    RunSort,
     RunStatus,
     count_runs,
     find_run,
@@ -32,6 +33,7 @@ Examples:
   redraft list --workflow prose --outcome accepted --limit 5
   redraft list --since 7d --text tides --min-cost 0.5
   redraft list --status running
+  redraft list --sort score --limit 10
   redraft list --count --outcome failed
 """
 
@@ -86,11 +88,15 @@ def list_(
     after: Annotated[
         str, typer.Option(metavar="RUN", help="The next page: the runs that are listed after this one.")
     ] = "",
+    sort: Annotated[
+        RunSort, typer.Option(metavar="WHAT", help="By started, updated, iterations, score, tokens or cost.")
+    ] = "started",
+    ascending: Annotated[bool, typer.Option("--ascending", help="The oldest first, or the least.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Print only how many runs match.")] = False,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the runs, the newest first.
+    """List the runs, the newest first, or the other way round, or by something else.
 
     For each: its id, workflow, outcome (or its status, and the step that it is at), iterations, score (0 to 1, or on
     the critics' scale), when it began (UTC), and its brief's first line. Where there are more, one line on standard
@@ -102,7 +108,7 @@ def list_(
 
     async def list_found(log: LocalRuntime) -> tuple[list[RunLine], int]:
         start = await find_run(log.views, after) if after else None
-        found = [] if count else await page_of_runs(log.views, chosen, limit, start)
+        found = [] if count else await page_of_runs(log.views, chosen, limit, start, sort, ascending=ascending)
         return await with_texts(log.store, found), 0 if json and not count else await count_runs(log.views, chosen)
 
     runs, total = ask(store, list_found)

@@ -126,6 +126,7 @@ UP: Final = """\b
 Examples:
   redraft up article.py
   redraft up plan.yaml --actors actors.py --scale judge=3
+  redraft up article.py --serve
 """
 
 
@@ -141,6 +142,9 @@ def up(
         list[str] | None,
         typer.Option(metavar="ACTOR=N", help="How many workers serve this actor, instead of one; may be repeated."),
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Answer over HTTP too, as `redraft serve` does for these workflows.")
+    ] = False,
     store: StoreOption = None,
     bus: BusOption = None,
     patience: PatienceOption = PATIENCE,
@@ -159,11 +163,11 @@ def up(
     if settings.bus == LOCAL:
         raise InputError(
             "`up` needs a broker that its processes share: REDRAFT_BUS=amqp://user:password@host:5672/; "
-            "in one process it is `redraft run`"
+            "in one process it is `redraft run`, or `redraft serve`"
         )
     require_broker(settings)
     require_store(settings)
-    return run(_supervise(settings, processes_for(workflows, actors, scale or (), patience)))
+    return run(_supervise(settings, processes_for(workflows, actors, scale or (), patience, serve=serve)))
 
 
 async def _supervise(settings: Settings, children: list[Child]) -> int:

@@ -141,13 +141,8 @@ async def _drop(settings: Settings, name: str) -> None:
 async def _read_rows(
     log: LocalRuntime, tables: Sequence[tuple[Projection, Table]], limit: int
 ) -> list[tuple[str, tuple[str, ...], list[Cells]]]:
-    found: list[tuple[str, tuple[str, ...], list[Cells]]] = []
-    for projection, table in tables:
-        views = await log.models.of(projection)
-        columns = tuple(table.columns)
-        sql = f"SELECT {', '.join(columns)} FROM {table.name} ORDER BY {', '.join(table.keys)} LIMIT ?"  # noqa: S608
-        found.append((table.name, columns, await views.query(sql, (limit,))))
-    return found
+    models = log.models
+    return [(table.name, tuple(table.columns), await models.rows(each, table, limit)) for each, table in tables]
 
 
 async def _follow(settings: Settings, chosen: Sequence[Projection], serving: Serving) -> None:

@@ -11,16 +11,15 @@ import typer
 from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
-from redraft.app.cli.shared.reading import ask, drafts_of, events_at, events_of, run_quietly
+from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
 from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
+from redraft.app.record.past import final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
-from redraft.events.messages.content import Draft
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
-from redraft.projections.run_views.chart import kept_draft
 from redraft.projections.run_views.tree import tree
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def show(
         return
     events, is_readable = ask(store, lambda log: _read(log, run, at))
     if text:
-        print_text(_find_draft(events).text)
+        print_text(final_draft(events).text)
     elif json:
         print_json(tree(events))
     else:
@@ -131,16 +130,6 @@ async def _read(log: LocalRuntime, run: str, at: str) -> tuple[Sequence[Recorded
     """Returns the events of a run that can be read, and whether all of them can be."""
     events = await events_at(log, run, at)
     return events, (await find_run(log.views, events[0].run)).status != "unreadable"
-
-
-def _find_draft(events: Sequence[Recorded]) -> Draft:
-    """The draft that a run ended with, or its newest one. Raises InputError when it has none."""
-    drafts = drafts_of(events)
-    if not drafts:
-        raise InputError(
-            f"run {events[0].run} has no draft after {len(events)} events; see redraft show {events[0].run}"
-        )
-    return drafts[kept_draft(events) or max(drafts)]
 
 
 async def _find_request(log: LocalRuntime, run: str, at: str, step: str, attempt: int | None) -> CommandSent:

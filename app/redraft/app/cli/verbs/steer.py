@@ -13,7 +13,8 @@ import typer
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ReasonOption, RunArgument, SteeringOptions, name_of, with_options
 from redraft.app.cli.shared.output import print_json, print_line
-from redraft.app.cli.shared.reading import draft_meant, drafts_of, existing_store, run_quietly
+from redraft.app.cli.shared.reading import existing_store, run_quietly
+from redraft.app.runs.steering import draft_meant, numbered_draft
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError
@@ -165,8 +166,7 @@ def edit(
     text = read_brief(file, sys.stdin.buffer, as_text=None, limit=limit).text
 
     def message(past: Sequence[Recorded], who: str) -> EditDraft:
-        newest = max(drafts_of(past), default=0)
-        return EditDraft(past[0].run, draft_meant(past, draft or newest), text, reason, who)
+        return EditDraft(past[0].run, numbered_draft(past, draft), text, reason, who)
 
     _say_to(run, given, message)
 

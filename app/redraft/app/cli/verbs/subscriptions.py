@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import aclosing
-from datetime import datetime
-from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
-import msgspec
 import typer
 
 from redraft.app.cli.shared.options import JsonOption, StoreOption
 from redraft.app.cli.shared.output import print_result
 from redraft.app.cli.shared.reading import existing_store
-from redraft.app.subscribing.feed import StoreFeed
+from redraft.app.subscribing.lags import Lagging, find_parked, lag_document, list_lags, move_to, skip_event
 from redraft.app.wiring.stores import open_store_of
 from redraft.events.backends import open_subscriptions
 from redraft.events.errors import InputError
-from redraft.events.messages.filters import EventFilter
 from redraft.events.store.event_store import EventStore
-from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription, Subscriptions
+from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscriptions
 from redraft.projections.display import counted, plain
 
 T = TypeVar("T")
-
-
-_SHOWN: Final = ("name", "position", "parked", "target", "created", "moved", "failing")
-
-
-class Lagging(NamedTuple):
-    """A subscription, how many events of the log it has not passed yet, and when the first of them was recorded."""
-
-    found: Subscription
-    lag: int
-    since: datetime | None
 
 
 NameArgument: TypeAlias = Annotated[str, typer.Argument(metavar="NAME", help="As `list` shows it.")]
@@ -48,12 +33,9 @@ APP: Final = typer.Typer(
 def list_(store: StoreOption = None, json: JsonOption = False) -> None:
     """List the names: position, lag in events and since when, how many events are parked, and where they go."""
 
-    async def list_lags(log: EventStore, names: Subscriptions) -> list[Lagging]:
-        return [await _measure_lag(log, each) for each in await names.all()]
-
     found = _ask(store, list_lags)
     lines = (line for each in found for line in _lines(each))
-    print_result([*map(_facts, found)], lines, json=json, nothing="there are no subscriptions with a name")
+    print_result([*map(lag_document, found)], lines, json=json, nothing="there are no subscriptions with a name")
 
 
 def _lines(lagging: Lagging) -> Iterator[str]:
@@ -76,14 +58,7 @@ def reset(
     json: JsonOption = False,
 ) -> None:
     """Begin again after a position. Whoever serves the name goes there within a second."""
-
-    async def move(log: EventStore, names: Subscriptions) -> Lagging:
-        head = await log.head()
-        if not 0 <= to <= head:
-            raise InputError(f"--to {to}: the log ends at {head}; give a position from 0 to {head}")
-        return await _measure_lag(log, await names.put(name, to))
-
-    _print_moved(_ask(store, move), json=json)
+    _print_moved(_ask(store, lambda log, names: move_to(log, names, name, to)), json=json)
 
 
 @APP.command("skip", epilog="Example: redraft subscriptions skip search-index")
@@ -94,13 +69,7 @@ def skip(
     json: JsonOption = False,
 ) -> None:
     """Skip the current event: the one that fails, or else the next one. Nothing is parked."""
-
-    async def move(log: EventStore, names: Subscriptions) -> Lagging:
-        head, found = await log.head(), await names.get(name)
-        position = head if to_end else await _next_position(log, found, head)
-        return await _measure_lag(log, await names.put(name, position))
-
-    _print_moved(_ask(store, move), json=json)
+    _print_moved(_ask(store, lambda log, names: skip_event(log, names, name, to_end=to_end)), json=json)
 
 
 @APP.command("parked", epilog="Example: redraft subscriptions parked search-index --retry 1201")
@@ -124,7 +93,7 @@ def parked(
         if not (retry or discard):
             return found
         act = names.retry if retry else names.discard
-        return [each for each in _find_parked(found, retry or discard, name) if await act(each)]
+        return [each for each in find_parked(found, retry or discard, name) if await act(each)]
 
     found = _ask(store, handle_parked)
     if retry or discard:
@@ -160,44 +129,10 @@ def _ask(store: str | None, question: Callable[[EventStore, Subscriptions], Awai
     return run(ask_store())
 
 
-async def _next_position(log: EventStore, found: Subscription, head: int) -> int:
-    """The position of the event that a subscription is at; the end of the log when it wants nothing more of it."""
-    if found.failing is not None:
-        return found.failing.position
-    criteria = msgspec.json.decode(found.wants, type=EventFilter)
-    async with aclosing(StoreFeed(log).read(found.position, criteria, follow=False)) as batches:
-        async for batch in batches:
-            if batch.events:
-                return batch.events[0].position
-    return head
-
-
-def _find_parked(found: Sequence[ParkedEvent], text: str, name: str) -> Sequence[ParkedEvent]:
-    if text == "all":
-        return found
-    exact = [each for each in found if text in (each.id, str(each.position))]
-    if len(exact) != 1:
-        raise InputError(f"no event {text!r} is parked; `redraft subscriptions parked {name}` shows those that are")
-    return exact
-
-
-async def _measure_lag(log: EventStore, found: Subscription) -> Lagging:
-    lag = max(0, await log.head() - found.position)
-    async with aclosing(log.tail(found.position, follow=False, limit=1)) as batches:
-        async for batch in batches:
-            return Lagging(found, lag, getattr(batch[0], "time", None))
-    return Lagging(found, lag, None)
-
-
-def _facts(lagging: Lagging) -> dict[str, object]:
-    found = {name: getattr(lagging.found, name) for name in _SHOWN}
-    return {**found, "lag": lagging.lag, "since": lagging.since, "wants": msgspec.json.decode(lagging.found.wants)}
-
-
 def _print_moved(lagging: Lagging, *, json: bool) -> None:
     found = lagging.found
     line = f"{found.name} goes on after position {found.position}; {lagging.lag} events follow it"
-    print_result(_facts(lagging), [line], json=json)
+    print_result(lag_document(lagging), [line], json=json)
 
 
 def _parked_line(each: ParkedEvent) -> str:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final, get_args
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import WhatIf, what_if
+from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.shared.options import JsonOption, StoreOption, refuse_beyond, with_options
 from redraft.app.cli.shared.reading import ask, events_of
 from redraft.app.process.times import moment_of
-from redraft.app.wiring.local import LocalRuntime
-from redraft.app.workflows.sources import read_condition
+from redraft.app.runs.comparing import compare_policies, read_policies
 from redraft.events.errors import InputError
-from redraft.events.messages.conditions import Condition
-from redraft.events.messages.plan import Keep
-from redraft.projections.read_models.runs_query import list_runs
-
-if TYPE_CHECKING:
-    from redraft.app.cli.views.whatif import Row
+from redraft.projections.read_models.runs_query import RunFilter
 
 EXAMPLE: Final = """\b
 Examples:
@@ -49,14 +41,7 @@ class PolicyOptions(msgspec.Struct, frozen=True):
 
     def policies(self) -> list[Policy]:
         """Returns a policy for each condition. Raises InputError."""
-        kept = next((each for each in get_args(Keep) if each == self.keep), None)
-        if self.keep is not None and kept is None:
-            raise InputError(f"--keep is {self.keep!r}; write {' or '.join(get_args(Keep))}")
-        conditions: list[Condition | None] = [read_condition(text) for text in self.until]
-        found = [Policy(each, self.max_iterations, kept, self.rollback_margin) for each in conditions or [None]]
-        if any(policy.changes_nothing for policy in found):
-            raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
-        return found
+        return read_policies(self.until, self.max_iterations, self.keep, self.rollback_margin)
 
 
 class RunsOptions(msgspec.Struct, frozen=True):
@@ -95,36 +80,11 @@ def whatif(
         raise InputError("name one run, or many with --workflow" + (", not both" if run else ""))
     if run is None:
         since = moment_of(many.since, "--since")
-        table = ask(store, lambda log: _over(log, many, since, policies, loop))
+        chosen = RunFilter("ended", many.workflow, tag=many.tag or None, since=since)
+        table = ask(store, lambda log: compare_policies(log, chosen, many.limit, policies, loop))
         print_policies(table, json=json)
         return
     if many.tag or many.since:
         raise InputError(f"{'--tag' if many.tag else '--since'} chooses among the runs of a --workflow; leave it out")
     events = ask(store, lambda log: events_of(log, run))
     print_each([(policy, what_if(events, policy, loop)) for policy in policies], json=json)
-
-
-async def _over(
-    log: LocalRuntime, many: RunsOptions, since: datetime | None, policies: Sequence[Policy], loop: str
-) -> tuple[Row, ...]:
-    """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over."""
-    from redraft.app.cli.views.whatif import AS_RECORDED, row_of
-
-    lines = await list_runs(
-        log.views, limit=many.limit, status="ended", workflow=many.workflow, tag=many.tag or None, since=since
-    )
-    if not lines:
-        raise InputError(f"no run of the workflow {many.workflow!r} has ended{' since then' if since else ''}")
-    found: list[list[WhatIf]] = []
-    fault: InputError | None = None
-    for line in lines:
-        events = await log.store.read(line.run)
-        try:
-            found.append([what_if(events, policy, loop) for policy in policies])
-        except InputError as error:
-            fault = error
-    if not found and fault is not None:
-        raise fault
-    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
-    imagined = zip(policies, zip(*found, strict=True), strict=True)
-    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))

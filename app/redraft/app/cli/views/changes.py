@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, assert_never
 
 import msgspec
 
-from redraft.app.cli.shared.reading import drafts_of
-from redraft.events.errors import InputError
+from redraft.app.record.past import two_drafts
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.redaction import ERASED
-from redraft.projections.display import counted, plain, visible
+from redraft.projections.display import plain, visible
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, diff, fold_unchanged
 from redraft.projections.run_views.scores_between import ScoreChange, scores_between
 
@@ -36,14 +34,7 @@ class Changes(msgspec.Struct, frozen=True):
 
 def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Changes:
     """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
-    drafts = drafts_of(events)
-    for version in (before, after):
-        if version not in drafts:
-            known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
-            raise InputError(f"run {events[0].run} has no draft {version}; {known}")
-    was, now = drafts[before], drafts[after]
-    if ERASED in (was.text, now.text):
-        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
+    was, now = two_drafts(events, before, after)
     scores = tuple(scores_between(events, before, after)) if before != after else ()
     return Changes(was.ref, now.ref, scores, tuple(fold_unchanged(diff(was.text, now.text))))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.output import print_line
+from redraft.app.record.record_faults import is_faulty
 from redraft.projections.display import counted, plain, quoted
 
 if TYPE_CHECKING:
@@ -14,15 +15,6 @@ if TYPE_CHECKING:
 
 MOST: Final = 20
 """The number of findings of one run that are printed; `--json` has them all."""
-
-
-LATER: Final = "later-release"
-"""The code of a finding that is no fault: a later release knows what it means."""
-
-
-def is_faulty(record: Checked | None) -> bool:
-    """Returns whether a run that nobody has set aside has findings."""
-    return record is not None and not record.set_aside and any(each.code != LATER for each in record.findings)
 
 
 def report_record(record: Checked | None) -> None:

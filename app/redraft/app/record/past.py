@@ -1,0 +1,103 @@
+"""The past of a run that a person means: its events up to a version or a time, its drafts, and the one that it kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from redraft.actors.values import ignore, shown
+from redraft.app.process.times import moment
+from redraft.app.wiring.local import LocalRuntime
+from redraft.events.errors import CodecError, InputError, NoSuchRun
+from redraft.events.messages.content import Draft
+from redraft.events.messages.domain_events import DraftMade, RunErased, RunQuarantined
+from redraft.events.messages.envelope import Entry, Recorded, Unreadable
+from redraft.events.messages.redaction import ERASED
+from redraft.projections.display import counted
+from redraft.projections.read_models.runs import unreadable_reason
+from redraft.projections.read_models.runs_query import find_run
+from redraft.projections.run_views.chart import kept_draft
+
+_DIGITS: Final = 19
+
+
+async def events_of(
+    log: LocalRuntime, text: str, upto: int | None = None, report: Callable[[str], None] = ignore
+) -> tuple[Recorded, ...]:
+    """The events of the run that a person means, up to a version. Raises NoSuchRun, and InputError for a version.
+
+    `report` is told when not all of them can be read.
+    """
+    found = await find_run(log.views, text)
+    if upto is not None and not 1 <= upto <= found.version:
+        raise InputError(f"--at {upto}: run {found.run} has {found.version} events; give 1 to {found.version}")
+    entries = await log.store.entries(found.run, upto)
+    if not entries:
+        raise NoSuchRun(found.run)
+    return legible(entries, report)
+
+
+def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) -> tuple[Recorded, ...]:
+    """The events of a run up to the first that cannot be read, which is reported, and whether it was set aside since.
+
+    Raises CodecError when nothing can be read.
+    """
+    broken = next((each for each in entries if isinstance(each, Unreadable)), None)
+    events = [each for each in entries if isinstance(each, Recorded)]
+    if broken is None:
+        return tuple(events)
+    report(f"run {broken.run}: {unreadable_reason(broken)}; see redraft doctor")
+    last = RunQuarantined | RunErased
+    kept = tuple(each for each in events if each.version < broken.version or isinstance(each.data, last))
+    if not kept:
+        raise CodecError(f"run {broken.run}: nothing of it can be read")
+    return kept
+
+
+async def events_at(
+    log: LocalRuntime, text: str, at: str, report: Callable[[str], None] = ignore
+) -> tuple[Recorded, ...]:
+    """The same, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); all of them when `at` is empty."""
+    if not at:
+        return await events_of(log, text, report=report)
+    if at.lstrip("-").isdecimal() and len(at) < _DIGITS:
+        return await events_of(log, text, int(at), report)
+    try:
+        when = moment(at, datetime.now(UTC), "--at")
+    except InputError:
+        forms = "7, 2026-01-03T10:00Z, or how long ago, such as 2h"
+        raise InputError(f"--at {shown(at)} is neither the number of an event nor a time; write {forms}") from None
+    events = await events_of(log, text, report=report)
+    if when < events[0].time:
+        began = events[0].time.isoformat(timespec="seconds").replace("+00:00", "Z")
+        raise InputError(f"--at {at}: run {events[0].run} began at {began}; give a later time")
+    return events[: max(event.version for event in events if event.time <= when)]
+
+
+def drafts_of(events: Sequence[Recorded]) -> dict[int, Draft]:
+    """Every draft of a run by its number, in the order in which they were made."""
+    made = [event.data.draft for event in events if isinstance(event.data, DraftMade)]
+    return {draft.version: draft for draft in made}
+
+
+def final_draft(events: Sequence[Recorded]) -> Draft:
+    """The draft that a run ended with, or its newest one. Raises InputError when it has none."""
+    drafts = drafts_of(events)
+    if not drafts:
+        raise InputError(
+            f"run {events[0].run} has no draft after {len(events)} events; see redraft show {events[0].run}"
+        )
+    return drafts[kept_draft(events) or max(drafts)]
+
+
+def two_drafts(events: Sequence[Recorded], a: int, b: int) -> tuple[Draft, Draft]:
+    """Two drafts of a run, to compare them. Raises InputError for one that there is not, and for a run erased."""
+    drafts = drafts_of(events)
+    for version in (a, b):
+        if version not in drafts:
+            known = f"it has {counted(len(drafts), 'draft')}, from 1" if drafts else "it has none yet"
+            raise InputError(f"run {events[0].run} has no draft {version}; {known}")
+    if ERASED in (drafts[a].text, drafts[b].text):
+        raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
+    return drafts[a], drafts[b]

@@ -1,0 +1,158 @@
+"""Recorded runs decided again under other policies: one under each, or the policies compared over many runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from statistics import fmean
+from typing import get_args
+
+import msgspec
+
+from redraft.actors.deciding.policy import Policy
+from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
+from redraft.app.wiring.local import LocalRuntime
+from redraft.app.workflows.sources import read_condition
+from redraft.events.errors import InputError
+from redraft.events.messages.conditions import Condition
+from redraft.events.messages.content import Mark
+from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Keep
+from redraft.events.messages.scales import Scale
+from redraft.projections.display import plain
+from redraft.projections.read_models.runs_query import RunFilter, page_of_runs
+from redraft.projections.run_views.sentences import describe, path_of
+
+AS_RECORDED = "as recorded"
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A policy over `runs` records, of which `ended_early` hold too little to say how the run would have ended.
+
+    The means and the share of accepted runs (0..1) are over all others; None where there are none. A score is that of
+    the final draft, 0..1, where it was judged; `criteria` and `measures` are the means of those of the final drafts.
+    """
+
+    policy: str
+    runs: int
+    ended_early: int
+    mean_steps: float | None
+    mean_score: float | None
+    accepted: float | None
+    scale: Scale | None = None
+    criteria: tuple[Mark, ...] = ()
+    measures: dict[str, float] = {}
+
+
+def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
+    """Returns the row of a policy under which the runs went so."""
+    ended = [each for each in courses if each.outcome is not None]
+    return Row(
+        policy,
+        len(courses),
+        len(courses) - len(ended),
+        _mean([each.steps for each in ended]),
+        _mean([each.score for each in ended if each.score is not None]),
+        _mean([each.outcome == "accepted" for each in ended]),
+        _common_scale([each.scale for each in ended if each.score is not None]),
+        _mean_marks([mark for each in ended for mark in each.criteria]),
+        _mean_measures(ended),
+    )
+
+
+def _mean_marks(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    by_name: dict[str, list[Mark]] = {}
+    for each in marks:
+        by_name.setdefault(each.name, []).append(each)
+    return tuple(
+        Mark(name, fmean(each.score for each in those), scale=_common_scale([each.scale for each in those]))
+        for name, those in by_name.items()
+    )
+
+
+def _mean_measures(ended: Sequence[RunSummary]) -> dict[str, float]:
+    names = dict.fromkeys(name for each in ended for name in each.measures)
+    return {name: fmean(each.measures[name] for each in ended if name in each.measures) for name in names}
+
+
+async def compare_policies(
+    log: LocalRuntime, chosen: RunFilter, limit: int, policies: Sequence[Policy], loop: str
+) -> tuple[Row, ...]:
+    """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over.
+
+    Raises InputError when no run fits the filter, or the plan of none has the loop.
+    """
+    lines = await page_of_runs(log.views, chosen, limit)
+    if not lines:
+        raise InputError(f"no run of the workflow {chosen.workflow!r} has ended{' since then' if chosen.since else ''}")
+    found: list[list[WhatIf]] = []
+    fault: InputError | None = None
+    for line in lines:
+        events = await log.store.read(line.run)
+        try:
+            found.append(await asyncio.to_thread(_under_each, events, policies, loop))
+        except InputError as error:
+            fault = error
+    if not found and fault is not None:
+        raise fault
+    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
+    imagined = zip(policies, zip(*found, strict=True), strict=True)
+    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))
+
+
+def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:
+    return [what_if(events, policy, loop) for policy in policies]
+
+
+def read_policies(
+    until: Sequence[str], max_iterations: int | None, keep: str | None, rollback_margin: float | None
+) -> list[Policy]:
+    """Returns a policy for each condition, or one without. Raises InputError for what is wrong, or changes nothing."""
+    kept = next((each for each in get_args(Keep) if each == keep), None)
+    if keep is not None and kept is None:
+        raise InputError(f"--keep is {keep!r}; write {' or '.join(get_args(Keep))}")
+    conditions: list[Condition | None] = [read_condition(text) for text in until]
+    found = [Policy(each, max_iterations, kept, rollback_margin) for each in conditions or [None]]
+    if any(policy.changes_nothing for policy in found):
+        raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
+    return found
+
+
+def whatif_document(policy: Policy, found: WhatIf) -> dict[str, object]:
+    """Returns a run under another policy as JSON shows it."""
+    document = msgspec.structs.asdict(found)
+    parting = found.parting
+    if parting is not None:
+        document["parting"] = {
+            "version": parting.version,
+            "path": divergence_path(parting),
+            "recorded": decision_text(parting.recorded),
+            "instead": decision_text(parting.instead),
+        }
+    return {"policy": str(policy), **document, "saved": found.saved}
+
+
+def divergence_path(parting: Divergence) -> str:
+    """Returns the step at which two courses differ."""
+    decision = parting.instead or parting.recorded
+    return plain(path_of(decision)) if decision else ""
+
+
+def decision_text(decision: Decision | None) -> str:
+    """Returns a decision in words; nothing for none."""
+    if decision is None:
+        return ""
+    if not isinstance(decision, StepRequested):
+        return describe(decision, "coordinator")
+    actor = decision.choice.arm if decision.choice else decision.actor
+    return describe(decision, f"{decision.role} {plain(actor)}")
+
+
+def _common_scale(scales: Sequence[Scale | None]) -> Scale | None:
+    """Returns the scale of all scores; None if they differ, and can only be compared as shares."""
+    return scales[0] if len(set(scales)) == 1 else None
+
+
+def _mean(numbers: Sequence[float]) -> float | None:
+    return sum(numbers) / len(numbers) if numbers else None

@@ -1,0 +1,1 @@
+"""Holds the HTTP API: what `redraft serve` answers; knows nothing of the command line."""

@@ -1,0 +1,31 @@
+"""Answers as JSON, encoded as the command line encodes them; what takes a while is done beside the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, ParamSpec, TypeVar
+
+import msgspec
+from litestar import Response
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+JSON: Final = "application/json"
+
+
+def answer(value: object, status: int = 200, **headers: str) -> Response[bytes]:
+    """Returns a value as JSON. The underscores in the names of headers stand for hyphens."""
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return Response(msgspec.json.encode(value), status_code=status, media_type=JSON, headers=named)
+
+
+async def computed(make: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Response[bytes]:
+    """Returns what a function returns as JSON; both the call and the encoding are done on a thread."""
+    return Response(await beside(lambda: msgspec.json.encode(make(*args, **kwargs))), media_type=JSON)
+
+
+async def beside(work: Callable[[], T]) -> T:
+    """Returns what a function returns that would block the event loop; it is called on a thread."""
+    return await asyncio.to_thread(work)

@@ -1,0 +1,81 @@
+"""The Litestar application: its routes, what stands before each request, and how it describes itself."""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from litestar import Litestar, Request, Response, Router, get
+from litestar.connection import ASGIConnection
+from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
+
+from redraft.app.server import administration, events, figures, imagining, run_reading, steering, submitting
+from redraft.app.server.answers import answer
+from redraft.app.server.description import DESCRIPTION, Description
+from redraft.app.server.identity import KEY, Guard, Identity, needs
+from redraft.app.server.problems import ProblemHandler, Refused
+from redraft.app.server.service import Serves, Service
+
+API: Final = "/api/v1"
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_ENVELOPE: Final = 64 * 1024
+"""Bytes of a request beside its text."""
+
+
+def build_application(service: Service) -> Litestar:
+    """Returns the application that answers with the parts of this service."""
+    description = Description()
+
+    @get("/openapi.json", include_in_schema=False)
+    async def openapi(service: Serves) -> Response[bytes]:
+        return Response(description.encoded(app, service.settings.max_draft_bytes), media_type="application/json")
+
+    readers = *run_reading.HANDLERS, *events.HANDLERS, *figures.HANDLERS, *imagining.HANDLERS, *administration.LOOKING
+    looking = Router("/", route_handlers=[*readers, openapi], guards=[needs("read")])
+    writing = Router(
+        "/",
+        route_handlers=[
+            Router("/", route_handlers=submitting.HANDLERS, guards=[needs("submit")]),
+            Router("/", route_handlers=[*steering.HANDLERS, *administration.HANDLERS], guards=[needs("operate")]),
+        ],
+        guards=[_refuse_read_only(service)],
+    )
+    api = Router(API, route_handlers=[looking, writing])
+    app = Litestar(
+        [health, api],
+        dependencies={
+            "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
+            "identity": Provide(_identity, sync_to_thread=False),
+        },
+        exception_handlers={Exception: ProblemHandler(service.log)},
+        openapi_config=DESCRIPTION,
+        request_max_body_size=6 * service.settings.max_draft_bytes + _ENVELOPE,  # JSON may write a letter as \u0041
+        response_headers=_HEADERS,
+        logging_config=None,
+        debug=False,
+        pdb_on_exception=False,
+    )
+    return app
+
+
+def _refuse_read_only(service: Service) -> Guard:
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        if service.read_only:
+            raise Refused(405, "read-only", "this server only looks: it was started with --read-only")
+
+    return guard
+
+
+def _identity(request: Request[Any, Any, Any]) -> Identity:
+    return cast("dict[str, Identity]", request.scope)[KEY]
+
+
+@get("/health", summary="Whether the server works")
+async def health(service: Serves) -> Response[bytes]:
+    """Says that the process answers, and up to which position of the log its read models are."""
+    return answer({"position": service.runtime.views.position})

@@ -1,0 +1,121 @@
+"""What requests carry: bodies of those who begin and steer runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+Words: TypeAlias = Annotated[str, msgspec.Meta(max_length=20_000)]
+"""A reason, an advice: some sentences."""
+
+Short: TypeAlias = Annotated[str, msgspec.Meta(max_length=2_000)]
+Tags: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=10)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+
+
+class BriefText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A brief: its text, and what it is and where it came from."""
+
+    text: str
+    media_type: Short = "text/plain"
+    source: Short = ""
+
+
+class Submission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A run to begin: a workflow that the server offers, a brief, and what to change in the plan.
+
+    `budget` is as on the command line: `tokens=50000,cost=2`.
+    """
+
+    workflow: Short
+    brief: str | BriefText
+    tags: Tags = []
+    until: Short = ""
+    max_iterations: Number | None = None
+    budget: Short = ""
+    model: Short = ""
+
+
+class BatchSubmission(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Many runs of a workflow to begin, one for each brief. The same body means the same runs."""
+
+    workflow: Short
+    briefs: Annotated[list[str | BriefText], msgspec.Meta(min_length=1, max_length=1_000)]
+    tags: Tags = []
+    until: Short = ""
+    max_iterations: Number | None = None
+    budget: Short = ""
+    model: Short = ""
+
+
+class Forking(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fork to begin: at an event or a time, with settings (`until=score >= 0.9`), another brief, or other tags.
+
+    `trust` accepts the plan of a run that was imported.
+    """
+
+    at: int | Short
+    settings: Annotated[list[Short], msgspec.Meta(max_length=100)] = []
+    brief: str | BriefText | None = None
+    tags: Tags | None = None
+    trust: bool = False
+
+
+class Reason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why something is done; it is kept in the record."""
+
+    reason: Words = ""
+
+
+class Guidance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Advice to the next refinement."""
+
+    advice: Words
+    reason: Words = ""
+
+
+class NewLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a loop (by default the outermost) ends from now on: its condition, its iterations, or both."""
+
+    until: Short = ""
+    max_iterations: Number | None = None
+    loop: Short = ""
+    reason: Words = ""
+
+
+class Approval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An approval of a draft, by default of the one that is waited for; with `sha256` of that very text alone."""
+
+    draft: Number | None = None
+    sha256: Short = ""
+    reason: Words = ""
+
+
+class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rejection of a draft, as an approval names it, and what the next refinement should take into account."""
+
+    draft: Number | None = None
+    sha256: Short = ""
+    feedback: Words = ""
+
+
+class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A draft of a person's own, made from that one (by default the newest)."""
+
+    text: str
+    draft: Number | None = None
+    sha256: Short = ""
+    reason: Words = ""
+
+
+class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The position after which a subscription goes on."""
+
+    to: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
+
+
+class Skip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a subscription skips: the event that it is at, or everything that is in the log now."""
+
+    to_end: bool = False

@@ -1,0 +1,175 @@
+"""Figures over runs, read models, actors and who serves them, and the archive."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from typing import IO, Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from litestar import Response, get
+from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar.response import Stream
+
+from redraft.app.process.times import moment_of
+from redraft.app.record.transfer import RunSelection, export_log
+from redraft.app.record.with_texts import with_texts
+from redraft.app.server.answers import answer
+from redraft.app.server.parameters import Limit, Since
+from redraft.app.server.problems import Refused
+from redraft.app.server.service import Serves, Service
+from redraft.app.workflows.actor_registry import projections_for
+from redraft.events.bus.port import work_queue
+from redraft.events.errors import InputError
+from redraft.events.messages.plan import Role
+from redraft.projections.backends import ReadModels
+from redraft.projections.read_models import actor_work, critiques
+from redraft.projections.read_models import publications as published
+from redraft.projections.read_models.choices import CHOICES, arms
+from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of
+from redraft.projections.read_models.runs_query import find_run
+from redraft.projections.read_models.tree_nodes import TREE, tree_nodes
+
+Figures: TypeAlias = Literal["actors", "choices", "critics", "criteria", "scores", "publications", "issues", "tree"]
+
+_CHUNK: Final = 256 * 1024
+
+
+class ActorSeen(msgspec.Struct, frozen=True):
+    """An actor that runs have asked, and what it did. `consumers` serve it now, and `waiting` requests are queued.
+
+    Both are None where that cannot be known: nothing runs here, or it has no queue.
+    """
+
+    role: Role
+    actor: str
+    consumers: int | None
+    waiting: int | None
+    work: actor_work.ActorLine
+
+
+@get("/stats/{figures:str}", summary="Figures over runs")
+async def show_stats(
+    service: Serves,
+    figures: FromPath[Figures],
+    run: Annotated[str, QueryParameter(description="Only of this run.")] = "",
+    since: Since = "",
+    workflow: FromQuery[str] = "",
+    limit: Limit = 200,
+) -> Response[bytes]:
+    """Gives the figures of `redraft stats`: over all runs, over those of a workflow, or of one run."""
+    if run and (since or workflow):
+        raise InputError("run names one run: leave out since and workflow, which select among many")
+    chosen = (await find_run(service.runtime.views, run)).run if run else ""
+    found = await _figures(service.runtime.models, figures, chosen, moment_of(since, "since"), workflow, limit)
+    return answer(await with_texts(service.runtime.store, found))
+
+
+async def _figures(
+    models: ReadModels, figures: Figures, run: str, since: datetime | None, workflow: str, limit: int
+) -> Sequence[Any]:
+    match figures:
+        case "actors":
+            return await actor_work.actors(await models.of(actor_work.ACTORS), run, since, workflow)
+        case "choices":
+            return await arms(await models.of(CHOICES), run, since, workflow)
+        case "critics":
+            views = await models.of(critiques.CRITIQUES)
+            return await (critiques.critiques_of(views, run) if run else critiques.critics(views, since, workflow))
+        case "criteria":
+            views = await models.of(critiques.CRITIQUES)
+            return await (critiques.criteria_of(views, run) if run else critiques.criteria(views, since, workflow))
+        case "scores":
+            views = await models.of(critiques.SCORES)
+            return await (critiques.series(views, run) if run else critiques.course(views, since, workflow))
+        case "publications":
+            views = await models.of(published.PUBLICATIONS)
+            return await published.publications(views, run, since, limit, workflow)
+        case "issues":
+            views = await models.of(ISSUES)
+            return await (issues_of(views, run) if run else issue_counts(views, since, workflow))
+        case "tree":
+            return await tree_nodes(await models.of(TREE), run, since, workflow, limit=limit)
+
+
+@get("/actors", answer=list[ActorSeen], summary="List the actors, and who serves them")
+async def list_actors(service: Serves, since: Since = "", workflow: FromQuery[str] = "") -> Response[bytes]:
+    """Lists the actors that runs have asked, with what they did, and how many workers serve each now."""
+    views = await service.runtime.models.of(actor_work.ACTORS)
+    lines = await actor_work.actors(views, "", moment_of(since, "since"), workflow)
+    return answer([await _seen(service, each) for each in lines])
+
+
+async def _seen(service: Service, line: actor_work.ActorLine) -> ActorSeen:
+    depth = await service.queues.queue(work_queue(line.role, line.actor)) if service.queues else None
+    consumers, waiting = (depth.consumers, depth.waiting) if depth else (None, None)
+    return ActorSeen(line.role, line.actor, consumers, waiting, line)
+
+
+@get("/projections", summary="List the read models")
+async def list_projections(service: Serves) -> Response[bytes]:
+    """Lists the read models: version, position, how many events behind, rows, and whether one has stopped."""
+    head, states = await service.runtime.store.head(), await service.runtime.views.states()
+    return answer([{"behind": max(head - each.position, 0), **msgspec.structs.asdict(each)} for each in states])
+
+
+@get("/projections/{name:str}", summary="Show the rows of a read model")
+async def show_projection(service: Serves, name: FromPath[str], limit: Limit = 50) -> Response[bytes]:
+    """Shows the rows of a shipped read model, brought up to date first, in the order of their keys."""
+    if ":" in name or name.endswith(".py"):
+        raise Refused(404, "no-such-projection", "only read models that ship with Redraft are shown here")
+    found = {}
+    for projection in projections_for(name):
+        for table in projection.tables:
+            rows = await service.runtime.models.rows(projection, table, limit)
+            found[table.name] = [dict(zip(table.columns, row, strict=True)) for row in rows]
+    return answer(found)
+
+
+@get("/workflows", summary="List the workflows that may be submitted")
+async def list_workflows(service: Serves) -> Response[bytes]:
+    """Lists the workflows that this server submits, with their plans."""
+    return answer([{"name": name, "plan": source.plan} for name, source in service.offers.workflows.items()])
+
+
+@get("/archive", summary="Download runs as an archive", media_type="application/zstd")
+async def download_archive(
+    service: Serves,
+    run: Annotated[list[str] | None, QueryParameter(description="Only this run; may be repeated.")] = None,
+    without: Annotated[list[str] | None, QueryParameter(description="All but this run; may be repeated.")] = None,
+    since: Since = "",
+) -> Stream:
+    """Gives the archive that `redraft export` writes: whole runs, each event verified as it is written."""
+    views, store = service.runtime.views, service.runtime.store
+    chosen = frozenset([(await find_run(views, each)).run for each in run or ()])
+    left = frozenset([(await find_run(views, each)).run for each in without or ()])
+    file = await asyncio.to_thread(tempfile.TemporaryFile)
+    try:
+        await export_log(store, RunSelection(moment_of(since, "since"), chosen, left), file, datetime.now(UTC))
+    except BaseException:
+        file.close()
+        raise
+    name = {"Content-Disposition": 'attachment; filename="runs.jsonl.zst"'}
+    return Stream(_chunks(file), media_type="application/zstd", headers=name)
+
+
+async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
+    """Yields a file that was written, and closes it."""
+    try:
+        file.seek(0)
+        while chunk := await asyncio.to_thread(file.read, _CHUNK):
+            yield chunk
+    finally:
+        file.close()
+
+
+HANDLERS: Final = (
+    show_stats,
+    list_actors,
+    list_projections,
+    show_projection,
+    list_workflows,
+    download_archive,
+)

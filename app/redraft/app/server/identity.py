@@ -1,0 +1,71 @@
+"""Who makes a request, how that is known, and what they may do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
+from litestar.params import SkipValidation
+
+from redraft.app.server.problems import Refused
+from redraft.events.tokens import Scope, Token
+
+KEY: Final = "redraft.identity"
+"""The name of the identity among the facts of a request."""
+
+_SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|not authenticated)\)")
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A name, how it was authenticated, and the scopes that go with it."""
+
+    name: str
+    how: str
+    scopes: frozenset[Scope]
+
+    @property
+    def signature(self) -> str:
+        """The name as events have it, with how it was authenticated: `ann (token 3f9a2c41)`."""
+        return f"{self.name} ({self.how})"
+
+    def may(self, scope: Scope) -> bool:
+        """Returns whether this scope, or that of an administrator, is among its own."""
+        return scope in self.scopes or "admin" in self.scopes
+
+
+NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
+"""Whoever asks where no authentication is wanted: every user of this machine."""
+
+
+def identity_of(token: Token) -> Identity:
+    """Returns who a token stands for."""
+    return Identity(token.name, f"token {token.id}", frozenset(token.scopes))
+
+
+def is_signed(actor: str) -> bool:
+    """Returns whether this is the name of somebody who spoke to the HTTP API."""
+    return _SIGNED.fullmatch(actor) is not None
+
+
+Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
+
+
+Asks = NamedDependency[SkipValidation[Identity]]
+"""Who asks, as a handler gets it."""
+
+
+def needs(scope: Scope) -> Guard:
+    """Returns what lets nobody pass without this scope."""
+
+    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+        identity = cast("dict[str, Identity]", connection.scope)[KEY]
+        if not identity.may(scope):
+            known = ", ".join(sorted(identity.scopes)) or "none"
+            raise Refused(403, "scope", f"this needs the scope {scope}; the token {identity.name} has {known}")
+
+    return guard

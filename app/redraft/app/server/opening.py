@@ -1,0 +1,90 @@
+"""Opens what the HTTP API works with: this process as the runtime, or connections beside a deployment or a process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from redraft.actors.workflow.roles import Actor
+from redraft.app.process.lifecycle import opened, retry_forever, together
+from redraft.app.server.identity import is_signed
+from redraft.app.settings.settings import LOCAL, Settings
+from redraft.app.wiring.deployment import FOR_EVER, MEMORY, open_bus, open_survey
+from redraft.app.wiring.local import LocalRuntime, build_client, open_local, open_readonly
+from redraft.app.wiring.stores import hold_lease_of
+from redraft.events.bus.local import LocalBus
+from redraft.events.bus.port import Queues
+from redraft.events.errors import InputError
+from redraft.projections.engine.projector import follow
+from redraft.projections.read_models.runs_query import RunFilter, RunStatus, page_of_runs
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+TAKEOVER: Final = 20.0
+"""Seconds to wait for the place of a process that ended just now."""
+
+_PAGE: Final = 500
+_GOING_ON: Final[Sequence[RunStatus]] = ("running", "paused")
+
+
+@asynccontextmanager
+async def open_runtime(
+    settings: Settings, actors: Sequence[Actor], log: FilteringBoundLogger, patience: float, *, read_only: bool
+) -> AsyncIterator[tuple[LocalRuntime, Queues | None]]:
+    """Yields the runtime to answer with, and what counts who serves an actor, if there is any.
+
+    On `local:` everything runs here, and goes on with the runs that were submitted to this store before. With a broker
+    it is a client of the deployment. A `read_only` one sends nothing. Raises InputError when another process is the
+    runtime of the store already, StoreError and BusError when a server cannot be reached for `patience` seconds.
+    """
+    async with AsyncExitStack() as stack:
+        if read_only or settings.bus != LOCAL:
+            yield await stack.enter_async_context(_beside(settings, log, patience, read_only=read_only))
+            return
+        if settings.store != MEMORY:
+            if await stack.enter_async_context(hold_lease_of(settings, TAKEOVER)) is None:
+                remedy = "stand beside it with --read-only"
+                raise InputError(f"another process serves this store already, or a coordinator does; {remedy}")
+            resume = await _submitted(settings)
+            log.info("resuming", runs=len(resume))
+        else:
+            resume = []
+        runtime = await stack.enter_async_context(open_local(settings, actors, resume=resume))
+        yield runtime, runtime.bus if isinstance(runtime.bus, LocalBus) else None
+
+
+async def _submitted(settings: Settings) -> list[str]:
+    """Returns the runs that go on and were submitted by the HTTP API; those of other processes are their own."""
+    found: list[str] = []
+    async with open_readonly(settings) as log:
+        for status in _GOING_ON:
+            after = None
+            while page := await page_of_runs(log.views, RunFilter(status), _PAGE, after):
+                for line in page:
+                    first = await log.store.read(line.run, upto=1)
+                    found += [line.run] if first and is_signed(first[0].actor) else []
+                after = page[-1]
+    return found
+
+
+@asynccontextmanager
+async def _beside(
+    settings: Settings, log: FilteringBoundLogger, patience: float, *, read_only: bool
+) -> AsyncIterator[tuple[LocalRuntime, Queues | None]]:
+    """Reads a store that other processes write, and speaks to their broker if there is one."""
+    async with AsyncExitStack() as stack:
+        reading = await stack.enter_async_context(opened(lambda: open_readonly(settings), patience, log))
+        keeping_up = retry_forever("projector", partial(follow, reading.views, reading.store), log)
+        if settings.bus == LOCAL:
+            await stack.enter_async_context(together([keeping_up]))
+            yield reading, None
+            return
+        bus = await stack.enter_async_context(opened(lambda: open_bus(settings, FOR_EVER), patience, log))
+        survey = await stack.enter_async_context(open_survey(settings))
+        client = reading.client if read_only else build_client(settings, reading.store, bus, reading.views.wait_for)
+        await stack.enter_async_context(together([keeping_up]))
+        yield replace(reading, client=client, bus=bus), survey

@@ -1,0 +1,178 @@
+"""Looking at runs: the list, one run, its tree, history, drafts, differences, audit, and the request of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Response, get
+from litestar.params import FromQuery, PathParameter, QueryParameter
+
+from redraft.app.process.times import moment_of
+from redraft.app.record.archive import export_jsonl
+from redraft.app.record.audit import audit_document, audit_one
+from redraft.app.record.past import drafts_of, events_at, events_of, final_draft, two_drafts
+from redraft.app.record.with_texts import CommandSent, find_command, with_texts
+from redraft.app.server.answers import answer, beside, computed
+from redraft.app.server.parameters import At, Limit, RunPath, Since, Until
+from redraft.app.server.problems import Refused
+from redraft.app.server.service import Serves
+from redraft.events.messages.content import Draft
+from redraft.events.messages.domain_events import Outcome
+from redraft.events.messages.envelope import Recorded
+from redraft.projections.read_models.runs_query import (
+    RunFilter,
+    RunLine,
+    RunSort,
+    RunStatus,
+    count_runs,
+    find_run,
+    page_of_runs,
+)
+from redraft.projections.run_views.diff import diff, fold_unchanged
+from redraft.projections.run_views.tree import tree
+from redraft.projections.run_views.tree_model import Tree
+
+
+class RunPage(msgspec.Struct, frozen=True):
+    """A page of the list. `count` is the number of all runs that match; the next page is `after` the run `next`."""
+
+    runs: Sequence[RunLine]
+    count: int
+    next: str | None = None
+
+
+@get("/runs", answer=RunPage, summary="List the runs")
+async def list_runs(
+    service: Serves,
+    status: FromQuery[RunStatus | None] = None,
+    workflow: FromQuery[str | None] = None,
+    outcome: FromQuery[Outcome | None] = None,
+    tag: FromQuery[str | None] = None,
+    since: Since = "",
+    until: Until = "",
+    text: Annotated[str, QueryParameter(description="In the first line of the brief, or its file's name.")] = "",
+    min_cost: Annotated[float | None, QueryParameter(ge=0)] = None,
+    sort: FromQuery[RunSort] = "started",
+    ascending: FromQuery[bool] = False,
+    limit: Limit = 20,
+    after: Annotated[str, QueryParameter(description="The next page: the runs that are listed after this one.")] = "",
+) -> Response[bytes]:
+    """Lists the runs that match every filter given, the newest first unless it is sorted otherwise."""
+    views = service.runtime.views
+    times = moment_of(since, "since"), moment_of(until, "until")
+    chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost)
+    start = await find_run(views, after) if after else None
+    found = await page_of_runs(views, chosen, limit, start, sort, ascending=ascending)
+    count = await count_runs(views, chosen)
+    following = found[-1].run if len(found) == limit else None
+    return answer(RunPage(await with_texts(service.runtime.store, found), count, following))
+
+
+@get("/runs/{run:str}", answer=RunLine, summary="Show a run in a line")
+async def show_run(service: Serves, run: RunPath) -> Response[bytes]:
+    """Shows a run as the list has it. A run is named by its id, the start or end of it, or `last`."""
+    found = await with_texts(service.runtime.store, [await find_run(service.runtime.views, run)])
+    return answer(found[0])
+
+
+@get("/runs/{run:str}/tree", answer=Tree, summary="Show a run as a tree")
+async def show_tree(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
+    """Shows a run's loops, iterations and steps with scores and times, as it is, or as it stood at a version."""
+    return await computed(tree, await events_at(service.runtime, run, at))
+
+
+@get("/runs/{run:str}/history", answer=list[Recorded], summary="List a run's events")
+async def show_history(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
+    """Lists the events of a run, as recorded, the oldest first."""
+    return await computed(list, await events_at(service.runtime, run, at))
+
+
+@get("/runs/{run:str}/drafts", answer=list[Draft], summary="List a run's drafts")
+async def list_drafts(service: Serves, run: RunPath, at: At = "") -> Response[bytes]:
+    """Lists the drafts of a run with their texts, in the order in which they were made."""
+    drafts = drafts_of(await events_at(service.runtime, run, at))
+    return await computed(list, drafts.values())
+
+
+@get("/runs/{run:str}/drafts/{version:str}", answer=Draft, summary="Show a draft")
+async def show_draft(
+    service: Serves, run: RunPath, version: Annotated[str, PathParameter(description="Its number, or `final`.")]
+) -> Response[bytes]:
+    """Shows a draft by its number, or the `final` one: that which the run ended with, or its newest."""
+    events = await events_of(service.runtime, run)
+    if version == "final":
+        return answer(final_draft(events))
+    drafts = drafts_of(events)
+    number = int(version) if version.isdecimal() and len(version) < len(str(2**63)) else 0
+    if number not in drafts:
+        known = f"it has drafts 1 to {max(drafts)}" if drafts else "it has none yet"
+        raise Refused(404, "no-such-draft", f"run {events[0].run} has no draft {version}; {known}, or name `final`")
+    return answer(drafts[number])
+
+
+@get("/runs/{run:str}/diff", summary="Compare two drafts")
+async def compare_drafts(service: Serves, run: RunPath, a: FromQuery[int], b: FromQuery[int]) -> Response[bytes]:
+    """Shows what changed between the drafts `a` and `b`, word by word."""
+    before, after = two_drafts(await events_of(service.runtime, run), a, b)
+
+    def document() -> dict[str, Any]:
+        lines = list(fold_unchanged(diff(before.text, after.text)))
+        return {"before": before.ref, "after": after.ref, "lines": lines}
+
+    return await computed(document)
+
+
+@get("/runs/{run:str}/audit", summary="Audit a run")
+async def audit_run(service: Serves, run: RunPath, verify: FromQuery[bool] = True) -> Response[bytes]:
+    """Tells the whole story of a run and, unless `verify` is false, whether hashes, origin and plan agree."""
+    found = await audit_one(service.runtime, run, hashes=verify, origin=verify)
+    return await computed(lambda: {**audit_document(found), "fault": found.fault, "fork": found.fork})
+
+
+@get("/runs/{run:str}/audit.html", summary="The audit page of a run", media_type="text/html")
+async def audit_page(service: Serves, run: RunPath) -> Response[bytes]:
+    """Gives the page that `redraft audit --export FILE.html` writes, which needs nothing else."""
+    from redraft.app.record.audit_page import render  # Jinja2 takes a while to import
+
+    found = await audit_one(service.runtime, run, hashes=True, origin=True)
+    page = await beside(lambda: render(found.events, verified=bool(found.verified)).encode())
+    return Response(page, media_type="text/html; charset=utf-8")
+
+
+@get("/runs/{run:str}/record.jsonl", summary="The record of a run", media_type="application/jsonl")
+async def record_lines(service: Serves, run: RunPath) -> Response[bytes]:
+    """Gives the stored events as `redraft audit --export FILE.jsonl` does; it can be checked without Redraft."""
+    found = (await find_run(service.runtime.views, run)).run
+    rows = await service.runtime.store.raw(found)
+    lines = await beside(lambda: "".join(export_jsonl(found, rows)).encode())
+    return Response(lines, media_type="application/jsonl")
+
+
+@get("/runs/{run:str}/request", answer=CommandSent, summary="Show what a worker was given")
+async def show_request(
+    service: Serves,
+    run: RunPath,
+    step: Annotated[str, QueryParameter(description="The path of the step, such as Refinement[2]/improve.")],
+    attempt: Annotated[int | None, QueryParameter(ge=1, description="Of this attempt; default: the last.")] = None,
+    at: At = "",
+) -> Response[bytes]:
+    """Shows the exact command that the worker of a step was given, made from the log as it was made then."""
+    events = await events_at(service.runtime, run, at)
+    return answer(await find_command(events, step, attempt, service.runtime.client.history))
+
+
+HANDLERS: Final = (
+    list_runs,
+    show_run,
+    show_tree,
+    show_history,
+    list_drafts,
+    show_draft,
+    compare_drafts,
+    audit_run,
+    audit_page,
+    record_lines,
+    show_request,
+)

@@ -1,0 +1,66 @@
+"""Runs the HTTP API in its process: the runtime behind it, the address, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from redraft.app.process.health import health_file
+from redraft.app.process.lifecycle import PATIENCE
+from redraft.app.server.application import build_application
+from redraft.app.server.gate import Gate, require_protected
+from redraft.app.server.listening import address_of, listening
+from redraft.app.server.offers import Offers
+from redraft.app.server.opening import open_runtime
+from redraft.app.server.service import Service
+from redraft.app.settings.settings import Settings
+from redraft.app.wiring.deployment import MEMORY
+from redraft.events.backends import open_subscriptions, open_tokens
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+GRACE: Final = 10.0
+"""Seconds that steps under way have when the process is to end; those that take longer are done again."""
+
+
+async def answer_http(
+    settings: Settings,
+    offers: Offers,
+    bound: socket.socket,
+    drain: asyncio.Event,
+    ready: Callable[[], None],
+    log: FilteringBoundLogger,
+    *,
+    read_only: bool = False,
+    patience: float = PATIENCE,
+    health: Path | None = None,
+) -> None:
+    """Answers requests on a bound socket until `drain` is set and those under way are answered.
+
+    `ready` is called when it answers. Raises InputError when another process is the runtime of the store, StoreError
+    and BusError when a server cannot be reached at the start.
+    """
+    async with AsyncExitStack() as stack:
+        tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
+        require_protected(settings.http, has_tokens=tokens is not None and bool(await tokens.all()))
+        opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
+        runtime, queues = await stack.enter_async_context(opening)
+        await stack.enter_async_context(health_file(health, runtime.store.head, log))
+        names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
+        service = Service(settings, runtime, offers, queues, names, log, read_only)
+        gate = Gate(build_application(service), settings.http, tokens)
+        async with listening(gate, settings.http, bound, service.closing) as serving:
+            log.info("listening", url=address_of(settings.http, bound))
+            ready()
+            draining = asyncio.create_task(drain.wait())
+            await asyncio.wait({draining, serving}, return_when=asyncio.FIRST_COMPLETED)
+            draining.cancel()
+        runtime.drain()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await runtime.worked.wait()

@@ -1,0 +1,161 @@
+"""Beginning runs: one, many, or a fork of another."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from litestar import Response, post
+from litestar.params import JSONBody
+
+from redraft.actors.plans.paths import steps_in
+from redraft.actors.workflow.workflow import pin_versions
+from redraft.app.client.result import state_at
+from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
+from redraft.app.record.past import events_at, events_of
+from redraft.app.runs.refine import Item, key_of, seed_items
+from redraft.app.server.answers import answer, beside
+from redraft.app.server.bodies import BatchSubmission, BriefText, Forking, Submission
+from redraft.app.server.identity import Asks, Identity
+from redraft.app.server.parameters import Key, RunPath
+from redraft.app.server.problems import Refused
+from redraft.app.server.service import Serves, Service
+from redraft.app.settings.settings import LOCAL
+from redraft.app.workflows.run_settings import LOOP_KEYS
+from redraft.app.workflows.sources import Source, changed_plan, override, prepare
+from redraft.events.errors import InputError
+from redraft.events.messages.content import Brief, check_tags, checked
+from redraft.events.messages.plan import Plan
+
+PATIENCE: Final = 10.0
+"""Seconds to wait until a run that was submitted is in the record, and can be looked at."""
+
+_HARMLESS: Final = frozenset({*LOOP_KEYS, "on_failure", "timeout", "queue_wait", "model"})
+"""The settings of a fork that cannot have a worker do something else on its machine."""
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """A run that was begun, or that had been with this key. `recorded`: it can be looked at now."""
+
+    run: str
+    recorded: bool = True
+
+
+@post("/runs", answer=Begun, status_code=201, summary="Begin a run")
+async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], key: Key = None) -> Response[bytes]:
+    """Begins a run of a workflow that this server offers; with the same `Idempotency-Key` it is the same run."""
+    brief = _brief(service, data.brief)
+    plan = await beside(lambda: _plan(service, data, brief))
+    tags = check_tags(data.tags)
+    run = await service.runtime.client.submit(plan, brief, key=_key(key), tags=tags, by=identity.signature)
+    return await _begun(service, run)
+
+
+@post("/batches", answer=list[Begun], status_code=201, summary="Begin many runs")
+async def submit_batch(
+    service: Serves, identity: Asks, data: JSONBody[BatchSubmission], key: Key = None
+) -> Response[bytes]:
+    """Begins a run for each brief. Sent again, the same body begins no more; an `Idempotency-Key` tells two apart."""
+    briefs = [_brief(service, each) for each in data.briefs]
+    longest = max(briefs, key=lambda each: len(each.text))
+    plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
+    items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
+    begun = [await _submit_item(service, identity, plan, item, _key(key)) for item in items]
+    return answer([Begun(run, recorded=False) for run in begun], 201)
+
+
+async def _submit_item(service: Service, identity: Identity, plan: Plan, item: Item, key: str) -> str:
+    own = key_of(plan, item, key)
+    return await service.runtime.client.submit(plan, item.brief, key=own, tags=item.tags, by=identity.signature)
+
+
+@post("/runs/{run:str}/fork", answer=Begun, status_code=201, summary="Fork a run")
+async def fork(
+    service: Serves, identity: Asks, run: RunPath, data: JSONBody[Forking], key: Key = None
+) -> Response[bytes]:
+    """Begins a run with another's history up to an event. Nothing that was done by then is done again."""
+    _refuse_harm(identity, data)
+    runtime = service.runtime
+    upto, past = await events_at(runtime, run, str(data.at)), await events_of(runtime, run)
+    if not data.trust and await runtime.store.is_imported(past[0].run):
+        raise InputError(f"run {past[0].run} was imported, and its plan is somebody else's; look at it, and give trust")
+    brief = None if data.brief is None else _brief(service, data.brief)
+    models = models_of(service.settings)
+
+    def made() -> Plan:
+        plan = changed_plan(state_at(past, len(upto)), data.settings, brief, models, actor_keys(service.offers.actors))
+        return _served(service, plan)
+
+    plan = await beside(made)
+    begun = await runtime.client.fork(
+        past[0].run, len(upto), plan=plan, brief=brief, tags=data.tags, key=_key(key), by=identity.signature
+    )
+    return await _begun(service, begun)
+
+
+def _refuse_harm(identity: Identity, data: Forking) -> None:
+    """Raises Refused when somebody who may not do everything gives a worker other options, or trusts a plan."""
+    names = [setting.partition("=")[0].strip().rpartition(".")[2] for setting in data.settings]
+    harmful = [name for name in names if name not in _HARMLESS] + (["trust"] if data.trust else [])
+    if harmful and not identity.may("admin"):
+        raise Refused(403, "scope", f"{harmful[0]} may have a worker do anything: this needs the scope admin")
+
+
+def _plan(service: Service, given: Submission | BatchSubmission, brief: Brief) -> Plan:
+    """Returns the plan as the run keeps it. Raises InputError."""
+    source = _offered(service, given.workflow)
+    plan = override(source.plan, given.until, given.max_iterations, given.budget)
+    own = actor_keys(source.actors)
+    if service.settings.bus == LOCAL:
+        models = models_of(service.settings)
+        plan = prepare(plan, brief, models, own, given.model)
+        check_models(plan, models, own)
+    else:
+        models = Models(prices=service.settings.model_prices)
+        plan = prepare(plan, brief, models, own, given.model)
+        check_money(plan, models, own)
+    return pin_versions(plan, service.offers.actors)
+
+
+def _offered(service: Service, name: str) -> Source:
+    offered = service.offers.workflows
+    if name not in offered:
+        raise InputError(f"workflow {name!r} is not offered here; there are {', '.join(offered) or 'none'}")
+    return offered[name]
+
+
+def _served(service: Service, plan: Plan) -> Plan:
+    """Returns the plan with the versions of its actors. Raises InputError for one that nobody here serves."""
+    known = {(actor.role, actor.name) for actor in service.offers.actors}
+    missing = [step for _, step in steps_in(plan.steps) if (step.role, step.actor) not in known]
+    if missing and service.settings.bus == LOCAL:
+        raise InputError(f"the {missing[0].role} {missing[0].actor} is not served here; name its workflow at the start")
+    return pin_versions(plan, service.offers.actors)
+
+
+def _brief(service: Service, given: str | BriefText) -> Brief:
+    made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source)
+    checked(made.text, "brief", service.settings.max_draft_bytes)
+    return made
+
+
+def _key(key: str | None) -> str:
+    """Returns the key; nothing for none. Raises InputError for one of blanks: then a variable has no value."""
+    if key is not None and not key.strip():
+        raise InputError("Idempotency-Key is empty: give it a word, or leave it out")
+    return key or ""
+
+
+async def _begun(service: Service, run: str) -> Response[bytes]:
+    """Answers with the run, once it can be looked at, or that it is on its way."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            begun = await service.runtime.client.wait(run, "run.started")
+            await service.shown(begun.position)
+            return answer(Begun(run), 201, Location=f"/api/v1/runs/{run}")
+    return answer(Begun(run, recorded=False), 202, Location=f"/api/v1/runs/{run}")
+
+
+HANDLERS: Final = (submit, submit_batch, fork)

@@ -1,0 +1,38 @@
+"""The facts about dead letters, with the names that queues have on the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from redraft.events.bus.port import DeadLetter
+from redraft.events.errors import InputError
+
+
+def queue_names(prefix: str) -> Callable[[str], str]:
+    """Returns what gives a queue its name on the broker, and leaves as it is what cannot be a queue of ours."""
+    from redraft.events.rabbit.topology import Names  # only those who look at dead letters wait for its import
+
+    names = Names(prefix)
+
+    def there(queue: str) -> str:
+        try:
+            return names.there(queue)
+        except InputError:
+            return queue
+
+    return there
+
+
+def letter_facts(there: Callable[[str], str], dead_letter: DeadLetter) -> dict[str, object]:
+    """Returns where a dead letter was, why it was set aside, and where it came from, as JSON shows it."""
+    bus_message = dead_letter.bus_message
+    return {
+        "id": dead_letter.id,
+        "queue": there(dead_letter.queue),
+        "name": bus_message.name,
+        "run": bus_message.run,
+        "reason": dead_letter.reason,
+        "bytes": len(bus_message.body),
+        "from": bus_message.origin.actor,
+        "causation": bus_message.origin.causation,
+    }

@@ -1,0 +1,180 @@
+"""Tokens for programs and people who speak to the HTTP API of a store: kept as hashes, with scopes and an end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from hashlib import sha256
+from hmac import compare_digest
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+
+import msgspec
+
+from redraft.events.errors import InputError
+from redraft.events.store.event_store import Threads, thread
+from redraft.events.subscriptions.subscriptions import Execute
+
+_T = TypeVar("_T")
+
+Scope: TypeAlias = Literal["read", "submit", "operate", "admin"]
+"""`read` looks, `submit` begins runs, `operate` steers them and handles dead letters; `admin` may do everything."""
+
+CREATE: Final = (
+    """CREATE TABLE IF NOT EXISTS redraft_tokens (
+        id text PRIMARY KEY, name text NOT NULL, hash text NOT NULL, scopes text NOT NULL,
+        created double precision NOT NULL, expires double precision, revoked double precision
+    )""",
+)
+"""Creates the table, in any database. It holds no secret: a token cannot be made of its hash."""
+
+_COLUMNS: Final = "id, name, scopes, created, expires, revoked"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
+_FORM: Final = re.compile(r"rdt_([0-9a-f]{8})_([0-9a-f]{64})")
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token, without its secret. Times are UTC; `expires` is None for one without an end."""
+
+    id: str
+    name: str
+    scopes: tuple[Scope, ...]
+    created: datetime
+    expires: datetime | None = None
+    revoked: datetime | None = None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Returns whether it may be used at this time."""
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class TokenTables(Protocol):
+    """The storage of tokens; see `SubscriptionStore`."""
+
+    where: str
+
+    def transaction(self) -> AbstractContextManager[Execute]: ...
+
+    def close(self) -> None: ...
+
+
+class Tokens:
+    """The tokens of a store. Every method raises StoreError when it cannot be done.
+
+    `are_there` says without making anything whether there may be some; `random` returns so many random bytes.
+    """
+
+    def __init__(
+        self,
+        tables: TokenTables,
+        clock: Callable[[], datetime],
+        random: Callable[[int], bytes],
+        are_there: Callable[[], bool],
+        threads: Threads = thread,
+    ) -> None:
+        self._tables = tables
+        self._clock = clock
+        self._random = random
+        self._are_there = are_there
+        self._thread = threads("redraft-tokens")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._tables.close)
+        self._thread.shutdown()
+
+    async def create(self, name: str, scopes: Iterable[str], expires: datetime | None) -> tuple[Token, str]:
+        """Makes a token; returns it, and its text, which nobody can tell later.
+
+        Raises InputError for a name or a scope that is none, and an end that is over.
+        """
+        now = self._clock()
+        token = Token(self._random(4).hex(), _check_name(name), _check_scopes(scopes), now, expires)
+        if expires is not None and expires <= now:
+            raise InputError(f"the token would have ended at {expires:%Y-%m-%d %H:%M} UTC; give a later end")
+        text = f"rdt_{token.id}_{self._random(32).hex()}"
+        row = token.id, token.name, _hash(text), " ".join(token.scopes), _seconds(now), _seconds(expires), None
+        await self._run(lambda execute: execute("INSERT INTO redraft_tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row))
+        return token, text
+
+    async def all(self) -> Sequence[Token]:
+        """Returns every token, the newest first, with those that were revoked or have ended."""
+        if not await asyncio.to_thread(self._are_there):
+            return ()
+        sql = f"SELECT {_COLUMNS} FROM redraft_tokens ORDER BY created DESC, id"  # noqa: S608
+        return [_token(row) for row in await self._run(lambda execute: execute(sql, ()))]
+
+    async def find(self, text: str) -> Token | None:
+        """Returns the token of this text; None when there is none that may be used now."""
+        form = _FORM.fullmatch(text)
+        if form is None or not await asyncio.to_thread(self._are_there):
+            return None
+        sql = f"SELECT {_COLUMNS}, hash FROM redraft_tokens WHERE id = ?"  # noqa: S608
+        for row in await self._run(lambda execute: execute(sql, (form[1],))):
+            found = _token(row[:-1])
+            if compare_digest(row[-1], _hash(text)) and found.is_valid(self._clock()):
+                return found
+        return None
+
+    async def revoke(self, token: str) -> Token:
+        """Revokes the token with this id, for good. Raises InputError when there is none."""
+
+        def revoked(execute: Execute) -> list[tuple[Any, ...]]:
+            sql = f"UPDATE redraft_tokens SET revoked = coalesce(revoked, ?) WHERE id = ? RETURNING {_COLUMNS}"  # noqa: S608
+            return execute(sql, (_seconds(self._clock()), token))
+
+        found = await self._run(revoked) if await asyncio.to_thread(self._are_there) else []
+        if not found:
+            raise InputError(f"no token has the id {token!r}; `redraft token list` shows those that there are")
+        return _token(found[0])
+
+    async def _run(self, work: Callable[[Execute], _T]) -> _T:
+        def done() -> _T:
+            with self._tables.transaction() as execute:
+                return work(execute)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, done)
+
+
+def _hash(text: str) -> str:
+    """Returns what is kept of a token: its secret has 256 random bits, which nobody can guess from a plain hash."""
+    return sha256(text.encode()).hexdigest()
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name!r} cannot be the name of a token: give up to 64 letters, digits, blanks and . _ @ + -, such as ann"
+        )
+    return name
+
+
+def _check_scopes(scopes: Iterable[str]) -> tuple[Scope, ...]:
+    given = set(scopes)
+    known: Sequence[Scope] = get_args(Scope)
+    if wrong := given.difference(known):
+        raise InputError(f"there is no scope {min(wrong)!r}; there are {', '.join(known)}")
+    if not given:
+        raise InputError(f"give what the token is for, with --scope: {', '.join(known)}")
+    return tuple(each for each in known if each in given)
+
+
+def _token(row: Sequence[Any]) -> Token:
+    token, name, scopes, created, expires, revoked = row
+    return Token(token, name, tuple(scopes.split()), _time(created), _maybe(expires), _maybe(revoked))
+
+
+def _maybe(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _time(seconds)
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _seconds(time: datetime | None) -> float | None:
+    return None if time is None else time.timestamp()

@@ -1,0 +1,172 @@
+"""`redraft serve --read-only` shows what the command line shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.app.cli_calls import document, said
+from tests.app.server.served import LOOP, Served, served
+
+from redraft.app.record.archive import read_archive
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A store with three runs; the present folder is the one it is in."""
+    home = tmp_path_factory.mktemp("served")
+    (home / "loop.py").write_text(LOOP)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("REDRAFT_STORE", f"sqlite:///{home / 'store.db'}")
+        said("run", "loop.py:loop", "Tides", "--tag", "spring", "-q")
+        said("run", "loop.py:loop", "Waves", "--max-iterations", "4", "-q")
+        said("run", "--text", "A text that is fine.", "-q")
+        yield home
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Served]:
+    with served(folder, "--read-only") as running:
+        yield running
+
+
+def test_runs_are_listed_counted_and_paged_as_on_the_command_line(server: Served) -> None:
+    page = server.get("/runs")
+    assert page["runs"] == document("list")
+    assert (page["count"], page["next"]) == (3, None)
+    first = server.get("/runs", limit=2)
+    assert first["next"] == first["runs"][-1]["run"]
+    rest = server.get("/runs", limit=2, after=first["next"])
+    assert [*first["runs"], *rest["runs"]] == page["runs"]
+    assert server.get("/runs", tag="spring")["count"] == 1
+    assert server.get("/runs", workflow="prose", status="ended")["count"] == 1
+    assert server.get("/runs", text="wAVES")["runs"] == document("list", "--text", "waves")
+
+
+@pytest.mark.parametrize("sort", ["started", "updated", "iterations", "score", "tokens", "cost"])
+@pytest.mark.parametrize("ascending", [False, True])
+def test_pages_of_a_sorted_list_hold_each_run_once(server: Served, sort: str, ascending: bool) -> None:
+    order = {"sort": sort, "ascending": ascending}
+    whole = server.get("/runs", **order)["runs"]
+    assert whole == document("list", "--sort", sort, *(["--ascending"] if ascending else []))
+    keys = [(each[sort] if each[sort] is not None else -1, each["position"]) for each in whole]
+    assert keys == sorted(keys, reverse=not ascending)
+    paged: list[Any] = []
+    while page := server.get("/runs", limit=1, after=paged[-1]["run"] if paged else "", **order)["runs"]:
+        paged += page
+    assert paged == whole
+
+
+def test_a_run_is_shown_as_on_the_command_line(server: Served) -> None:
+    run = server.get("/runs", tag="spring")["runs"][0]["run"]
+    assert server.get(f"/runs/{run}/tree") == document("show", run)
+    assert server.get(f"/runs/{run}/tree", at="5") == document("show", run, "--at", "5")
+    events = [json.loads(line) for line in said("events", "--run", run, "--json").splitlines()]
+    assert server.get(f"/runs/{run}/history") == events
+    assert server.get(f"/runs/{run[-8:]}")["run"] == server.get("/runs/" + run)["run"] == run
+    assert server.get(f"/runs/{run}/drafts/final")["text"] == said("show", run, "--text") == "Tides more more"
+    assert [each["version"] for each in server.get(f"/runs/{run}/drafts")] == [1, 2, 3]
+    assert server.get(f"/runs/{run}/drafts/2")["text"] == "Tides more"
+    assert server.get(f"/runs/{run}/diff", a=1, b=3) == document("diff", run, "1", "3")
+    step = "Loop[2]/improve"
+    assert server.get(f"/runs/{run}/request", step=step) == document("show", run, "--step", step)
+
+
+def test_a_run_is_audited_as_on_the_command_line(server: Served, folder: Path) -> None:
+    audit = server.get("/runs/last/audit")
+    known = document("audit", "last", "--verify")
+    assert audit["verified"] is known["verified"] is True
+    assert {name: value for name, value in audit.items() if name in known} == known | {} or known.pop(
+        "exported"
+    ) is None
+    assert (audit["story"], audit["last_hash"], audit["fault"]) == (known["story"], known["last_hash"], "")
+    said("audit", "last", "--export", "last.jsonl")
+    assert server.client.get("/runs/last/record.jsonl").text == (folder / "last.jsonl").read_text()
+    page = server.client.get("/runs/last/audit.html")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "Verified" in page.text
+
+
+def test_figures_are_those_of_the_command_line(server: Served) -> None:
+    for figures in ("actors", "choices", "critics", "criteria", "scores", "publications", "issues", "tree"):
+        assert server.get(f"/stats/{figures}") == document("stats", figures)
+        assert server.get(f"/stats/{figures}", run="last") == document("stats", figures, "last")
+    assert server.get("/projections") == document("projections", "list")
+    assert server.get("/projections/runs") == document("projections", "show", "runs")
+
+
+def test_actors_say_who_serves_them(server: Served) -> None:
+    actors = server.get("/actors")
+    assert {each["actor"] for each in actors} >= {"write", "judge", "improve", "save"}
+    assert {each["consumers"] for each in actors} == {None}
+
+
+def test_the_archive_is_that_of_an_export(server: Served, folder: Path) -> None:
+    archive = folder / "got.jsonl.zst"
+    archive.write_bytes(server.client.get("/archive", params={"run": "last"}).content)
+    assert {each.run for each in read_archive(archive)} == {server.get("/runs/last")["run"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kind"),
+    [
+        ("/runs/nobody", 404, "no-such-run"),
+        ("/runs/last/drafts/99", 404, "no-such-draft"),
+        ("/runs/last/tree?at=999", 422, "input"),
+        ("/runs/last/tree?at=soon", 422, "input"),
+        ("/runs/last/request?step=none", 422, "input"),
+        ("/runs?limit=0", 400, "parameters"),
+        ("/runs?sort=beauty", 400, "parameters"),
+        ("/runs?since=soon", 422, "input"),
+        ("/projections/none", 422, "input"),
+        ("/projections/loop.py:x", 404, "no-such-projection"),
+        ("/stats/none", 400, "parameters"),
+    ],
+)
+def test_what_is_wrong_is_a_problem(server: Served, path: str, status: int, kind: str) -> None:
+    answered = server.client.get(path)
+    assert (answered.status_code, answered.headers["content-type"]) == (status, "application/problem+json")
+    told = answered.json()
+    assert (told["status"], told["type"]) == (status, f"urn:redraft:problem:{kind}")
+    assert told["title"]
+    assert told["detail"]
+
+
+def test_the_server_describes_itself(server: Served) -> None:
+    described = server.get("/openapi.json")
+    assert described["openapi"].startswith("3.1")
+    answer = described["paths"]["/api/v1/runs/{run}/tree"]["get"]["responses"]["200"]
+    assert answer["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Tree"}
+    references = set(_references(described))
+    assert {each.removeprefix("#/components/schemas/") for each in references} <= described["components"][
+        "schemas"
+    ].keys()
+
+
+def _references(value: Any) -> Iterator[str]:
+    match value:
+        case {"$ref": str() as found}:
+            yield found
+        case dict():
+            for each in value.values():
+                yield from _references(each)
+        case list():
+            for each in value:
+                yield from _references(each)
+
+
+def test_a_server_beside_another_process_sees_what_that_records(server: Served) -> None:
+    before = server.get("/runs")["count"]
+    said("run", "loop.py:loop", "Sand", "-q")
+    assert server.get("/runs/last")["brief"] == "Sand"
+    assert server.get("/runs")["count"] == before + 1
+
+
+def test_it_ends_when_it_is_told_to(folder: Path) -> None:
+    with served(folder, "--read-only") as running:
+        assert running.get("/runs", limit=1)["runs"]
+        assert running.stop() == 0

@@ -1,0 +1,227 @@
+"""Beginning and steering runs over HTTP, in the server's own process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.app.cli_calls import document, said, spawn, until
+from tests.app.server.served import LOOP, Served, served
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    (home / "loop.py").write_text(LOOP)
+    return home
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Served]:
+    with served(folder, "loop.py") as running:
+        yield running
+
+
+def send(server: Served, path: str, given: Any, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return server.client.post(path, json=given, headers=named)
+
+
+def begun(server: Served, brief: str = "Tides", **given: Any) -> str:
+    answered = send(server, "/runs", {"workflow": "loop", "brief": brief, **given})
+    assert answered.status_code == 201, answered.text
+    return str(answered.json()["run"])
+
+
+def ended(server: Served, run: str) -> dict[str, Any]:
+    until(lambda: server.get(f"/runs/{run}")["status"] == "ended")
+    found = server.get(f"/runs/{run}")
+    assert isinstance(found, dict)
+    return found
+
+
+def events(run: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in said("events", "--run", run, "--json").splitlines()]
+
+
+def test_a_run_that_was_begun_can_be_looked_at_and_ends(server: Served, folder: Path) -> None:
+    answered = send(server, "/runs", {"workflow": "loop", "brief": "Tides", "tags": ["spring"], "max_iterations": 4})
+    assert (answered.status_code, answered.json()["recorded"]) == (201, True)
+    run = answered.json()["run"]
+    assert answered.headers["location"] == f"/api/v1/runs/{run}"
+    assert server.get(f"/runs/{run}")["tags"] == ["spring"]
+    assert ended(server, run)["outcome"] == "accepted"
+    assert (folder / "published.txt").read_text() == "Tides more more\n"
+    assert events(run)[0]["actor"] == "somebody (not authenticated)"
+    assert {each["consumers"] for each in server.get("/actors")} == {1}
+
+
+def test_the_same_key_is_the_same_run(server: Served) -> None:
+    given = {"workflow": "loop", "brief": "Tides"}
+    first, again = (send(server, "/runs", given, idempotency_key="notes-7").json()["run"] for _ in range(2))
+    assert first == again
+    other = send(server, "/runs", {**given, "brief": "Waves"}, idempotency_key="notes-7")
+    assert other.status_code == 422
+    assert "was used for another brief" in other.json()["detail"]
+    assert send(server, "/runs", given, idempotency_key="").status_code in (400, 422)
+    assert server.get("/runs")["count"] == 1
+
+
+def test_a_batch_that_is_sent_again_begins_nothing_more(server: Served) -> None:
+    given = {"workflow": "loop", "briefs": ["Tides", {"text": "Waves"}, "Tides"], "tags": ["batch"]}
+    first, again = (send(server, "/batches", given).json() for _ in range(2))
+    assert len({each["run"] for each in first}) == 3
+    assert first == again
+    until(lambda: server.get("/runs", tag="batch", status="ended")["count"] == 3)
+    other = send(server, "/batches", given, idempotency_key="another").json()
+    assert not {each["run"] for each in other} & {each["run"] for each in first}
+
+
+def test_a_run_is_steered_and_the_record_says_by_whom_and_how(server: Served, folder: Path) -> None:
+    made = document("token", "create", "ann", "--scope", "submit", "--scope", "operate", "--scope", "read")
+    ann = f"ann (token {made['id']})"
+    until(lambda: server.client.get("/runs").status_code == 401)
+    server.client.headers["Authorization"] = f"Bearer {made['token']}"
+    (folder / "hold").touch()
+    run = begun(server)
+    until((folder / "at-judge").exists)
+    paused = send(server, f"/runs/{run}/pause", {"reason": "wait"}).json()
+    assert (paused["event"], paused["by"]) == ("run.paused.v1", ann)
+    assert server.get(f"/runs/{run}")["status"] == "paused"
+    assert send(server, f"/runs/{run}/pause", {}).status_code == 422
+    assert send(server, f"/runs/{run}/guide", {"advice": "!"}).json()["event"] == "run.guided.v1"
+    assert send(server, f"/runs/{run}/limits", {"max_iterations": 1}).json()["event"] == "limits.changed.v1"
+    assert send(server, f"/runs/{run}/resume", {}).json()["event"] == "run.resumed.v1"
+    (folder / "hold").unlink()
+    assert ended(server, run)["outcome"] == "exhausted"
+    recorded = events(run)
+    assert recorded[0]["actor"] == ann
+    said_by = {each["name"]: each["actor"] for each in recorded}
+    assert {said_by[name] for name in ("run.paused.v1", "run.guided.v1", "limits.changed.v1", "run.resumed.v1")} == {
+        ann
+    }
+    assert server.get(f"/runs/{run}/drafts/final")["text"] == "Tides more!"
+
+
+def test_a_run_is_cancelled(server: Served, folder: Path) -> None:
+    (folder / "hold").touch()
+    run = begun(server)
+    until((folder / "at-judge").exists)
+    assert send(server, f"/runs/{run}/cancel", {"reason": "enough"}).json()["event"] == "run.cancelled.v1"
+    assert ended(server, run)["outcome"] == "cancelled"
+    assert send(server, f"/runs/{run}/guide", {"advice": "late"}).status_code == 422
+
+
+def test_an_edit_is_bound_to_the_text_that_was_looked_at(server: Served, folder: Path) -> None:
+    (folder / "hold").touch()
+    run = begun(server)
+    until((folder / "at-judge").exists)
+    draft = server.get(f"/runs/{run}/drafts/1")
+    wrong = send(server, f"/runs/{run}/edit", {"text": "Mine", "draft": 1, "sha256": "0" * 64})
+    assert (wrong.status_code, wrong.json()["type"]) == (409, "urn:redraft:problem:another-draft")
+    right = send(server, f"/runs/{run}/edit", {"text": "Mine", "draft": 1, "sha256": draft["sha256"]})
+    assert right.json()["event"] == "draft.edited.v1"
+    (folder / "hold").unlink()
+    ended(server, run)
+    assert [each["text"] for each in server.get(f"/runs/{run}/drafts")][:2] == ["Tides", "Mine"]
+
+
+def test_only_who_is_asked_approves_and_is_known_by_a_token(folder: Path) -> None:
+    gated = LOOP.replace(".finally_(save)", '.then(approve("editor", approvers=["ann"])).finally_(save)')
+    (folder / "gated.py").write_text(gated.replace("import Critique", "import approve, Critique"))
+    people = {name: document("token", "create", name, "--scope", "admin") for name in ("ann", "bob")}
+    bearer = {name: f"Bearer {made['token']}" for name, made in people.items()}
+    with served(folder, "gated.py") as server:
+        server.client.headers["Authorization"] = bearer["bob"]
+        run = begun(server)
+        until(lambda: bool(server.get(f"/runs/{run}/tree")["waiting"]))
+        draft = server.get(f"/runs/{run}/drafts/final")
+        refused = send(server, f"/runs/{run}/approve", {"sha256": draft["sha256"]})
+        assert (refused.status_code, "bob is not asked" in refused.json()["detail"]) == (422, True)
+        given = {"sha256": draft["sha256"], "reason": "fine"}
+        approved = send(server, f"/runs/{run}/approve", given, authorization=bearer["ann"]).json()
+        assert (approved["event"], approved["by"]) == ("draft.approved.v1", f"ann (token {people['ann']['id']})")
+        assert ended(server, run)["outcome"] == "accepted"
+    assert document("audit", run, "--verify")["verified"]
+
+
+def test_a_fork_goes_its_own_way_and_only_an_administrator_may_change_what_a_worker_does(server: Served) -> None:
+    run = begun(server)
+    ended(server, run)
+    forked = send(server, f"/runs/{run}/fork", {"at": 5, "settings": ["max_iterations=1"], "tags": ["forked"]})
+    assert forked.status_code == 201
+    assert ended(server, forked.json()["run"])["parent"]["run"] == run
+    made = document("token", "create", "bob", "--scope", "submit")
+    until(lambda: server.client.get("/runs").status_code == 401)
+    server.client.headers["Authorization"] = f"Bearer {made['token']}"
+    refused = send(server, f"/runs/{run}/fork", {"at": 5, "settings": ["judge.run=rm -rf /"]})
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:redraft:problem:scope")
+    assert send(server, f"/runs/{run}/guide", {"advice": "x"}).status_code == 403
+
+
+def test_policies_are_compared_as_on_the_command_line(server: Served) -> None:
+    run = begun(server)
+    ended(server, run)
+    found = server.get(f"/runs/{run}/whatif", until="score >= 0.5")
+    assert found == [document("whatif", run, "--until", "score >= 0.5")]
+    table = server.get("/whatif", workflow="loop", until=["score >= 0.5", "score >= 0.9"])
+    assert table == document("whatif", "--workflow", "loop", "--until", "score >= 0.5", "--until", "score >= 0.9")
+
+
+def test_runs_go_on_after_the_server_was_killed(folder: Path) -> None:
+    (folder / "hold").touch()
+    with served(folder, "loop.py") as running:
+        run = begun(running)
+        until((folder / "at-judge").exists)
+        running.process.kill()
+    (folder / "hold").unlink()
+    with served(folder, "loop.py") as running:
+        assert ended(running, run)["outcome"] == "accepted"
+    assert (folder / "published.txt").read_text() == "Tides more more\n"
+    assert document("audit", run, "--verify")["verified"]
+
+
+def test_a_step_that_is_under_way_ends_before_the_server_does(folder: Path) -> None:
+    (folder / "hold").touch()
+    with served(folder, "loop.py") as running:
+        run = begun(running)
+        until((folder / "at-judge").exists)
+        running.process.terminate()
+        (folder / "hold").unlink()
+        assert running.process.wait(30) == 0
+    assert "draft.critiqued.v1" in {each["name"] for each in events(run)}
+
+
+def test_one_process_at_a_time_is_the_runtime_of_a_store(server: Served, folder: Path) -> None:
+    refused = spawn("serve", "--port", "0", folder=folder)
+    assert refused.code == 2
+    assert "another process serves this store already" in refused.err
+    with served(folder, "--read-only") as looking:
+        run = begun(server)
+        until(lambda: looking.client.get(f"/runs/{run}").status_code == 200)
+        refused_there = send(looking, "/runs", {"workflow": "prose", "brief": "x"})
+        assert (refused_there.status_code, refused_there.json()["type"]) == (405, "urn:redraft:problem:read-only")
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "status"),
+    [
+        ("/runs", {"workflow": "none", "brief": "x"}, 422),
+        ("/runs", {"workflow": "loop", "brief": ""}, 422),
+        ("/runs", {"workflow": "loop", "brief": "x", "until": "beauty >= 1"}, 422),
+        ("/runs", {"workflow": "loop", "brief": "x", "tags": ["no good"]}, 422),
+        ("/runs", {"workflow": "loop", "brief": "x", "max_iterations": 0}, 400),
+        ("/runs", {"workflow": "loop", "brief": "x", "file": "/etc/passwd"}, 400),
+        ("/runs", {"workflow": "loop.py:loop", "brief": "x"}, 422),
+        ("/batches", {"workflow": "loop", "briefs": []}, 400),
+        ("/runs/nobody/guide", {"advice": "x"}, 404),
+        ("/runs/nobody/fork", {"at": 1}, 404),
+    ],
+)
+def test_what_is_wrong_begins_nothing(server: Served, path: str, given: Any, status: int) -> None:
+    answered = send(server, path, given)
+    assert answered.status_code == status, answered.text
+    assert server.get("/runs")["count"] == 0
