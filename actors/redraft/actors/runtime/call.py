@@ -96,6 +96,7 @@ class Call:
         )
         self._context.beside = request.beside
         self._context.scale, self._context.criteria = request.scale, request.criteria
+        self._context.only_issues = request.only_issues
         if on_usage is not None:
             self._context.on_usage = on_usage
         self._task = loop.create_task(_call_function(actor, work, self._context))
@@ -217,14 +218,16 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
             checked(text, _NO_DRAFT, limit)
             return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
-            critique = _require_size(critique_of(actor, returned, request.scale, request.criteria), limit)
+            critique = critique_of(actor, returned, request.scale, request.criteria, draft.text)
+            critique = _require_size(critique, limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
         case Refine():
-            revision = revision_of(returned)
+            revision = revision_of(returned, work.draft, work.critique)
             checked(revision.text, _NO_DRAFT, limit)
-            changes, declined = _require_size((revision.changes, revision.declined), limit)
-            said = (revision.text, changes, revision.exit, usage, declined)
-            return Refined(request.run, request.path, request.attempt, *said)
+            _require_size((revision.changes, revision.declined, revision.edits, revision.refusals), limit)
+            said = (revision.text, revision.changes, revision.exit, usage, revision.declined)
+            edited = (revision.edits, revision.refusals, revision.saved_tokens)
+            return Refined(request.run, request.path, request.attempt, *said, *edited)
         case Publish(draft=draft):
             receipt = _require_size(receipt_of(returned, actor.name), limit)
             return Published(request.run, request.path, request.attempt, draft.ref, receipt, usage)

@@ -82,6 +82,7 @@ class RequestBuilder:
                 self._critiques[event.version] = data.critique
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
+                self._add_size(*(text for issue in said.issues for text in (issue.quote, issue.text)))
                 self._add_round(data)
             case DraftRefined():
                 self._drafts[data.draft.version] = data.draft
@@ -160,6 +161,7 @@ class RequestBuilder:
             at,
             step.scale,
             step.criteria,
+            step.only_issues,
         )
         match requested.role:
             case "generator":

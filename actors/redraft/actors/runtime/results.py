@@ -19,6 +19,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from redraft.actors.editing.edits import with_text
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import suggest
 from redraft.events.messages.content import Critique, Detail, Draft, Mark, Receipt, Revision
@@ -29,6 +31,7 @@ T = TypeVar("T")
 
 _LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
 _FIELDS: Final = frozenset(Critique.__struct_fields__)
+_REVISION: Final = frozenset(Revision.__struct_fields__)
 
 
 class InvalidResult(Exception):
@@ -47,19 +50,32 @@ def text_of(returned: object, media_type: str) -> tuple[str, str]:
             raise InvalidResult(f"returned {_describe(returned)}, not a str or Draft")
 
 
-def revision_of(returned: object) -> Revision:
-    """Returns a refiner's text, draft or revision as a revision. Raises InvalidResult."""
+def revision_of(returned: object, draft: Draft, critique: Critique | None = None) -> Revision:
+    """Returns a refiner's text, draft, or an object with the fields of a Revision, as a revision with its whole text.
+
+    Raises InvalidResult, and ContentError for edits that cannot be made in the draft.
+    """
     _refuse_coroutine(returned)
     match returned:
         case str():
             return Revision(returned)
         case Draft():
             return Revision(returned.text)
-        case Revision():
-            lists = {name: _as_list(getattr(returned, name)) for name in ("changes", "declined")}
-            return _checked(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
         case _:
-            raise InvalidResult(f"returned {_describe(returned)}, not a str, Draft or Revision")
+            given = _fields_of(returned)
+            if given is None or not given.keys() & _REVISION:
+                raise InvalidResult(f"returned {_describe(returned)}, not a str, Draft, Revision, or its fields")
+            return _revision_from(given, draft, critique, _describe(returned))
+
+
+def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | None, what: str) -> Revision:
+    found = {name: value for name, value in given.items() if name in _REVISION and value is not None}
+    found |= {name: _as_list(found[name]) for name in ("changes", "declined") if name in found}
+    found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
+    revision = _checked(found, Revision, what)
+    if revision.saved_tokens < 0:
+        raise InvalidResult(f"returned {what} with saved_tokens below 0")
+    return with_text(revision, draft.text, critique.issues if critique else ())
 
 
 def receipt_of(returned: object, name: str) -> Receipt:
@@ -82,11 +98,12 @@ def receipt_of(returned: object, name: str) -> Receipt:
 
 
 def critique_of(
-    actor: Actor, returned: object, scale: Scale | None = None, criteria: Sequence[Criterion] = ()
+    actor: Actor, returned: object, scale: Scale | None = None, criteria: Sequence[Criterion] = (), text: str = ""
 ) -> Critique:
     """Returns a critic's critique by its name, with each score mapped from its scale to 0..1. Raises InvalidResult.
 
-    The plan's `scale` and `criteria`, if it has any, must be those that the actor declares, if it declares any.
+    Its issues are those of this text: raises ContentError for one whose quote is not there. The plan's `scale` and
+    `criteria`, if it has any, must be those that the actor declares, if it declares any.
     """
     own = None if actor.scale == UNIT else actor.scale
     if own and scale and own != scale:
@@ -106,7 +123,10 @@ def critique_of(
                     f"returned {_describe(returned)}, not a Critique, a number, a bool, or an object with its fields"
                 )
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
-    critique = _normalise(actor, critique, scale or own, tuple(criteria) or actor.criteria)
+    declared = tuple(criteria) or actor.criteria
+    critique = _normalise(actor, critique, scale or own, declared)
+    if critique.issues:
+        critique = locate_issues(critique, text, [each.name for each in declared])
     return msgspec.structs.replace(critique, scale=scale)
 
 
@@ -180,6 +200,8 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
             found[field] = [*found.get(field, ()), *_as_list(value, f"{what} with {name}")]
         elif field == "criteria":
             found[field] = _marks_of(value)
+        elif field == "issues":
+            found[field] = _objects_of(field, value)
         elif field == "details" and isinstance(value, Mapping):
             details |= {str(key): _as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":
@@ -202,6 +224,21 @@ def _marks_of(value: object) -> list[dict[str, Any]]:
     if named is None:
         raise InvalidResult(f"returned criteria as {_describe(value)}; give each by its name: {{'accuracy': 8}}")
     return [{"name": name, **_mark_of(name, each)} for name, each in named.items()]
+
+
+def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
+    """Returns the fields of each object of a list, those without a value left out; a text is an issue without a place.
+
+    Raises InvalidResult.
+    """
+    found = []
+    for number, each in enumerate(_as_list(value, name)):
+        _refuse_coroutine(each, f" in {name}")
+        fields = {"text": each} if isinstance(each, str) and name == "issues" else _fields_of(each)
+        if fields is None:
+            raise InvalidResult(f"returned {name}[{number}] as {_describe(each)}, not an object with its fields")
+        found.append({key: value for key, value in fields.items() if value is not None})
+    return found
 
 
 def _mark_of(name: str, value: object) -> dict[str, Any]:

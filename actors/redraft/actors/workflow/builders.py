@@ -76,6 +76,7 @@ def step(
     scale: Scale | None = None,
     criteria: Mapping[str, str | Criterion] | None = None,
     success: Condition | str | None = None,
+    only_issues: bool = False,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -85,7 +86,8 @@ def step(
     actors given when the run begins. A critic that is a `gate` answers first: a draft that it does not pass cannot be
     accepted, and the critics that are no gates are not asked about it; with a condition, `gate="accuracy >= 8"`, that
     is what passes it. An actor that runs elsewhere is given by its name, with its `role` and, if it is a critic, the
-    `scale` and the `criteria` that it declares.
+    `scale` and the `criteria` that it declares. A refiner with `only_issues` may change nothing but what the issues of
+    the critiques quote: any other revision is invalid, unless people gave advice.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -108,7 +110,7 @@ def step(
     judged = criteria_of(criteria or {})
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
-        *(scale, judged, passes, None if success is None else _condition_of(success)),
+        *(scale, judged, passes, None if success is None else _condition_of(success), only_issues),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 

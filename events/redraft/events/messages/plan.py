@@ -86,7 +86,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     given, when this condition holds for the draft that it ends with.
 
     A critic's `scale` and `criteria` are those that it declares. A gate with a condition in `passes` passes what meets
-    that, instead.
+    that, instead. A refiner with `only_issues` may change nothing but the places that the issues of the draft's
+    critiques quote, unless people gave it advice.
     """
 
     role: Role
@@ -103,6 +104,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     criteria: tuple[Criterion, ...] = ()
     passes: Condition | None = None
     success: Condition | None = None
+    only_issues: bool = False
 
 
 class Parallel(

@@ -58,6 +58,7 @@ class CriticOptions(LlmOptions, frozen=True):
 
     With `samples` above 1 (odd, 9 at most) it judges as often, and the median counts; with `borderline` (a score, 0 to
     1) only when the first score is within `margin` of that. With `verdict` it may approve or veto the draft itself.
+    With `issues` it says of each thing to change where it is, how grave it is, and what should stand there instead.
     """
 
     scale: tuple[int, int] = (1, 10)
@@ -67,6 +68,17 @@ class CriticOptions(LlmOptions, frozen=True):
     borderline: _Share | None = None
     margin: _Share = 0.1
     verdict: bool = False
+    issues: bool = False
+
+
+class RefinerOptions(LlmOptions, frozen=True):
+    """A refiner's. With `patch` it is asked for edits of the draft, and for the whole text only if they do not apply.
+
+    With `only_issues` it may change nothing but what the critique's issues quote; the plan's step then has it too.
+    """
+
+    patch: bool = False
+    only_issues: bool = False
 
 
 def check_options(options: CriticOptions) -> CriticOptions:
