@@ -36,7 +36,18 @@ from redraft.events.messages.conditions import (
     score,
     tokens,
 )
-from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Receipt, Revision
+from redraft.events.messages.content import (
+    Brief,
+    Critique,
+    Draft,
+    Edit,
+    History,
+    Issue,
+    Mark,
+    Receipt,
+    Refusal,
+    Revision,
+)
 from redraft.events.messages.plan import Criterion, Retry
 from redraft.events.messages.usage import Usage
 
@@ -48,14 +59,17 @@ __all__ = [
     "Critic",
     "Critique",
     "Draft",
+    "Edit",
     "Generator",
     "History",
+    "Issue",
     "Mark",
     "PermanentError",
     "Policy",
     "Publisher",
     "Receipt",
     "Refiner",
+    "Refusal",
     "Retry",
     "Revision",
     "StepError",

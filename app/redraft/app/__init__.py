@@ -103,10 +103,13 @@ if TYPE_CHECKING:
         Critique,
         Draft,
         DraftRef,
+        Edit,
         Files,
         History,
+        Issue,
         Mark,
         Receipt,
+        Refusal,
         Revision,
     )
     from redraft.events.messages.domain_events import (
@@ -191,7 +194,9 @@ _HOMES: Final = {
         "Condition approved confidence cost criterion elapsed errors exit_ lowest oscillating outputs plateau points "
         "score tokens"
     ),
-    "redraft.events.messages.content": "Brief Critique Draft DraftRef Files History Mark Receipt Revision",
+    "redraft.events.messages.content": (
+        "Brief Critique Draft DraftRef Edit Files History Issue Mark Receipt Refusal Revision"
+    ),
     "redraft.events.messages.domain_events": (
         "ApprovalExpired ApprovalRequested BudgetReached ChoicesCredited DomainEvent DraftApproved "
         "DraftCritiqued DraftEdited DraftGenerated DraftPublished DraftRefined DraftRejected EVENT_NAMES "
@@ -240,6 +245,7 @@ __all__ = [
     "DraftRef",
     "DraftRefined",
     "DraftRejected",
+    "Edit",
     "EncryptionKeyMissing",
     "EventFilter",
     "Files",
@@ -247,6 +253,7 @@ __all__ = [
     "History",
     "IncompatibleStore",
     "InputError",
+    "Issue",
     "IterationStarted",
     "LeaseLost",
     "LimitsChanged",
@@ -270,6 +277,7 @@ __all__ = [
     "Recorded",
     "RedraftError",
     "Refiner",
+    "Refusal",
     "Result",
     "Retry",
     "Revision",

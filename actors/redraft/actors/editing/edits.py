@@ -23,7 +23,7 @@ def apply_edits(edits: Sequence[Edit], text: str) -> str:
     """
     if len(edits) > MAX_EDITS:
         raise ContentError(f"gave {len(edits):,} edits; give at most {MAX_EDITS:,}, or the whole text")
-    placed = sorted(_placed(edit, text) for edit in edits)
+    placed = sorted((_placed(edit, text) for edit in edits), key=lambda each: each[:2])
     for (_, end, first), (start, _, second) in pairwise(placed):
         if start < end:
             raise ContentError(f"gave edits that overlap: of {brief(first.quote)} and of {brief(second.quote)}")
