@@ -64,6 +64,11 @@ def test_an_issue_that_cannot_be_is_refused_with_the_reason(issue: Issue, fault:
         located(issue, criteria=("tone",))
 
 
+def test_a_quote_of_spaces_alone_is_no_place() -> None:
+    (found,) = located(Issue("dull", "  \n")).issues
+    assert (found.quote, found.span) == ("", None)
+
+
 def test_an_id_is_given_once() -> None:
     with pytest.raises(ContentError, match="gave the id '7' to two issues"):
         located(Issue("dull", id="7"), Issue("long", id="7"))

@@ -48,7 +48,7 @@ def _located(issue: Issue, text: str, criteria: Collection[str]) -> Issue:
     if span is None:
         if issue.replacement is not None:
             raise ContentError(f"gave a replacement and no quote for {brief(issue.text)}; quote what it replaces")
-        return issue
+        return replace(issue, quote="") if issue.quote else issue
     return replace(issue, span=span, quote=text[span[0] : span[1]])
 
 

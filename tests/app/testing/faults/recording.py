@@ -42,6 +42,6 @@ RECORDING = [
         "_placed",
         "if times != 1:",
         "if times == 0:",
-        38,
+        8,
     ),
 ]
