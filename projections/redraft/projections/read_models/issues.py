@@ -73,6 +73,7 @@ were made to answer it, or without heeding it. `repeated` is 1 while only critiq
 have listed it.
 """
 
+_UNHEEDED: Final[Row] = {"answered": None, "declined": None, "why": ""}
 _LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|col|columns?)\s+\d+(?:[:-]\d+)*")
 _ITERATION: Final = re.compile(r"\[[^\[\]]*\](?=[^\[\]]*$)")
 
@@ -173,7 +174,7 @@ def _critique_changes(recorded: Recorded, event: DraftCritiqued) -> Iterator[Cha
         yield Set("issues", key, {"status": "returned", "time": time}, {"returns": 1}, where={"status": ("fixed",)})
         new: Row = {"run": run, "source": source, "kind": kind, "digest": digested, "text": plain(text)}
         new |= {"critic": event.critique.critic or event.path.rpartition("/")[2], "status": "raised", "named": 0}
-        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, "why": "", **now}
+        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **_UNHEEDED, **now}
         place: Row = {"quote": plain(issue.quote), "criterion": plain(issue.criterion), "severity": issue.severity}
         said: Row = place if issue.id else {"quote": "", "criterion": "", "severity": ""}
         yield Set("issues", key, now | said, {"named": 1}, new=new | said)

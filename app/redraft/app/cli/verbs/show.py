@@ -21,6 +21,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.display import counted, visible
 from redraft.projections.read_models.runs_query import find_run
+from redraft.projections.run_views.answers import Answers, named_between, with_answers
 from redraft.projections.run_views.chart import kept_draft
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, fold_unchanged
 from redraft.projections.run_views.diff import diff as compare
@@ -172,7 +173,7 @@ def diff(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what changed between two drafts, word by word.
+    """Show what changed between two drafts, word by word, and below each change the issues that it answers.
 
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
@@ -184,7 +185,8 @@ def diff(
             raise InputError(f"run {events[0].run} has no draft {version}; {known}")
     if ERASED in (drafts[a].text, drafts[b].text):
         raise InputError(f"run {events[0].run} was erased: what its drafts said can no longer be read")
-    lines = fold_unchanged(compare(drafts[a].text, drafts[b].text))
+    folded = fold_unchanged(compare(drafts[a].text, drafts[b].text))
+    lines = with_answers(folded, drafts[a].text, named_between(events, a, b))
     if json:
         print_json({"before": drafts[a].ref, "after": drafts[b].ref, "lines": list(lines)})
     elif drafts[a].text == drafts[b].text:
@@ -193,10 +195,14 @@ def diff(
         _print_changes(lines)
 
 
-def _print_changes(lines: Iterable[Line | Skipped]) -> None:
+def _print_changes(lines: Iterable[Line | Skipped | Answers]) -> None:
     console = out()
     for line in lines:
         match line:
+            case Answers(issues=issues):
+                for issue in issues:
+                    console.print(_words((), "^", f" answers {issue.severity} {issue.line}"), soft_wrap=True)
+                continue
             case Kept(text=text):
                 shown = _words((), " ", text)
             case Removed(words=words):
@@ -215,7 +221,7 @@ def _words(words: Iterable[Word], sign: str, text: str = "") -> Text:
     from rich.text import Text
 
     listed = list(words)
-    colour = {"-": "red", "+": "green"}.get(sign, "dim" if sign == "…" else "")
+    colour = {"-": "red", "+": "green"}.get(sign, "cyan" if sign == "^" else "dim" if sign == "…" else "")
     line = Text(f"{sign} {visible(text)}", style=colour)
     partly = not all(word.changed for word in listed)
     opening, closing = ("[-", "-]") if sign == "-" else ("{+", "+}")
