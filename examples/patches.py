@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from model_server import Json, ModelServer
+from model_answers import Json
+from model_server import ModelServer
 
 from redraft.actors import Brief, Workflow, errors, generator, step
 from redraft.app import Result, Settings, read_settings, refine
@@ -80,7 +81,6 @@ async def mended(*, patch: bool) -> Result:
 
 async def main() -> None:
     patched, whole = await mended(patch=True), await mended(patch=False)
-    assert patched.text == whole.text
     for each in patched.critiques:
         for issue in each.critique.issues:
             print(f"draft {each.draft.version}, at {issue.span}: {issue.line}")
