@@ -77,10 +77,9 @@ def test_workers_say_what_is_wrong_where_and_mend_that_alone(tmp_path: Path, *, 
             (tmp_path / "redraft.toml").write_text('encrypt_new_runs = true\nencrypt_key_file = "key"\n')
         deployed.start("coordinator", "coordinator")
         deployed.start("worker", "worker", "mend.py")
-        submitted = deployed.call("submit", "mend.yaml", "tides")
+        submitted = deployed.call("submit", "mend.yaml", "tides", "--wait", "--json")
         assert submitted.code == 0, submitted.err
-        run = submitted.out.strip()
-        deployed.ended(run)
+        run = json.loads(submitted.out)["run"]
         events = asyncio.run(events_of(deployed.store, run, tmp_path / "key"))
         shown, told = deployed.call("show", run), deployed.call("audit", run)
         changed, as_json = deployed.call("diff", run, "1", "2"), deployed.call("diff", run, "1", "2", "--json")
