@@ -6,7 +6,8 @@ filled in here, and an outcome whose quotes do not stand in its draft becomes a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from sys import getsizeof
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from redraft.actors.editing.edits import check_only_issues, with_text
 from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import ContentError
 from redraft.events.messages.commands import Critiqued, Failed, Message, OutcomeMessage, Refined
-from redraft.events.messages.content import Draft, DraftRef, Issue, Revision
+from redraft.events.messages.content import DraftRef, Issue, Revision
 from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
 from redraft.events.messages.envelope import Recorded
 
@@ -32,24 +33,57 @@ def needs_proof(message: Message, asked: OpenStep | None) -> bool:
             return False
 
 
-def proven(message: Message, asked: OpenStep, events: Sequence[Recorded]) -> Message:
-    """Returns an outcome as these events of its run bear it out; a failure where they do not."""
+class RunTexts:
+    """The texts of a run's drafts and the issues of its critiques, up to the event of this `version`."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.size = 0
+        self._texts: dict[DraftRef, str] = {}
+        self._issues: dict[int, tuple[Issue, ...]] = {}
+
+    def add(self, events: Iterable[Recorded]) -> None:
+        """Adds the next events of the run."""
+        for event in events:
+            self.version = event.version
+            match event.data:
+                case DraftGenerated(draft=draft) | DraftRefined(draft=draft) | DraftEdited(draft=draft):
+                    self._texts[draft.ref] = draft.text
+                    self.size += getsizeof(draft.text)
+                case DraftCritiqued(critique=critique) if critique.issues:
+                    self._issues[event.version] = critique.issues
+                    self.size += sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in critique.issues)
+                case _:
+                    pass
+
+    def text_of(self, ref: DraftRef) -> str:
+        """Returns the text of a draft. Raises ContentError for one that the run does not have."""
+        if ref not in self._texts:
+            raise ContentError(f"answered about draft {ref.version}, which its run does not have")
+        return self._texts[ref]
+
+    def issues_of(self, versions: Sequence[int]) -> list[Issue]:
+        """Returns the issues of the critiques in these events."""
+        return [issue for version in versions for issue in self._issues.get(version, ())]
+
+
+def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:
+    """Returns an outcome as the texts of its run bear it out; a failure where they do not."""
     try:
         match message:
             case Critiqued(critique=critique):
-                text = _text_of(events, message.draft)
                 names = [criterion.name for criterion in asked.step.criteria]
-                return replace(message, critique=locate_issues(critique, text, names))
+                return replace(message, critique=locate_issues(critique, texts.text_of(message.draft), names))
             case Refined() if asked.draft is not None:
-                return _proven_revision(message, asked, _text_of(events, asked.draft), events)
+                issues = texts.issues_of(asked.request.critiques)
+                return _proven_revision(message, asked, texts.text_of(asked.draft), issues)
             case _:
                 return message
     except ContentError as error:
         return _failure(message, f"{asked.request.actor} {error}") if isinstance(message, OutcomeMessage) else message
 
 
-def _proven_revision(message: Refined, asked: OpenStep, before: str, events: Sequence[Recorded]) -> Refined:
-    issues = _issues_of(events, asked.request.critiques)
+def _proven_revision(message: Refined, asked: OpenStep, before: str, issues: Sequence[Issue]) -> Refined:
     said = Revision(
         *(message.text, message.changes, message.exit, message.declined),
         *(message.edits, message.refusals, message.saved_tokens),
@@ -58,22 +92,6 @@ def _proven_revision(message: Refined, asked: OpenStep, before: str, events: Seq
     if asked.step.only_issues and not asked.request.advice:
         check_only_issues(before, revision.text, issues)
     return replace(message, text=revision.text, declined=revision.declined)
-
-
-def _text_of(events: Sequence[Recorded], ref: DraftRef) -> str:
-    for event in events:
-        match event.data:
-            case DraftGenerated(draft=Draft() as draft) | DraftRefined(draft=draft) | DraftEdited(draft=draft):
-                if draft.ref == ref:
-                    return draft.text
-            case _:
-                pass
-    raise ContentError(f"answered about draft {ref.version}, which its run does not have")
-
-
-def _issues_of(events: Sequence[Recorded], versions: Sequence[int]) -> list[Issue]:
-    said = (events[version - 1].data for version in versions)
-    return [issue for data in said if isinstance(data, DraftCritiqued) for issue in data.critique.issues]
 
 
 def _failure(message: OutcomeMessage, fault: str) -> Failed:
