@@ -61,6 +61,9 @@ def revision_of(returned: object, draft: Draft, critique: Critique | None = None
             return Revision(returned)
         case Draft():
             return Revision(returned.text)
+        case Revision(edits=(), refusals=(), saved_tokens=0) if returned.text:
+            lists = {name: _as_list(getattr(returned, name)) for name in ("changes", "declined")}
+            return _checked(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
         case _:
             given = _fields_of(returned)
             if given is None or not given.keys() & _REVISION:
@@ -201,7 +204,8 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
         elif field == "criteria":
             found[field] = _marks_of(value)
         elif field == "issues":
-            found[field] = _objects_of(field, value)
+            if value:
+                found[field] = _objects_of(field, value)
         elif field == "details" and isinstance(value, Mapping):
             details |= {str(key): _as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":

@@ -74,6 +74,7 @@ have listed it.
 """
 
 _UNHEEDED: Final[Row] = {"answered": None, "declined": None, "why": ""}
+_NOWHERE: Final[Row] = {"quote": "", "criterion": "", "severity": ""}
 _LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|col|columns?)\s+\d+(?:[:-]\d+)*")
 _ITERATION: Final = re.compile(r"\[[^\[\]]*\](?=[^\[\]]*$)")
 
@@ -169,18 +170,22 @@ def _critique_changes(recorded: Recorded, event: DraftCritiqued) -> Iterator[Cha
     run, source, draft = recorded.run, _ITERATION.sub("", event.path), event.draft.version
     time = seconds(recorded.time)
     now: Row = {"latest": draft, "fixed": None, "version": recorded.version, "repeated": int(bool(recorded.repeats))}
+    nowhere = now | _NOWHERE
     for kind, digested, text, issue in _list_issues(event):
         key = (run, source, kind, digested)
         yield Set("issues", key, {"status": "returned", "time": time}, {"returns": 1}, where={"status": ("fixed",)})
         new: Row = {"run": run, "source": source, "kind": kind, "digest": digested, "text": plain(text)}
         new |= {"critic": event.critique.critic or event.path.rpartition("/")[2], "status": "raised", "named": 0}
-        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **_UNHEEDED, **now}
-        place: Row = {"quote": plain(issue.quote), "criterion": plain(issue.criterion), "severity": issue.severity}
-        said: Row = place if issue.id else {"quote": "", "criterion": "", "severity": ""}
-        yield Set("issues", key, now | said, {"named": 1}, new=new | said)
+        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **_UNHEEDED}
+        said = nowhere if issue is None else now | _place_of(issue)
+        yield Set("issues", key, said, {"named": 1}, new=new | said)
     gone: Row = {"status": "fixed", "fixed": draft, "time": time}
     here = {"source": (source,), "status": ("raised", "returned")}
     yield SetAll("issues", run, gone, here, {"version": (recorded.version,)})
+
+
+def _place_of(issue: Issued) -> Row:
+    return {"quote": plain(issue.quote), "criterion": plain(issue.criterion), "severity": issue.severity}
 
 
 def _revision_changes(recorded: Recorded, event: DraftRefined) -> Iterator[Change]:
@@ -198,7 +203,7 @@ def _revision_changes(recorded: Recorded, event: DraftRefined) -> Iterator[Chang
         yield SetAll("issues", recorded.run, values, {"digest": (named,)})
 
 
-def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, Issued]]:
+def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, Issued | None]]:
     """Yields each issue of a critique once: its kind, digest and words, and what is said of its place."""
     seen: set[tuple[str, str]] = set()
     placed = {issue.line for issue in event.critique.issues}
@@ -210,4 +215,4 @@ def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, I
             digested = digest(text)
             if text not in placed and (kind, digested) not in seen:
                 seen.add((kind, digested))
-                yield kind, digested, text, Issued(text)
+                yield kind, digested, text, None
