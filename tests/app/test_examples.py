@@ -33,6 +33,7 @@ LAST = {
     "criteria.py": "accepted: the condition holds: accuracy 9 of 10 >= 8, tone 6 of 10 >= 6",
     "measures.py": "accepted: the condition holds: failing 1 <= 1, change(words) 0.1 <= 0.1",
     "flyte.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
+    "patches.py": "saved: 5,343 tokens, 97% of what it writes",
     "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
 }
 """What an example says last, of those that have no test of their own."""

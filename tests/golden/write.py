@@ -38,7 +38,19 @@ from redraft.events.messages.conditions import (
     points,
     score,
 )
-from redraft.events.messages.content import Brief, Critique, Detail, Files, Mark, Receipt, new_draft
+from redraft.events.messages.content import (
+    Brief,
+    Critique,
+    Detail,
+    Draft,
+    Edit,
+    Files,
+    Issue,
+    Mark,
+    Receipt,
+    Refusal,
+    new_draft,
+)
 from redraft.events.messages.domain_events import (
     EVENT_NAMES,
     ApprovalExpired,
@@ -157,6 +169,22 @@ def events() -> Iterator[DomainEvent]:
     yield RunEnded("accepted", "score 9 of 10 >= 8", 2, second.ref, 8 / 9, (1.0, 10.0))
     yield RunErased("ada", "she asked for it")
     yield RunQuarantined("ann", "its events contradict each other", "key-10")
+    yield from _located(first, second)
+
+
+def _located(first: Draft, second: Draft) -> Iterator[DomainEvent]:
+    """Events with issues that have a place, and with edits."""
+    improve = Step("refiner", "improve", "improve", only_issues=True)
+    loop = Repeat("Refinement", errors == 0, 5, (Step("critic", "judge", "judge"), improve))
+    plan = Plan("article", (Step("generator", "write", "write"), loop))
+    yield RunStarted(plan, Brief("Why tides exist"), START, rules=3)
+    greeting = Issue("wrong language", "Grüße", (0, 5), "tone", "error", "Greetings", "5f2b0c6d7e8f")
+    critique = Critique(0.5, errors=("“Grüße”: wrong language",), issues=(greeting, Issue("no end", id="own-2")))
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, critique)
+    yield VerdictLate("Refinement[1]/critics/other", 1, first.ref, critique)
+    edits = (Edit("Grüße aus 京都 🌊", "Greetings from Kyoto", ("5f2b0c6d7e8f",)),)
+    refused = (Refusal("own-2", "it ends well"),)
+    yield DraftRefined("Refinement[1]/improve", 1, first.ref, second, edits=edits, refusals=refused, saved_tokens=7)
 
 
 def with_measures() -> Iterator[DomainEvent]:

@@ -55,9 +55,12 @@ if TYPE_CHECKING:
         Brief as Brief,
         Critique as Critique,
         Draft as Draft,
+        Edit as Edit,
         History as History,
+        Issue as Issue,
         Mark as Mark,
         Receipt as Receipt,
+        Refusal as Refusal,
         Revision as Revision,
     )
     from redraft.events.messages.plan import Criterion as Criterion, Retry as Retry

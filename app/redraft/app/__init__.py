@@ -141,10 +141,13 @@ if TYPE_CHECKING:
         Critique as Critique,
         Draft as Draft,
         DraftRef as DraftRef,
+        Edit as Edit,
         Files as Files,
         History as History,
+        Issue as Issue,
         Mark as Mark,
         Receipt as Receipt,
+        Refusal as Refusal,
         Revision as Revision,
     )
     from redraft.events.messages.domain_events import (

@@ -193,6 +193,10 @@ def test_a_stranger_that_follows_the_contract_fits(answer: Any, monkeypatch: pyt
         (changed({"critique": {"score": 7, "critic": "stranger"}}), "its body: critique.score: 7 is greater than the"),
         (changed({"critique": {"critic": "stranger"}}), "its body: critique: 'score' is a required property"),
         (changed({"critique": {"score": 1}}), "its body: critique.critic is ''; give the actor, 'stranger'"),
+        (
+            changed({"critique": {"score": 1, "critic": "stranger", "issues": [{"text": "x", "quote": "a czech"}]}}),
+            "a coordinator refuses it: quoted 'a czech', which is not in the draft; quote it word by word",
+        ),
         (changed({"attempt": 9}), "its body: attempt is 9; the request has 1"),
         (changed({"draft": {"version": 1, "sha256": "0" * 64}}), "its body: draft is {'version': 1, 'sha256': '000"),
         (changed(delivery_mode=1), "it is not persistent (delivery mode 2): the broker would lose it when it restarts"),
@@ -316,4 +320,6 @@ def test_the_critic_in_javascript_fits_and_works_in_a_workflow(tmp_path: Path, q
             e.data.critique for e in there.history(json.loads(said.out)["run"]) if hasattr(e.data, "critique")
         ]
         assert (critique.critic, critique.score) == ("sentences", 0.5)
-        assert critique.suggestions[0].startswith("split the sentence that begins with: word word")
+        (issue,) = critique.issues
+        assert (issue.text, issue.severity, essay[slice(*issue.span)]) == ("split this sentence", "note", issue.quote)
+        assert critique.suggestions == (f"“{issue.quote}”: split this sentence",)

@@ -13,11 +13,13 @@ from msgspec.structs import replace
 from tests.projections.logs import ListLog, busy_log, chosen_told, contents, view_of
 from tests.streams import START, Told, article, book, recorded
 
+from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import StoreError
-from redraft.events.messages.content import Brief, Critique, Receipt, new_draft
+from redraft.events.messages.content import Brief, Critique, Edit, Issue, Receipt, Refusal, new_draft
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftPublished,
+    DraftRefined,
     LoopEnded,
     RunErased,
     RunStarted,
@@ -199,6 +201,47 @@ async def test_an_issue_is_raised_fixed_and_comes_back(anywhere: StorageLocation
         assert (found["new"].status, found["new"].fixed) == ("fixed", 4)
         (counted,) = await issue_counts(views)
         assert (counted.raised, counted.fixed, counted.open, counted.returned, counted.runs) == (4, 2, 2, 1, 2)
+
+
+async def test_an_issue_with_a_place_is_known_by_its_id_and_so_is_who_answers_or_declines_it(
+    anywhere: StorageLocation,
+) -> None:
+    texts = [new_draft(number, f"Teh tide {number}") for number in (1, 2, 3)]
+    slip = Issue("misspelled", "Teh", (0, 3), "spelling", "error", "The", id="slip")
+    dull = Issue("dull", "tide", (4, 8), id="dull")
+    told: list[Told] = [("coordinator", RunStarted(PLAN, Brief("x"), START))]
+    for number, said in enumerate(((slip, dull), (replace(slip, text="still misspelled"),), (dull,)), 1):
+        critique = locate_issues(Critique(0.5, issues=said, critic="judge"), texts[number - 1].text, ("spelling",))
+        told.append(("judge", DraftCritiqued(f"Loop[{number}]/judge", 1, texts[number - 1].ref, critique)))
+        if number < 3:
+            edits, refused = (Edit("Teh", "The", ("slip",)),), (Refusal("dull", "it is meant so"),)
+            made = DraftRefined(f"Loop[{number}]/improve", 1, texts[number - 1].ref, texts[number], edits=edits)
+            told.append(("improve", replace(made, refusals=refused) if number == 2 else made))
+    async with view(recorded("one", told), where=anywhere) as views:
+        first, second = sorted(await issues_of(views, "one"), key=lambda each: each.kind)
+        (errors, suggestions) = await issue_counts(views)
+    assert (first.text, first.quote, first.criterion, first.severity) == (
+        "“Teh”: misspelled",
+        "Teh",
+        "spelling",
+        "error",
+    )
+    assert (first.status, first.named, first.answered, first.fixed, first.declined) == ("fixed", 2, 3, 3, None)
+    assert (second.status, second.returns, second.severity, second.answered) == ("returned", 1, "warning", None)
+    assert (second.declined, second.why) == (3, "it is meant so")
+    assert (errors.declined, suggestions.declined) == (0, 1)
+
+
+async def test_what_a_refiner_declines_in_the_words_of_a_suggestion_is_that_suggestion(
+    anywhere: StorageLocation,
+) -> None:
+    run = judged("one", ("Loop[1]/judge", ["Say why.", "Shorter"]))
+    first, second = new_draft(1, "1"), new_draft(2, "2")
+    declined = DraftRefined("Loop[1]/improve", 1, first.ref, second, declined=("say why — it is known", "no dash"))
+    told = [*((each.actor, each.data) for each in run), ("improve", declined)]
+    async with view(recorded("one", told), where=anywhere) as views:
+        found = {each.text: (each.declined, each.why) for each in await issues_of(views, "one")}
+    assert found == {"Say why.": (2, "it is known"), "Shorter": (None, "")}
 
 
 async def test_issues_of_other_critics_kinds_and_outer_passes_are_others(anywhere: StorageLocation) -> None:

@@ -158,7 +158,8 @@ def _event_for_outcome(
             role == "refiner" and open_step.draft
         ):
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
-            return DraftRefined(path, attempt, open_step.draft, draft, changes, leaving, usage, declined)
+            edited = (message.edits, message.refusals, message.saved_tokens)
+            return DraftRefined(path, attempt, open_step.draft, draft, changes, leaving, usage, declined, *edited)
         case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == open_step.draft:
             if fault := why_invalid(open_step.step, critique):
                 return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)

@@ -171,6 +171,7 @@ def merge(critiques: Sequence[Critique], joined_score: float | None) -> Critique
         confidence=min((each.confidence for each in critiques if each.confidence is not None), default=None),
         scale=critiques[0].scale if len({each.scale for each in critiques}) == 1 else None,
         measures=join_measures((each.critic, each.measures) for each in critiques),
+        issues=tuple({issue.id: issue for each in critiques for issue in each.issues}.values()),
     )
 
 

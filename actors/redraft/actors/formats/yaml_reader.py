@@ -251,6 +251,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     **dict.fromkeys(("factor", "cost", "weight"), read_number),
     "rollback_margin": _margin,
     "gate": _gate,
+    "only_issues": read_truth,
     "scale": _scale,
     "criteria": _criteria,
     "measures": lambda spot: tuple(map(read_text, sequence(spot))),

@@ -28,6 +28,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "choose",
         "name",
         "gate",
+        "only_issues",
         "version",
         "timeout",
         "queue_wait",

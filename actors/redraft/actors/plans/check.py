@@ -217,6 +217,10 @@ def _check_step(step: Step, path: str) -> None:
         raise PlanError(path, f"gate is for critics, and this is a {step.role}; remove gate")
     if (step.scale is not None or step.criteria or step.measures) and step.role != "critic":
         raise PlanError(path, f"scale, criteria and measures are for critics, and this is a {step.role}; remove them")
+    if not isinstance(step.only_issues, bool):
+        raise PlanError(path, f"only_issues is {shown(step.only_issues)}; write true or false")
+    if step.only_issues and step.role != "refiner":
+        raise PlanError(path, f"only_issues is for refiners, and this is a {step.role}; remove it")
     check_scale(path, "scale", step.scale)
     check_criteria(path, step.criteria)
     check_measures(path, step.measures, step.criteria)

@@ -15,6 +15,7 @@ import msgspec
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.state import RunState
+from redraft.actors.runtime.proving import RunTexts
 from redraft.events.errors import Tampered
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.domain_events import DomainEvent, StepRequested
@@ -84,6 +85,7 @@ class Aggregate(msgspec.Struct, eq=False):
     Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was decided
     on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
     others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
+    `texts` are those that its outcomes were compared with, if any were.
     """
 
     state: RunState = RunState()
@@ -91,6 +93,7 @@ class Aggregate(msgspec.Struct, eq=False):
     void: bool = False
     request_ids: dict[str, str] = {}
     trace: str = ""
+    texts: RunTexts | None = None
 
     def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
         """Moves on to this state and hash by these events, each given with its id."""
@@ -120,7 +123,8 @@ class Aggregates:
 
     def keep(self, run: str, aggregate: Aggregate) -> None:
         """Keeps a run, in place of what was kept of it."""
-        self._kept.keep(run, aggregate, _size(aggregate.state))
+        texts = aggregate.texts.size if aggregate.texts else 0
+        self._kept.keep(run, aggregate, _size(aggregate.state) + texts)
 
     def drop(self, run: str, aggregate: Aggregate) -> None:
         """Makes an aggregate void, and forgets the run unless another is kept by now."""

@@ -97,6 +97,7 @@ class Call:
         self._context.beside = request.beside
         self._context.scale, self._context.criteria = request.scale, request.criteria
         self._context.measures = request.measures
+        self._context.only_issues = request.only_issues
         if on_usage is not None:
             self._context.on_usage = on_usage
         self._task = loop.create_task(_call_function(actor, work, self._context))
@@ -218,14 +219,15 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
             checked(text, _NO_DRAFT, limit)
             return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
-            critique = _require_size(_critique_of(actor, returned, request), limit)
+            critique = _require_size(_critique_of(actor, returned, request, draft.text), limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
         case Refine():
-            revision = revision_of(returned)
+            revision = revision_of(returned, work.draft, work.critique)
             checked(revision.text, _NO_DRAFT, limit)
-            changes, declined = _require_size((revision.changes, revision.declined), limit)
-            said = (revision.text, changes, revision.exit, usage, declined)
-            return Refined(request.run, request.path, request.attempt, *said)
+            _require_size((revision.changes, revision.declined, revision.edits, revision.refusals), limit)
+            said = (revision.text, revision.changes, revision.exit, usage, revision.declined)
+            edited = (revision.edits, revision.refusals, revision.saved_tokens)
+            return Refined(request.run, request.path, request.attempt, *said, *edited)
         case Publish(draft=draft):
             receipt = _require_size(receipt_of(returned, actor.name), limit)
             return Published(request.run, request.path, request.attempt, draft.ref, receipt, usage)
@@ -238,8 +240,8 @@ def unwritable_outcome(actor: Actor, work: Work, error: Exception) -> Failed:
     return failed_outcome(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
 
 
-def _critique_of(actor: Actor, returned: object, request: Request) -> Critique:
-    critique = critique_of(actor, returned, request.scale, request.criteria)
+def _critique_of(actor: Actor, returned: object, request: Request, text: str) -> Critique:
+    critique = critique_of(actor, returned, request.scale, request.criteria, text)
     if not (critique.measures or actor.measures or request.measures):
         return critique
     measures = measures_of(critique.measures, actor.measures_by(request.options), request.measures)

@@ -37,6 +37,7 @@ from redraft.actors.runtime.decisions import (
     new_events,
     thompson,
 )
+from redraft.actors.runtime.proving import RunTexts, needs_proof, proven
 from redraft.actors.runtime.queue_publisher import belongs_elsewhere, error_message
 from redraft.actors.values import ignore, shown
 from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, NoSuchRun, StoreError, Tampered
@@ -44,11 +45,13 @@ from redraft.events.messages.codec import hash_of
 from redraft.events.messages.commands import (
     ANSWERS,
     ConfirmStep,
+    Critiqued,
     ExpireStep,
     Failed,
     Message,
     OutcomeMessage,
     QuarantineRun,
+    Refined,
     RetryStep,
     StartRun,
 )
@@ -246,13 +249,27 @@ class CommandHandler:
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
+        each = await self._prove(each, aggregate)
         decision = self._handle(aggregate.state, each, now, others)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
+            each = await self._prove(each, newer)
             aggregate, decision = newer, self._handle(newer.state, each, now, others)
         if self._deferred.was_asked:
             choose = await self._make_choose(aggregate.state, message)
             decision = self._handle(aggregate.state, each, now, others, choose)
         return aggregate, decision
+
+    async def _prove(self, each: Incoming, aggregate: Aggregate) -> Incoming:
+        """Returns the message as the texts of its run bear it out; see `proving`."""
+        message, state = each.message, aggregate.state
+        if not isinstance(message, Critiqued | Refined):
+            return each
+        asked = state.open.get(message.path) or state.late.get(message.path)
+        if asked is None or not needs_proof(message, asked):
+            return each
+        aggregate.texts = texts = aggregate.texts or RunTexts()
+        texts.add(await self.log.read(message.run, after=texts.version))
+        return replace(each, message=proven(message, asked, texts))
 
     def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:
         """Returns why an answer is not accepted; empty for one that is, or that answers no open request.

@@ -83,6 +83,8 @@ class RequestBuilder:
                 self._critiques[event.version] = data.critique
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
+                if said.issues:
+                    self._add_size(*(text for issue in said.issues for text in (issue.quote, issue.text)))
                 self._add_round(data)
             case DraftRefined():
                 self._drafts[data.draft.version] = data.draft
@@ -167,6 +169,7 @@ class RequestBuilder:
             step.scale,
             step.criteria,
             step.measures,
+            step.only_issues,
         )
         match requested.role:
             case "generator":

@@ -20,6 +20,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from redraft.actors.editing.edits import with_text
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import suggest
 from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
@@ -30,6 +32,7 @@ T = TypeVar("T")
 
 _LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
 _FIELDS: Final = frozenset(Critique.__struct_fields__)
+_REVISION: Final = frozenset(Revision.__struct_fields__)
 
 
 class InvalidResult(Exception):
@@ -48,19 +51,35 @@ def text_of(returned: object, media_type: str) -> tuple[str, str]:
             raise InvalidResult(f"returned {_describe(returned)}, not a str or Draft")
 
 
-def revision_of(returned: object) -> Revision:
-    """Returns a refiner's text, draft or revision as a revision. Raises InvalidResult."""
+def revision_of(returned: object, draft: Draft, critique: Critique | None = None) -> Revision:
+    """Returns a refiner's text, draft, or an object with the fields of a Revision, as a revision with its whole text.
+
+    Raises InvalidResult, and ContentError for edits that cannot be made in the draft.
+    """
     _refuse_coroutine(returned)
     match returned:
         case str():
             return Revision(exact(returned))
         case Draft():
             return Revision(exact(returned.text))
-        case Revision():
+        case Revision(edits=(), refusals=(), saved_tokens=0) if returned.text:
             lists = {name: _as_list(getattr(returned, name)) for name in ("changes", "declined")}
             return _checked(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
         case _:
-            raise InvalidResult(f"returned {_describe(returned)}, not a str, Draft or Revision")
+            given = _fields_of(returned)
+            if given is None or not given.keys() & _REVISION:
+                raise InvalidResult(f"returned {_describe(returned)}, not a str, Draft, Revision, or its fields")
+            return _revision_from(given, draft, critique, _describe(returned))
+
+
+def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | None, what: str) -> Revision:
+    found = {name: value for name, value in given.items() if name in _REVISION and value is not None}
+    found |= {name: _as_list(found[name]) for name in ("changes", "declined") if name in found}
+    found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
+    revision = _checked(found, Revision, what)
+    if revision.saved_tokens < 0:
+        raise InvalidResult(f"returned {what} with saved_tokens below 0")
+    return with_text(revision, draft.text, critique.issues if critique else ())
 
 
 def receipt_of(returned: object, name: str) -> Receipt:
@@ -83,11 +102,12 @@ def receipt_of(returned: object, name: str) -> Receipt:
 
 
 def critique_of(
-    actor: Actor, returned: object, scale: Scale | None = None, criteria: Sequence[Criterion] = ()
+    actor: Actor, returned: object, scale: Scale | None = None, criteria: Sequence[Criterion] = (), text: str = ""
 ) -> Critique:
     """Returns a critic's critique by its name, with each score mapped from its scale to 0..1. Raises InvalidResult.
 
-    The plan's `scale` and `criteria`, if it has any, must be those that the actor declares, if it declares any.
+    Its issues are those of this text: raises ContentError for one whose quote is not there. The plan's `scale` and
+    `criteria`, if it has any, must be those that the actor declares, if it declares any.
     """
     own = None if actor.scale == UNIT else actor.scale
     if own and scale and own != scale:
@@ -112,7 +132,8 @@ def critique_of(
             given = _gather_criteria(given, declared, dict(actor.fields))
             critique = _critique_from(given, dict(actor.fields), _describe(returned))
     critique = msgspec.structs.replace(critique, critic=actor.name, scale=scale, on_scale=False)
-    return _normalise(critique, scale or own, declared)
+    critique = _normalise(critique, scale or own, declared)
+    return locate_issues(critique, text, [each.name for each in declared]) if critique.issues else critique
 
 
 def _as_it_is(returned: Critique) -> Critique | None:
@@ -225,6 +246,9 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
             found[field] = _marks_of(value)
         elif field == "measures":
             found[field] = _numbers_of(value)
+        elif field == "issues":
+            if value:
+                found[field] = _objects_of(field, value)
         elif field == "details" and isinstance(value, Mapping):
             details |= {str(key): _as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":
@@ -258,6 +282,21 @@ def _numbers_of(value: object) -> dict[str, object]:
         if not isinstance(each, Real | Decimal):
             raise InvalidResult(f"gave {name} as {_describe(each)}, not a number")
     return {name: int(each) if isinstance(each, Integral) else float(each) for name, each in named.items()}
+
+
+def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
+    """Returns the fields of each object of a list, those without a value left out; a text is an issue without a place.
+
+    Raises InvalidResult.
+    """
+    found = []
+    for number, each in enumerate(_as_list(value, name)):
+        _refuse_coroutine(each, f" in {name}")
+        fields = {"text": each} if isinstance(each, str) and name == "issues" else _fields_of(each)
+        if fields is None:
+            raise InvalidResult(f"returned {name}[{number}] as {_describe(each)}, not an object with its fields")
+        found.append({key: value for key, value in fields.items() if value is not None})
+    return found
 
 
 def _mark_of(name: str, value: object) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def step(
     criteria: Mapping[str, str | Criterion] | None = None,
     success: Condition | str | None = None,
     measures: Sequence[str] = (),
+    only_issues: bool = False,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -87,6 +88,8 @@ def step(
     accepted, and the critics that are no gates are not asked about it; with a condition, `gate="accuracy >= 8"`, that
     is what passes it. An actor that runs elsewhere is given by its name, with its `role` and, if it is a critic, the
     `scale`, the `criteria` and the `measures` that it declares. Of one that is given, `measures` are those to record.
+    A refiner with `only_issues` may change nothing but what the issues of the critiques quote: any other revision is
+    invalid, unless people gave advice.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -109,7 +112,7 @@ def step(
     judged = criteria_of(criteria or {})
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
-        *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures)),
+        *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures), only_issues),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 

@@ -36,8 +36,10 @@ def criteria_of(
 def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     """Returns a critic's step with what its actor, or its options, declare; of several arms, what all of them declare.
 
-    Raises PlanError where the plan says otherwise.
+    A model's refiner has `only_issues` also from its options. Raises PlanError where the plan says otherwise.
     """
+    if step.role == "refiner" and step.actor == MODEL and step.options.get("only_issues") is True:
+        return step if step.only_issues else replace(step, only_issues=True)
     if step.role != "critic":
         return step
     known = {actor.name: actor for actor in actors if actor.role == "critic"}

@@ -68,8 +68,9 @@ class Context:
     `outputs` are the finished drafts of the loops around, `beside` the drafts among which the judge of a parallel
     compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
     attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
-    the plan has a critic judge, `measures` the names of what it counts. `spent` and `used` report the usage of the
-    work, whether it then succeeds or fails.
+    the plan has a critic judge, `measures` the names of what it counts; with `only_issues` it has a refiner change
+    nothing but what the critique's issues quote. `spent` and `used` report the usage of the work, whether it then
+    succeeds or fails.
     """
 
     run: str
@@ -85,6 +86,7 @@ class Context:
     scale: Scale | None = None
     criteria: tuple[Criterion, ...] = ()
     measures: tuple[str, ...] = ()
+    only_issues: bool = False
     on_usage: Callable[[], None] = ignore
 
     @property

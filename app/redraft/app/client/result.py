@@ -15,7 +15,7 @@ from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versi
 from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import StartRun
-from redraft.events.messages.content import Brief, Critique, DraftRef, check_tags
+from redraft.events.messages.content import Brief, Critique, DraftRef, Edit, check_tags
 from redraft.events.messages.domain_events import (
     DomainEvent,
     DraftCritiqued,
@@ -54,6 +54,8 @@ class CritiqueMade(msgspec.Struct, frozen=True):
 class AttemptMade(msgspec.Struct, frozen=True, omit_defaults=True):
     """One refinement: the iteration (from 1), the draft before, the draft after, the changes applied.
 
+    `edits` are those that it was made by, if the refiner gave no whole text; `saved_tokens` is what they saved.
+
     The texts of both drafts are there on demand: in Python always, in the JSON of `redraft run --json --texts`.
     """
 
@@ -64,6 +66,8 @@ class AttemptMade(msgspec.Struct, frozen=True, omit_defaults=True):
     changes: tuple[str, ...]
     text_before: str = ""
     text_after: str = ""
+    edits: tuple[Edit, ...] = ()
+    saved_tokens: int = 0
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -98,7 +102,7 @@ class Result(msgspec.Struct, frozen=True):
 
     def without_texts(self) -> Result:
         """Returns the result without the texts of its attempts; the final draft's stays."""
-        bare = tuple(msgspec.structs.replace(each, text_before="", text_after="") for each in self.attempts)
+        bare = tuple(msgspec.structs.replace(each, text_before="", text_after="", edits=()) for each in self.attempts)
         return msgspec.structs.replace(self, attempts=bare)
 
 
@@ -128,7 +132,7 @@ def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Resul
             AttemptMade(
                 *(each.path, _iteration(each.path), each.before, each.draft.ref, each.changes),
                 texts.get(each.before, ""),
-                each.draft.text,
+                *(each.draft.text, each.edits, each.saved_tokens),
             )
             for each in answers
             if isinstance(each, DraftRefined)

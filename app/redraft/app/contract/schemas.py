@@ -11,7 +11,7 @@ import msgspec
 
 from redraft.actors.runtime.admission import LONGEST_ID
 from redraft.events.messages.conditions import Condition, Operator, Quantity
-from redraft.events.messages.content import MOST_EVENTS
+from redraft.events.messages.content import MOST_EVENTS, Severity
 from redraft.events.messages.domain_events import FailureKind, Outcome
 from redraft.events.messages.plan import Combine, Keep, Node, OnDeadline, OnFailure, OnOscillation, Option, Role
 from redraft.events.rabbit.cloudevents import DELIVERED, QUEUE, REASON, SENT, SHORTENED, USER
@@ -90,6 +90,7 @@ _ALIASES: Final = {
     "Outcome": Outcome,
     "Quantity": Quantity,
     "Role": Role,
+    "Severity": Severity,
 }
 """The enums and unions that have a name in the code."""
 
@@ -149,7 +150,10 @@ def _bounds(largest_draft: int) -> Mapping[tuple[str, str], Schema]:
         ("Critique", "samples"): {"items": {"type": "number", **share}},
         ("Request", "timeout"): {"exclusiveMinimum": 0},
         **{(name, "version"): version for name in ("DraftRef", "Draft", "Parent")},
-        **{(name, "text"): text for name in ("Brief", "Generated", "Refined", "EditDraft")},
+        **{(name, "text"): text for name in ("Brief", "Generated", "EditDraft")},
+        ("Refined", "text"): {"maxLength": largest_draft},
+        ("Issue", "span"): {"description": "Characters are Unicode code points. Leave it out to have it filled in."},
+        ("Edit", "quote"): {"minLength": 1},
     }
 
 

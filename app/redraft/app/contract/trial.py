@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, assert_never, cast, get_args
 import jsonschema
 import msgspec
 
+from redraft.actors.editing.edits import with_text
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.runtime.admission import Admission
 from redraft.app.contract.asyncapi import contract
 from redraft.app.contract.channels import replies_to
@@ -20,21 +22,24 @@ from redraft.app.process.ids import new_message_id, new_run_id
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.deployment import open_bus, open_survey
 from redraft.events.bus.port import INBOX, BusMessage, work_queue
-from redraft.events.errors import CodecError, InputError
+from redraft.events.errors import CodecError, ContentError, InputError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import (
     MESSAGE_NAMES,
     ConfirmStep,
+    Critiqued,
     CritiqueDraft,
     Failed,
     Generate,
+    Message,
     Publish,
     Refine,
+    Refined,
     Request,
     Work,
     request_id,
 )
-from redraft.events.messages.content import Brief, Critique, new_draft
+from redraft.events.messages.content import Brief, Critique, Issue, Revision, checked, new_draft
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
 
@@ -44,10 +49,13 @@ if TYPE_CHECKING:
     from redraft.events.rabbit.survey import Survey
 
 PATH: Final = "check"
+_TEXT: Final = "This is a check of the contract."
+_ISSUE: Final = Issue("Say what is checked.", quote="a check")
+_CRITIQUE: Final = locate_issues(Critique(0.5, critic="check", issues=(_ISSUE,)), _TEXT, ())
 _CONFIRM: Final = MESSAGE_NAMES[ConfirmStep]
 _FAILED: Final = MESSAGE_NAMES[Failed]
 _LOOK_AGAIN: Final = 0.1
-_REFUSED: Final = (CodecError, InputError)
+_REFUSED: Final = (CodecError, InputError, ContentError)
 
 
 class Tried(msgspec.Struct, frozen=True):
@@ -174,14 +182,14 @@ class _Trial:
         request = Request(
             name, self.run, PATH, self._actor, attempt, self._timeout, brief, sent=sent, confirmed=confirmed
         )
-        draft = new_draft(1, "This is a check of the contract.")
+        draft = new_draft(1, _TEXT)
         match self._role:
             case "generator":
                 return Generate(request)
             case "critic":
                 return CritiqueDraft(request, draft)
             case "refiner":
-                return Refine(request, draft, Critique(0.5, suggestions=("Say what is checked.",), critic="check"))
+                return Refine(request, draft, _CRITIQUE)
             case "publisher":
                 return Publish(request, draft)
             case _:
@@ -227,7 +235,7 @@ class _Trial:
         if wrong:
             return
         try:
-            self._admission.message(raw.bus_message)
+            _check_places(self._admission.message(raw.bus_message), work)
         except _REFUSED as error:
             yield f"a coordinator refuses it: {error}"
         yield from _mismatches(raw, cast("dict[str, Any]", body), work, message, self._answered)
@@ -247,6 +255,19 @@ def _to_message(work: Work, added: Mapping[str, object]) -> BusMessage:
         body = msgspec.json.encode(content | added)
     run = work.request.run
     return BusMessage(name, body, Origin(new_message_id(), "relay", new_message_id(), run), run)
+
+
+def _check_places(answer: Message, work: Work) -> None:
+    """Raises ContentError where an answer quotes what its draft does not hold, or its edits do not apply."""
+    match answer, work:
+        case Critiqued(critique=critique), CritiqueDraft(draft=draft):
+            names = [each.criterion for each in critique.issues]  # a plan declares them, and there is none here
+            locate_issues(critique, draft.text, names)
+        case Refined(), Refine(draft=draft):
+            said = Revision(answer.text, answer.changes, answer.exit, answer.declined, answer.edits, answer.refusals)
+            checked(with_text(said, draft.text, _CRITIQUE.issues).text, "the new draft")
+        case _:
+            pass
 
 
 def _decode(body: bytes) -> object:

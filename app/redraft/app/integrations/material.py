@@ -12,7 +12,7 @@ from redraft.actors.workflow.roles import Actor, Context, critic, generator, ref
 from redraft.app.builtin.llm.actors import parts_of, remarks_on
 from redraft.app.builtin.llm.prompt import Prompt, question
 from redraft.events.errors import StepError
-from redraft.events.messages.content import Brief, Critique, Draft, History, Revision
+from redraft.events.messages.content import Brief, Critique, Draft, History
 from redraft.events.messages.plan import Criterion
 from redraft.events.messages.scales import UNIT, Scale
 
@@ -91,7 +91,7 @@ def _refiner(declared: Declared, ask: Ask) -> Actor:
     ) -> object:
         texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history), **parts_of(context)}
         given = msgspec.structs.replace(_material(texts, brief, draft), critique=critique, history=history)
-        return _as_revision(await ask(given, context))
+        return await ask(given, context)
 
     return improve
 
@@ -99,15 +99,6 @@ def _refiner(declared: Declared, ask: Ask) -> Actor:
 def _material(texts: Mapping[str, str], brief: Brief, draft: Draft | None = None) -> Material:
     asked = question(Prompt("", ""), texts)
     return Material(asked.message, asked.instructions.strip(), brief, draft)
-
-
-def _as_revision(answer: object) -> object:
-    """Returns an object with the fields of a revision as one; any other as it is, for the worker to judge."""
-    text = getattr(answer, "text", None)
-    if isinstance(answer, Draft | Revision) or not isinstance(text, str):
-        return answer
-    lists = {name: tuple(map(str, getattr(answer, name, ()) or ())) for name in ("changes", "declined")}
-    return Revision(text, exit=bool(getattr(answer, "exit", False)), **lists)
 
 
 def told(error: Exception, name: str) -> StepError:

@@ -58,7 +58,7 @@ def _texts_of(line: RunLine | Publication | Issue) -> tuple[str, ...]:
         case Publication():
             return line.location, line.note, line.sha256
         case Issue():
-            return (line.text,)
+            return line.text, line.why
 
 
 async def _restore(

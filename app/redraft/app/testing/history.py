@@ -23,6 +23,7 @@ from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
+from redraft.app.testing.places import held_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.messages.content import Brief
@@ -111,6 +112,12 @@ def _measures_of(seed: int) -> Random | None:
     return random if random.random() < 0.2 else None
 
 
+def _places_of(seed: int) -> Random | None:
+    """Returns what draws the issues and edits of a history; None for most, whose drafts are only rewritten."""
+    random = Random(f"{seed} places 72")
+    return random if random.random() < 0.15 else None
+
+
 class _Deployment:
     """The processes of one history."""
 
@@ -126,10 +133,14 @@ class _Deployment:
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
+        places = _places_of(seed)
+        if places is not None and isinstance(self._cast, Script):
+            self._cast.places = places
         self._wrong: list[str] = []
         self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
-        self._plans = setting.plans or tuple(self._draw_plans(seed, count))
+        drawn = setting.plans or tuple(self._draw_plans(seed, count))
+        self._plans = tuple(held_plan(places, each) for each in drawn) if places and not setting.plans else drawn
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))

@@ -6,16 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from redraft.actors import Actor, Context, Critique, Receipt, Revision
+from redraft.actors import Actor, Context, Critique, Draft, Receipt, Revision
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import map_nodes
 from redraft.actors.workflow.roles import Function
 from redraft.app.testing.faults import Faults
+from redraft.app.testing.places import random_issues, random_revision
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
 from redraft.events.messages.plan import (
@@ -217,36 +218,44 @@ class Cast(Protocol):
         """Returns one actor for each role and name in the plans, for a process that starts."""
 
 
+Answer: TypeAlias = Callable[[Context, Draft | None, Critique | None], object]
+
+
 class Script:
     """Scripted actors, with the number of calls for each request."""
 
     def __init__(self, random: Random, faults: Faults) -> None:
         self.calls: Counter[tuple[str, str, int]] = Counter()
         self.published: Counter[tuple[str, str, int]] = Counter()
+        self.places: Random | None = None
+        """What draws issues with a place, and edits; None where drafts are only rewritten."""
         self._random = random
         self._faults = faults
 
     def actors(self) -> list[Actor]:
         """Returns one actor for each role and name of a plan."""
         random = self._random
-        answers: dict[Role, Callable[[Context], object]] = {
-            "generator": lambda _: f"draft {random.getrandbits(40)}",
+        answers: dict[Role, Answer] = {
+            "generator": lambda *_: f"draft {random.getrandbits(40)}",
             "critic": self._critique,
-            "refiner": lambda _: Revision(f"draft {random.getrandbits(40)}", exit=random.random() < 0.03),
-            "publisher": lambda _: Receipt("shelf"),
+            "refiner": self._revision,
+            "publisher": lambda *_: Receipt("shelf"),
         }
+        on_draft = ("context", "draft")
+        takes: dict[Role, tuple[str, ...]] = {"critic": on_draft, "refiner": (*on_draft, "critique")}
         return [
-            Actor(name, role, self._function(role, name, answers[role]), ("context",), is_async=True)
+            Actor(name, role, self._function(role, name, answers[role]), takes.get(role, ("context",)), is_async=True)
             for role, names in ACTORS.items()
             for name in names
         ]
 
-    def _critique(self, context: Context) -> object:
+    def _critique(self, context: Context, draft: Draft | None, critique: Critique | None) -> object:
         random = self._random
         approved = False if random.random() < 0.04 else None
         share = random.choice((0.3, 0.6, 0.6, 0.9, 1.0))
+        issues = random_issues(self.places, draft.text) if self.places and draft else ()
         if not context.criteria:
-            said = Critique(share, suggestions=("say more",), approved=approved)
+            said = Critique(share, suggestions=("say more",), approved=approved, issues=issues)
             return replace(said, measures=self._count(context)) if context.measures else said
         marks = {
             each.name: {
@@ -257,15 +266,28 @@ class Script:
         }
         own = {"score": on_scale(share, SCALE)} if random.random() < 0.3 else {}
         counted = {"measures": self._count(context)} if context.measures else {}
-        return {"criteria": marks, "suggestions": ["say more"], "approved": approved, **own, **counted}
+        return {
+            "criteria": marks,
+            "suggestions": ["say more"],
+            "approved": approved,
+            "issues": issues,
+            **own,
+            **counted,
+        }
 
     def _count(self, context: Context) -> dict[str, float]:
         """Returns numbers for what the plan has counted, and only sometimes for what may be missing."""
         asked = [each for each in context.measures if not each.endswith("?") or self._random.random() < 0.5]
         return {measure_name(each): self._random.choice((0, 0, 1, 0.6, 100, 105, 300)) for each in asked}
 
-    def _function(self, role: Role, name: str, answer: Callable[[Context], object]) -> Function:
-        async def act(context: Context) -> object:
+    def _revision(self, context: Context, draft: Draft | None, critique: Critique | None) -> object:
+        said = Revision(f"draft {self._random.getrandbits(40)}", exit=self._random.random() < 0.03)
+        if self.places is None or draft is None:
+            return said
+        return random_revision(self.places, said, draft.text, critique)
+
+    def _function(self, role: Role, name: str, answer: Answer) -> Function:
+        async def act(context: Context, draft: Draft | None = None, critique: Critique | None = None) -> object:
             odds, what = self._faults.odds, f"{name} at {context.path} of {context.run}"
             place = (context.run, context.path, context.attempt)
             self.calls[place] += 1
@@ -279,6 +301,6 @@ class Script:
                 raise RuntimeError("out of order")
             if role == "publisher":
                 self.published[place] += 1
-            return answer(context)
+            return answer(context, draft, critique)
 
         return act

@@ -18,10 +18,12 @@ from redraft.events.messages.content import (
     Critique,
     Draft,
     DraftRef,
+    Edit,
     Files,
     History,
     Ordinal,
     Receipt,
+    Refusal,
     Tags,
 )
 from redraft.events.messages.domain_events import FailureKind, Parent
@@ -42,7 +44,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     which the judge of a parallel step compares its draft. `asked` is when the coordinator requested the work (UTC): a
     request that has waited longer than allowed is confirmed before the work starts. A critic gives its score, and that
     for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number
-    for each of the `measures`, but for those whose names end with `?` if it has none.
+    for each of the `measures`, but for those whose names end with `?` if it has none. With `only_issues` a refiner may
+    change nothing outside of the places of the critique's issues, unless people gave advice.
     """
 
     id: str
@@ -62,6 +65,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scale: Scale | None = None
     criteria: tuple[Criterion, ...] = ()
     measures: tuple[str, ...] = ()
+    only_issues: bool = False
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -106,14 +110,23 @@ class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The outcome of Refine: the whole new `text`, or `edits` of the draft, or both, which then say the same.
+
+    Each edit's `quote` stands in the draft exactly once, and no two edits overlap. `refusals` are the issues, by id,
+    that the refiner would not act on.
+    """
+
     run: str
     path: str
     attempt: Ordinal
-    text: str
+    text: str = ""
     changes: tuple[str, ...] = ()
     exit: bool = False
     usage: Usage = Usage()
     declined: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    saved_tokens: Times = 0
 
 
 class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -116,6 +116,53 @@ class Mark(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 NOTICE: Final = "notice"
 """The name of the detail that says what a critic did not judge; `redraft run` prints it beside the run's end."""
 
+Severity: TypeAlias = Literal["error", "warning", "note"]
+"""How grave an issue is. Only errors count in `errors == 0`."""
+
+Span: TypeAlias = tuple[int, int]
+"""A place in a text: the index of its first character, and that after its last. Characters are Unicode code points."""
+
+
+class Issue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Something wrong with a draft, and where: `quote` is the place, word by word, and `span` where it stands.
+
+    Of a quote that stands several times the first place is meant, unless a `span` is given. An issue without a quote
+    has no place, as where something is missing. `criterion` is one that the critic declares; `replacement` the text
+    that the critic suggests for the quote. `id` is the same from draft to draft for the same words about the same
+    words, unless the critic gives one itself.
+    """
+
+    text: str
+    quote: str = ""
+    span: Span | None = None
+    criterion: str = ""
+    severity: Severity = "warning"
+    replacement: str | None = None
+    id: str = ""
+
+    @property
+    def line(self) -> str:
+        """The issue as one line, as it stands in a critique's errors or suggestions: `“teh”: misspelled`."""
+        return f"“{' '.join(self.quote.split())}”: {self.text}" if self.quote else self.text
+
+
+class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A change to a draft: `replacement` comes in place of `quote`, which stands in the draft exactly once.
+
+    `issues` are the ids of those that it answers; where it names none, those whose place it changes.
+    """
+
+    quote: str
+    replacement: str
+    issues: tuple[str, ...] = ()
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """An issue, by its id, that a refiner would not act on, and why."""
+
+    issue: str
+    reason: str
+
 
 class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic's judgement of one draft.
@@ -129,6 +176,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
     `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
     names that it declares. What a refiner's function is given is `on_scale`: its scores are on their scales, not 0..1.
+    `issues` say what is wrong where; each is also a line of `errors`, if it is one, or else of `suggestions`.
     """
 
     score: float
@@ -146,6 +194,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     scale: Scale | None = None
     measures: dict[str, Number] = {}
     on_scale: bool = False
+    issues: tuple[Issue, ...] = ()
 
     @property
     def known_score(self) -> float | None:
@@ -175,13 +224,19 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Revision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A refiner's answer: the new text, its changes, and `exit=True` when the refiner has nothing more to change.
 
-    `declined` are the suggestions that it rejected, each with the reason.
+    Instead of the text it may give `edits` of the draft: each quote stands in it exactly once, and none overlap; all
+    outside of them stays as it is, byte for byte. With neither, and with `exit` or something declined, the text stays.
+    `declined` are the suggestions that it rejected, each with the reason, `refusals` the issues, by id; the worker adds
+    these to `declined`. `saved_tokens` is how many fewer the edits took than the whole text would have, by estimate.
     """
 
-    text: str
+    text: str = ""
     changes: tuple[str, ...] = ()
     exit: bool = False
     declined: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    saved_tokens: int = 0
 
 
 class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,6 +1,4 @@
-"""The domain events: all that is ever stored, and from which all state is derived. A `path` identifies a step, as in
-`Chapters[2]/ChapterRefinement[1]/CritiqueChapter`; `attempt` counts its attempts from 1.
-"""
+"""The domain events: all that is ever stored. A `path` identifies a step, `attempt` counts its attempts from 1."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from redraft.events.messages.conditions import Condition
-from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Files, Receipt, Tags
+from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Edit, Files, Receipt, Refusal, Tags
 from redraft.events.messages.plan import OnDeadline, Plan, Role
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
@@ -114,7 +112,7 @@ class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A refiner made a draft from `before`. `exit`: nothing is left to change; `declined`: rejected suggestions."""
+    """A refiner made a draft from `before`, by its `edits` alone if it gave any. `exit`: nothing is left to change."""
 
     path: str
     attempt: int
@@ -124,6 +122,9 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     exit: bool = False
     usage: Usage = Usage()
     declined: tuple[str, ...] = ()
+    edits: tuple[Edit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    saved_tokens: int = 0
 
 
 class DraftPublished(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -91,7 +91,9 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     given, when this condition holds for the draft that it ends with.
 
     A critic's `scale`, `criteria` and `measures` are those that it declares; a measure whose name ends with `?` may be
-    missing. A gate with a condition in `passes` passes what meets that, instead.
+    missing. A gate with a condition in `passes` passes what meets that, instead. A refiner
+    with `only_issues` may change nothing but the places that the issues of the draft's critiques quote, unless people
+    gave it advice.
     """
 
     role: Role
@@ -109,6 +111,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     passes: Condition | None = None
     success: Condition | None = None
     measures: tuple[str, ...] = ()
+    only_issues: bool = False
 
 
 class Parallel(

@@ -19,10 +19,10 @@ ENCRYPTED: Final = "[encrypted]"
 # fmt: off
 STRUCTURE: Final = frozenset(
     {
-        "actor", "approvers", "arm", "by", "combine", "critic", "currency", "from_run", "judge", "keep", "kind", "loop",
-        "measures", "media_type", "model", "name", "node", "of", "on_deadline", "on_failure", "on_oscillation",
-        "operator", "outcome", "parent", "path", "provider", "quantity", "role", "rollback_of", "run", "step", "tags",
-        "then", "until", "version", "wait", "why", "workflow",
+        "actor", "approvers", "arm", "by", "combine", "criterion", "critic", "currency", "from_run", "judge", "keep",
+        "kind", "loop", "measures", "media_type", "model", "name", "node", "of", "on_deadline", "on_failure",
+        "on_oscillation", "operator", "outcome", "parent", "path", "provider", "quantity", "role", "rollback_of", "run",
+        "severity", "step", "tags", "then", "until", "version", "wait", "why", "workflow",
     }
 )
 # fmt: on

@@ -1,7 +1,8 @@
 """The ledger of issues: what critics asked for in each run, when it was fixed, and whether it came back.
 
-An issue is a suggestion or an error of one critic of one loop, identified by its words without regard to case, spaces,
-line numbers and final punctuation. It is fixed when that critic no longer lists it.
+An issue is a suggestion or an error of one critic of one loop, identified by its id or, if it has none, by its words
+without regard to case, spaces, line numbers and final punctuation. It is fixed when that critic no longer lists it,
+answered when an edit names it, declined when a refiner says why it would not act on it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.messages.domain_events import DraftCritiqued, RunErased, RunStarted
+from redraft.events.messages.content import Issue as Issued
+from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.display import plain
 from redraft.projections.engine.projection import (
@@ -51,6 +53,12 @@ TABLE: Final = Table(
         "first": "INTEGER NOT NULL",
         "latest": "INTEGER NOT NULL",
         "fixed": "INTEGER",
+        "quote": "TEXT NOT NULL",
+        "criterion": "TEXT NOT NULL",
+        "severity": "TEXT NOT NULL",
+        "answered": "INTEGER",
+        "declined": "INTEGER",
+        "why": "TEXT NOT NULL",
         "repeated": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
         "time": "REAL NOT NULL",
@@ -60,10 +68,13 @@ TABLE: Final = Table(
 )
 """`source` is the critic's step without the number of its loop's iteration. `first`, `latest` and `fixed` are drafts:
 the first and the last with this issue, and the one that fixed it. `position` is that of the first critique that listed
-it, `version` that of the last, `time` that of the last change. `repeated` is 1 while only critiques that a fork repeats
-from its parent have listed it.
+it, `version` that of the last, `time` that of the last change. `answered` and `declined` are the latest drafts that
+were made to answer it, or without heeding it. `repeated` is 1 while only critiques that a fork repeats from its parent
+have listed it.
 """
 
+_UNHEEDED: Final[Row] = {"answered": None, "declined": None, "why": ""}
+_NOWHERE: Final[Row] = {"quote": "", "criterion": "", "severity": ""}
 _LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|col|columns?)\s+\d+(?:[:-]\d+)*")
 _ITERATION: Final = re.compile(r"\[[^\[\]]*\](?=[^\[\]]*$)")
 
@@ -72,7 +83,9 @@ class Issue(msgspec.Struct, frozen=True):
     """An issue of a run: `raised` (not yet fixed), `fixed` by the draft of that number, or `returned`.
 
     `text` is its first wording. `named` counts the critiques that listed it, `returns` how often it came back after it
-    was fixed; `first` and `latest` are the first and last drafts with it. `time` (UTC) is when it last changed.
+    was fixed; `first` and `latest` are the first and last drafts with it. `quote` is its latest place, `criterion` what
+    it is about and `severity` how grave it is, if the critic says so. `answered` is the latest draft whose edits name
+    it, `declined` the latest whose refiner would not act on it, and `why`. `time` (UTC) is when it last changed.
     """
 
     run: str
@@ -85,11 +98,17 @@ class Issue(msgspec.Struct, frozen=True):
     first: int
     latest: int
     fixed: int | None
+    quote: str
+    criterion: str
+    severity: str
+    answered: int | None
+    declined: int | None
+    why: str
     time: datetime
 
 
 class IssueCount(msgspec.Struct, frozen=True):
-    """The issues of a critic by kind: how many were raised, and how many of them are fixed, open, or came back."""
+    """The issues of a critic by kind: how many were raised, and how many are fixed, open, came back, were declined."""
 
     critic: str
     kind: IssueKind
@@ -97,6 +116,7 @@ class IssueCount(msgspec.Struct, frozen=True):
     fixed: int
     open: int
     returned: int
+    declined: int
     runs: int
 
 
@@ -105,13 +125,15 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
     match recorded.data:
         case DraftCritiqued():
             return tuple(_critique_changes(recorded, recorded.data))
+        case DraftRefined():
+            return tuple(_revision_changes(recorded, recorded.data))
         case RunStarted() | RunErased():
             return (Delete("issues", (recorded.run,)),)
         case _:
             return ()
 
 
-ISSUES: Final = Projection("issues", 2, (TABLE,), without_texts(project_issues), unchanged)
+ISSUES: Final = Projection("issues", 3, (TABLE,), without_texts(project_issues), unchanged)
 """The projection that keeps the ledger."""
 
 
@@ -137,7 +159,7 @@ async def issue_counts(views: Views, since: datetime | None = None, workflow: st
     sql = f"""
         SELECT critic, kind, count(*), sum(CASE WHEN status = 'fixed' THEN 1 ELSE 0 END),
             sum(CASE WHEN status <> 'fixed' THEN 1 ELSE 0 END), sum(CASE WHEN returns > 0 THEN 1 ELSE 0 END),
-            count(DISTINCT run)
+            sum(CASE WHEN declined IS NOT NULL THEN 1 ELSE 0 END), count(DISTINCT run)
         FROM issues WHERE repeated = 0 AND {where} GROUP BY critic, kind ORDER BY critic, kind
     """  # noqa: S608 - made of what stands there
     return await views.read(row_decoder(IssueCount), sql, given)
@@ -148,25 +170,49 @@ def _critique_changes(recorded: Recorded, event: DraftCritiqued) -> Iterator[Cha
     run, source, draft = recorded.run, _ITERATION.sub("", event.path), event.draft.version
     time = seconds(recorded.time)
     now: Row = {"latest": draft, "fixed": None, "version": recorded.version, "repeated": int(bool(recorded.repeats))}
-    for kind, digested, text in _list_issues(event):
+    nowhere = now | _NOWHERE
+    for kind, digested, text, issue in _list_issues(event):
         key = (run, source, kind, digested)
         yield Set("issues", key, {"status": "returned", "time": time}, {"returns": 1}, where={"status": ("fixed",)})
         new: Row = {"run": run, "source": source, "kind": kind, "digest": digested, "text": plain(text)}
         new |= {"critic": event.critique.critic or event.path.rpartition("/")[2], "status": "raised", "named": 0}
-        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **now}
-        yield Set("issues", key, now, {"named": 1}, new=new)
+        new |= {"returns": 0, "first": draft, "time": time, "position": recorded.position, **_UNHEEDED}
+        said = nowhere if issue is None else now | _place_of(issue)
+        yield Set("issues", key, said, {"named": 1}, new=new | said)
     gone: Row = {"status": "fixed", "fixed": draft, "time": time}
     here = {"source": (source,), "status": ("raised", "returned")}
     yield SetAll("issues", run, gone, here, {"version": (recorded.version,)})
 
 
-def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str]]:
-    """Yields each issue of a critique once: its kind, digest and words."""
+def _place_of(issue: Issued) -> Row:
+    return {"quote": plain(issue.quote), "criterion": plain(issue.criterion), "severity": issue.severity}
+
+
+def _revision_changes(recorded: Recorded, event: DraftRefined) -> Iterator[Change]:
+    """Yields changes: the issues that edits name are answered; those that the refiner would not act on are declined."""
+    draft, time = event.draft.version, seconds(recorded.time)
+    for named in dict.fromkeys(name for edit in event.edits for name in edit.issues):
+        yield SetAll("issues", recorded.run, {"answered": draft, "time": time}, {"digest": (named,)})
+    refused = {each.issue: each.reason for each in event.refusals}
+    for line in event.declined:
+        words, dash, why = line.partition(" — ")
+        if dash:
+            refused.setdefault(digest(words), why)
+    for named, reason in refused.items():
+        values: Row = {"declined": draft, "why": plain(reason), "time": time}
+        yield SetAll("issues", recorded.run, values, {"digest": (named,)})
+
+
+def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, Issued | None]]:
+    """Yields each issue of a critique once: its kind, digest and words, and what is said of its place."""
     seen: set[tuple[str, str]] = set()
+    placed = {issue.line for issue in event.critique.issues}
+    for issue in event.critique.issues:
+        yield "error" if issue.severity == "error" else "suggestion", issue.id, issue.line, issue
     kinds: tuple[IssueKind, IssueKind] = ("suggestion", "error")
     for kind, texts in zip(kinds, (event.critique.suggestions, event.critique.errors), strict=True):
         for text in texts:
             digested = digest(text)
-            if (kind, digested) not in seen:
+            if text not in placed and (kind, digested) not in seen:
                 seen.add((kind, digested))
-                yield kind, digested, text
+                yield kind, digested, text, None

@@ -25,6 +25,7 @@ from redraft.projections.record_check.chain import (
 )
 from redraft.projections.record_check.drafts import draft_faults, is_barred, is_held_back, is_refused, publishable_draft
 from redraft.projections.record_check.loops import walk_node
+from redraft.projections.record_check.places import place_faults
 from redraft.projections.record_check.ratings import Rated, failed_gate, publishes
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, RecordEnds, Unclear, Walk
 
@@ -177,6 +178,7 @@ def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> C
 def check_events(events: Sequence[Recorded]) -> tuple[Finding, ...]:
     """Returns the faults of a run, in the order of its events, each once."""
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
+    findings += place_faults(events)
     if _is_readable(events) and not any(each.code in ("gap", "double", "beginning") for each in findings):
         deviation = check_against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):

@@ -204,6 +204,9 @@ def _describe_critique(critique: Critique, draft: DraftRef, who: str) -> str:
 
 def _describe_refinement(event: events.DraftRefined, who: str) -> str:
     made = f"{who} made draft {event.draft.version} from draft {event.before.version}"
+    if event.edits:
+        saved = f", which saved about {counted(event.saved_tokens, 'token')}" if event.saved_tokens else ""
+        made += f" by {counted(len(event.edits), 'edit')}{saved}"
     if event.draft.text == ERASED:
         return f"{made}: its text is erased"
     if event.draft.sha256 == event.before.sha256:

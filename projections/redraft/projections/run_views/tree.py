@@ -101,6 +101,9 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             _note_request(facts, event, recorded.time)
         case events.DraftGenerated() | events.DraftRefined() | events.DraftPublished():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
+            if isinstance(event, events.DraftRefined) and event.edits and event.path in facts.leaves:
+                edited = replace(facts.leaves[event.path], edits=len(event.edits), saved_tokens=event.saved_tokens)
+                facts.leaves[event.path] = edited
             _note_usage(facts, recorded, event)
         case events.DraftCritiqued() | events.VerdictLate():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version, said=event.critique)
@@ -202,7 +205,8 @@ def _note_answer(facts: _Facts, path: str, time: datetime, draft: int, said: Cri
         seconds = (time - known.requested).total_seconds()
         done = replace(known, status="done", finished=time, seconds=seconds, draft=draft, error="")
         if said is not None:
-            done = replace(done, score=said.known_score, scale=said.scale, marks=plain(marks_text(said)))
+            marks, issues = plain(marks_text(said)), len(said.issues)
+            done = replace(done, score=said.known_score, scale=said.scale, marks=marks, issues=issues)
         facts.leaves[path] = done
         facts.unanswered.pop(path, None)
 

@@ -24,8 +24,10 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     `seconds` is the time between both; `attempts` counts the tries; `draft` is the version it made, judged or
     published; `score` (0..1) is a critic's, shown on `scale`, with its criteria in `marks`; `error` is the message of
     the last failure; `usage` is the total of all attempts. `chosen` is the name of the arm if the step chose among
-    several. `overruled` names the critics whose veto an approval overrules. An `inherited` step was done in the parent
-    of this fork, which has its time and usage.
+    several. `issues` counts those that a critique places in its draft, `edits` those that a refiner made instead of
+    writing the whole text, and `saved_tokens` is what that saved, by estimate. `overruled` names the critics whose
+    veto an approval overrules. An `inherited` step was done in the parent of this fork, which has its time and
+    usage.
     """
 
     path: str
@@ -46,6 +48,9 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     inherited: bool = False
     chosen: str = ""
     overruled: str = ""
+    issues: int = 0
+    edits: int = 0
+    saved_tokens: int = 0
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):

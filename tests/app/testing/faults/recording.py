@@ -36,4 +36,12 @@ RECORDING = [
         14,
         ("actors.runtime.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
+    Fault(
+        "edit of words that stand there twice",
+        "actors.editing.edits",
+        "_placed",
+        "if times != 1:",
+        "if times == 0:",
+        8,
+    ),
 ]

@@ -6,28 +6,43 @@ import asyncio
 import importlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from statistics import fmean, median
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
+from redraft.actors.editing.edits import check_only_issues
 from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
-from redraft.app.builtin.llm.prompt import CriticOptions, LlmOptions, Prompt, check_options, read_prompt
+from redraft.app.builtin.llm.prompt import (
+    CriticOptions,
+    LlmOptions,
+    Prompt,
+    RefinerOptions,
+    check_options,
+    read_prompt,
+)
 from redraft.app.builtin.llm.reply import (
     CritiqueReply,
+    PatchReply,
     Reply,
     RevisionReply,
     critique_fault,
     critique_reply,
+    patch_fault,
+    patched,
     revision_fault,
 )
 from redraft.app.builtin.support.options import read_options
 from redraft.app.models.configuration import INSTALL, Models
-from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft, History, Mark, Revision
+from redraft.app.models.estimates import CHARACTERS
+from redraft.events.errors import ContentError, PermanentError
+from redraft.events.messages.content import Brief, Critique, Draft, History, Issue, Mark, Revision
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 
 _CRITERIA = "Instead of one score, score each of these criteria, with a reason and a word-by-word quote from the draft:"
+_ISSUES = """Instead of suggestions and errors, list issues: each one thing to change, with a quote from the draft.
+Quote the place word by word, as short as it can be found by, and with what should be replaced: of a quote that stands
+several times the first is meant. Where something is missing, quote the words at which it should stand."""
 
 _MEASURES = "Also count each of these in the draft, and give the number:"
 
@@ -70,24 +85,86 @@ def llm_critic(models: Models) -> Actor:
 
 
 def llm_refiner(models: Models) -> Actor:
-    """The refiner `llm`: improves a draft by what was said of it; options: LlmOptions, prompt `refiner`.
+    """The refiner `llm`: improves a draft by what was said of it; options: RefinerOptions, prompt `refiner`.
 
-    It gives the text and the changes, or says what it would not change and why; when that is everything, it is done.
+    It gives the text, or with `patch` edits of it, and the changes, or says what it would not change and why; when that
+    is everything, it is done.
     """
 
     @refiner(name="llm")
     async def improve(
         draft: Draft, critique: Critique | None, history: History, brief: Brief, context: Context
     ) -> Revision:
-        options = read_options(LlmOptions, context.options, "llm")
-        prompt = read_prompt(options.prompt or "refiner", options.instructions)
+        options = read_options(RefinerOptions, context.options, "llm")
         texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history), **parts_of(context)}
-        reply = await ask_model(
-            models, options, context, prompt, texts, RevisionReply, lambda given: revision_fault(given, draft.text)
-        )
-        return revision(reply, draft)
+        asked = _Asked(models, options, context, texts)
+        held = (context.only_issues or options.only_issues) and not history.advice
+        if not options.patch:
+            return await _whole_text(asked, draft, critique, held=held)
+        try:
+            return await _patch(asked, draft, critique, held=held)
+        except ContentError:
+            whole = await _whole_text(asked, draft, critique, held=held)
+            return msgspec.structs.replace(whole, changes=(*whole.changes, NO_PATCH))
 
     return improve
+
+
+NO_PATCH: Final = "the edits did not apply, so the whole text was asked for"
+"""The change that is noted where a patch was asked for in vain."""
+
+PATCH_ASKS: Final = 2
+"""How often edits are asked for, at most, before the whole text is."""
+
+_ONLY_ISSUES = "Change nothing but what an issue of the critique quotes: everything else has to stay word by word."
+
+_EDITS = """Do not write the text out: give edits. The quote of each stands in the draft exactly once, sign by sign, and
+no two overlap; its replacement comes in its place, and everything outside of the quotes stays as it is."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What a refiner asks a model with."""
+
+    models: Models
+    options: RefinerOptions
+    context: Context
+    texts: dict[str, str]
+
+    def prompt(self, usual: str, *, held: bool, more: str = "") -> Prompt:
+        """Returns the step's prompt, or else this one."""
+        parts = (more, _ONLY_ISSUES if held else "", self.options.instructions)
+        return read_prompt(self.options.prompt or usual, "\n\n".join(filter(None, parts)))
+
+
+async def _whole_text(asked: _Asked, draft: Draft, critique: Critique | None, *, held: bool) -> Revision:
+    issues = critique.issues if critique else ()
+
+    def fault(given: RevisionReply) -> str:
+        if wrong := revision_fault(given, draft.text):
+            return wrong
+        try:
+            if held:
+                check_only_issues(draft.text, revision(given, draft).text, issues)
+        except ContentError as error:
+            return f"You {error}."
+        return ""
+
+    prompt = asked.prompt("refiner", held=held)
+    reply = await ask_model(asked.models, asked.options, asked.context, prompt, asked.texts, RevisionReply, fault)
+    return revision(reply, draft)
+
+
+async def _patch(asked: _Asked, draft: Draft, critique: Critique | None, *, held: bool) -> Revision:
+    """Returns the edits that a model gives. Raises ContentError when they do not apply."""
+    options = msgspec.structs.replace(asked.options, asks=min(asked.options.asks, PATCH_ASKS))
+    prompt = asked.prompt("patch", held=held, more=_EDITS if options.prompt else "")
+    reply = await ask_model(
+        *(asked.models, options, asked.context, prompt, asked.texts, PatchReply),
+        lambda given: patch_fault(given, draft.text, critique, only_issues=held),
+    )
+    made = patched(reply, draft.text, critique)
+    written = sum(len(each.model_dump_json()) for each in reply.edits)
+    return msgspec.structs.replace(made, saved_tokens=max(0, len(made.text) - written) // CHARACTERS)
 
 
 def revision(reply: RevisionReply, draft: Draft) -> Revision:
@@ -192,13 +269,16 @@ async def _judge_once(
     )
     counts = "\n".join(f"- {name}: {says}" for name, says in judged.measures.items())
     wanted = (
+        _ISSUES if options.issues else "",
         f"{_CRITERIA}\n{lines}" if lines else "",
         f"{_MEASURES}\n{counts}" if counts else "",
         options.instructions,
     )
     asked = "\n\n".join(filter(None, wanted))
     prompt = read_prompt(options.prompt or "critic", asked, {"low": f"{low:g}", "high": f"{high:g}"})
-    reply = critique_reply(judged.scale, judged.criteria, judged.measures, verdict=options.verdict)
+    reply = critique_reply(
+        judged.scale, judged.criteria, judged.measures, verdict=options.verdict, issues=options.issues
+    )
     texts = {"BRIEF": brief.text, "DRAFT": draft.text}
     return await ask_model(
         models, options, context, prompt, texts, reply, lambda given: critique_fault(given, draft.text)
@@ -231,14 +311,17 @@ def _critique(replies: Sequence[CritiqueReply], judged: _Judged) -> Critique:
         tuple(reply.strengths),
         tuple(reply.weaknesses),
         tuple(reply.suggestions),
-        tuple(map(str, reply.errors)),
-        reply.approved,
+        approved=reply.approved,
         samples=scores if len(scores) > 1 else (),
         criteria=tuple(
             Mark(name, median(each.marks[name].score for each in replies), mark.confidence, mark.reason, mark.quote)
             for name, mark in reply.marks.items()
         ),
         measures={name: median(each.counts[name] for each in replies) for name in reply.counts},
+        issues=tuple(
+            Issue(each.message, each.quote, None, each.criterion, each.severity, each.replacement)
+            for each in reply.located
+        ),
     )
 
 

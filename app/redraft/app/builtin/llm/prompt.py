@@ -61,6 +61,7 @@ class CriticOptions(LlmOptions, frozen=True):
     With `samples` above 1 (odd, 9 at most) it judges as often, and the median counts; with `borderline`, a score, only
     when the first score is within `margin` of that: both are on the scale that the plan declares (the margin a tenth of
     it unless given), else shares, 0 to 1. With `verdict` it may approve or veto the draft itself.
+    With `issues` it says of each thing to change where it is, how grave it is, and what should stand there instead.
     """
 
     scale: tuple[int, int] = (1, 10)
@@ -71,6 +72,17 @@ class CriticOptions(LlmOptions, frozen=True):
     borderline: float | None = None
     margin: Annotated[float, msgspec.Meta(ge=0)] | None = None
     verdict: bool = False
+    issues: bool = False
+
+
+class RefinerOptions(LlmOptions, frozen=True):
+    """A refiner's. With `patch` it is asked for edits of the draft, and for the whole text only if they do not apply.
+
+    With `only_issues` it may change nothing but what the critique's issues quote; the plan's step then has it too.
+    """
+
+    patch: bool = False
+    only_issues: bool = False
 
 
 def check_options(options: CriticOptions) -> CriticOptions:

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from redraft.events.messages.content import MOST_MEASURED
+from redraft.actors.editing.edits import MAX_EDITS, check_only_issues, with_text
+from redraft.events.errors import ContentError
+from redraft.events.messages.content import MOST_MEASURED, Critique, Edit, Revision, Severity
 from redraft.events.messages.plan import Criterion
 from redraft.events.messages.scales import Scale
 
@@ -38,6 +40,16 @@ class Fault(Reply):
         return f"“{_one_line(self.quote)}”: {self.message}" if self.quote.strip() else self.message
 
 
+class IssueReply(Fault):
+    """Something to change: its place, what is wrong, how grave it is, and what should stand there instead."""
+
+    severity: Annotated[Severity, Field(description="error: beyond taste; warning: should change; note: may change")]
+    criterion: Annotated[str, Field(description="the criterion that it is about, if there are any")] = ""
+    replacement: Annotated[
+        str | None, Field(max_length=2_000, description="what should stand in place of the whole quote, if you know")
+    ] = None
+
+
 class CritiqueReply(Reply):
     """A critic's reply, on the critic's own scale."""
 
@@ -47,6 +59,12 @@ class CritiqueReply(Reply):
     suggestions: Lines = []
     errors: Annotated[list[Fault], Field(max_length=50)] = []
     approved: bool | None = None
+
+    @property
+    def located(self) -> list[IssueReply]:
+        """What is wrong where: the issues, or else the errors."""
+        issues: list[IssueReply] = getattr(self, "issues", [])
+        return issues or [IssueReply(quote=e.quote, message=e.message, severity="error") for e in self.errors]
 
     @property
     def marks(self) -> dict[str, MarkReply]:
@@ -94,14 +112,39 @@ class RevisionReply(Reply):
     declined: Annotated[list[Declined], Field(max_length=50)] = []
 
 
+class EditReply(Reply):
+    """One change: a quote that stands in the draft once, what comes in its place, and the issues that it answers."""
+
+    quote: Annotated[str, Field(min_length=1)]
+    replacement: str
+    issues: list[str] = []
+
+
+class PatchReply(Reply):
+    """A refiner's reply as edits of the draft; all outside of their quotes stays as it is."""
+
+    edits: Annotated[list[EditReply], Field(max_length=MAX_EDITS)] = []
+    changes: Lines = []
+    declined: Annotated[list[Declined], Field(max_length=50)] = []
+
+
 def critique_reply(
-    scale: Scale, criteria: Sequence[Criterion] = (), measures: Mapping[str, str] = NO_MEASURES, *, verdict: bool
+    scale: Scale,
+    criteria: Sequence[Criterion] = (),
+    measures: Mapping[str, str] = NO_MEASURES,
+    *,
+    verdict: bool,
+    issues: bool = False,
 ) -> type[CritiqueReply]:
     """A CritiqueReply whose score lies on this scale, or that scores these criteria, and counts these measures.
 
-    Without `verdict` nothing may be approved or vetoed.
+    Without `verdict` nothing may be approved or vetoed; with `issues` it has these instead of errors and suggestions.
     """
     fields: dict[str, Any] = {"score": _score_on(scale)} if not criteria else {"score": (None, None)}
+    if issues:
+        nothing: tuple[Any, list[str]] = (Annotated[list[Line], Field(max_length=0)], [])
+        fields |= {"issues": (Annotated[list[IssueReply], Field(max_length=50)], ...)}
+        fields |= {"errors": nothing, "suggestions": nothing}
     if criteria:
         fields["criteria"] = (_marks_reply(scale, criteria), ...)
     if measures:
@@ -133,9 +176,15 @@ def _score_on(scale: Scale) -> tuple[Any, Any]:
 
 def critique_fault(reply: CritiqueReply, text: str) -> str:
     """Returns the fault of a critic's reply to this text, a quote that is not in it; empty when there is none."""
-    for number, error in enumerate(reply.errors):
-        if fault := place_fault(error.quote, text):
-            return f"errors[{number}].{fault}"
+    what = "errors" if reply.errors else "issues"
+    for number, issue in enumerate(reply.located):
+        if fault := place_fault(issue.quote, text):
+            return f"{what}[{number}].{fault}"
+        if issue.criterion and issue.criterion not in reply.marks:
+            names = ", ".join(reply.marks) or "there are none: leave it out"
+            return f"{what}[{number}].criterion is none of the criteria ({names})."
+        if issue.replacement is not None and not issue.quote.strip():
+            return f"{what}[{number}] has a replacement and no quote. Quote what it replaces."
     for name, mark in reply.marks.items():
         if fault := place_fault(mark.quote, text):
             return f"criteria.{name}.{fault}"
@@ -160,6 +209,27 @@ def revision_fault(reply: RevisionReply, text: str) -> str:
     if unchanged and not reply.declined:
         return "nothing was changed, and declined does not say why. Give the whole new text, or say what you decline."
     return ""
+
+
+def patch_fault(reply: PatchReply, text: str, critique: Critique | None, *, only_issues: bool) -> str:
+    """Returns the fault of a refiner's edits of this text; empty when there is none."""
+    if not reply.edits and not reply.declined:
+        return "there is no edit, and declined does not say why. Give edits, or say what you decline."
+    issues = critique.issues if critique else ()
+    try:
+        after = patched(reply, text, critique)
+        if only_issues:
+            check_only_issues(text, after.text, issues)
+    except ContentError as error:
+        return f"You {error}."
+    return "the text would be empty. Give other edits." if not after.text.strip() else ""
+
+
+def patched(reply: PatchReply, text: str, critique: Critique | None) -> Revision:
+    """A refiner's edits as a Revision of this text. Raises ContentError when they do not apply."""
+    edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues)) for each in reply.edits)
+    said = Revision("", tuple(reply.changes), not edits, tuple(map(str, reply.declined)), edits)
+    return with_text(said, text, critique.issues if critique else ())
 
 
 def _one_line(text: str) -> str:

@@ -15,10 +15,10 @@ from pydantic import Field
 from redraft.actors.workflow.roles import Actor, Context, critic
 from redraft.app.builtin.llm.actors import all_of, ask_model
 from redraft.app.builtin.llm.prompt import LlmOptions, read_prompt
-from redraft.app.builtin.llm.reply import Fault, Line, Reply, place_fault
+from redraft.app.builtin.llm.reply import Line, Reply, place_fault
 from redraft.app.builtin.support.options import read_options
 from redraft.app.models.configuration import Models
-from redraft.events.messages.content import Brief, Critique, Draft
+from redraft.events.messages.content import Brief, Critique, Draft, Issue
 
 MOST: Final = 20
 """The largest number of questions about one draft."""
@@ -95,7 +95,7 @@ async def _compare(
         round(1 - len(wrong) / len(known), 9),
         strengths=tuple(f"verified: {known[each.question - 1][0]}" for each in reply.findings if each.agrees),
         suggestions=tuple(f"{known[each.question - 1][0]} {known[each.question - 1][1].strip()}" for each in wrong),
-        errors=tuple(str(Fault(quote=each.quote, message=each.message)) for each in wrong),
+        issues=tuple(Issue(each.message, each.quote, severity="error") for each in wrong),
     )
 
 

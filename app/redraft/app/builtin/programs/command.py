@@ -85,6 +85,12 @@ class WriterOptions(CommandOptions, frozen=True):
     output_limit: _Limit = MAX_DRAFT_BYTES + OUTPUT_LIMIT
 
 
+class RefinerOptions(WriterOptions, frozen=True):
+    """A refiner's: how its output is read. With `json` it is a revision, as text or as edits."""
+
+    parser: Literal["text", "json"] = "text"
+
+
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
 
 
@@ -111,11 +117,14 @@ def _printed_critique(answer: Answer, options: CriticOptions) -> dict[str, Any]:
     """Returns the fields of the critique that a program printed."""
     if not options.is_ok(answer.code):
         raise StepError(f"{answer.name}: {answer.failure}")
+    return _printed_fields(answer, answer.stdout, "critique", '{"score": 0.8, "errors": []}')
+
+
+def _printed_fields(answer: Answer, raw: bytes, what: str, example: str) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(answer.stdout, type=dict[str, Any])
+        return msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        example = '{"score": 0.8, "errors": []}'
-        raise PermanentError(f"{answer.name}: it printed no critique as JSON, such as {example}: {error}") from None
+        raise PermanentError(f"{answer.name}: it printed no {what} as JSON, such as {example}: {error}") from None
 
 
 def _count(answer: Answer, options: CriticOptions) -> dict[str, Number]:
@@ -149,17 +158,22 @@ async def command_generator(brief: Brief, context: Context) -> str:
 
 
 @refiner(name="command", version=RELEASE)
-async def command_refiner(draft: Draft, critique: Critique | None, brief: Brief, context: Context) -> Revision:
-    """Runs a program on the draft and gives what it wrote; options: WriterOptions. `{critique}` is a JSON file.
+async def command_refiner(
+    draft: Draft, critique: Critique | None, brief: Brief, context: Context
+) -> Revision | dict[str, Any]:
+    """Runs a program on the draft and gives what it wrote; options: RefinerOptions. `{critique}` is a JSON file.
 
+    With parser `json` it writes a revision: `{"edits": [{"quote": "teh", "replacement": "the"}]}`, or with `text`.
     Raises StepError when the program passes the deadline, ends with a code that is not in `ok_codes`, or writes
     nothing; PermanentError for wrong options, a program that cannot be started, or an output that is too large, not
     UTF-8, or holds the value of a variable in `env_pass`.
     """
-    options = command_options(WriterOptions, context.options)
+    options = command_options(RefinerOptions, context.options)
     encoded = msgspec.json.encode(critique or Critique(0.0))
     answer = await run_command(options, draft.text, brief.source, context, critique=encoded)
     text = _decode_text(answer, options)
+    if options.parser == "json":
+        return _printed_fields(answer, text.encode(), "revision", '{"edits": [{"quote": "teh", "replacement": "the"}]}')
     return Revision(text, changed_lines(draft.text, text, Path(options.run[0]).name))
 
 

@@ -16,7 +16,7 @@ from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.assistants.offers import Offer, PlanWishes, actors_of
 from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.shared.reading import events_at
-from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
+from redraft.app.cli.views.changes import change_lines, compare_drafts, score_lines
 from redraft.app.client.client import Client
 from redraft.app.record.past import drafts_of
 from redraft.app.runs.comparing import whatif_document
@@ -136,7 +136,7 @@ class Desk:
     async def diff(self, run: str, before: int, after: int) -> Document:
         """Returns what changed between two drafts, in lines. Raises InputError for a draft that is not there."""
         changes = compare_drafts(await self.events(run), before, after)
-        lines = [change_line(line).plain for line in changes.lines]
+        lines = [shown.plain for line in changes.lines for shown in change_lines(line)]
         same = [f"drafts {before} and {after} are the same text"]
         text = "\n".join([*score_lines(changes.scores), *(same if changes.is_same else lines)])
         return {"before": before, "after": after, "same": changes.is_same, "changes": text}

@@ -12,7 +12,7 @@ from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
-from redraft.app.cli.views.changes import change_line, compare_drafts, score_lines
+from redraft.app.cli.views.changes import change_lines, compare_drafts, score_lines
 from redraft.app.record.past import final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved
@@ -156,8 +156,9 @@ def diff(
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what changed between two drafts, word by word, and what critics said of both in numbers.
+    """Show what changed between two drafts, word by word, what critics said of both in numbers, and what was answered.
 
+    Below each change stand the issues that it answers.
     Removed words are shown as [-removed-], added words as {+added+}; a terminal shows them in colour too.
     """
     changes = compare_drafts(ask(store, lambda log: events_of(log, run)), a, b)
@@ -169,5 +170,5 @@ def diff(
     if changes.is_same:
         out().print(f"drafts {a} and {b} are the same text")
     else:
-        for shown in map(change_line, changes.lines):
+        for shown in (shown for line in changes.lines for shown in change_lines(line)):
             out().print(shown, soft_wrap=True)

@@ -235,13 +235,16 @@ async def issues(models: ReadModels, selected: Selection) -> Answer[Any]:
     if run := _in_full(selected):
         return Answer(
             await issues_of(views, run),
-            ("status", "kind", "raised in", "fixed in", "came back", "critic", "text"),
-            lambda i: (i.status, i.kind, i.first, i.fixed or "", i.returns or "", i.critic, i.text),
+            ("status", "kind", "raised in", "answered in", "fixed in", "came back", "declined in", "critic", "text"),
+            lambda i: (
+                *(i.status, i.severity or i.kind, i.first, i.answered or "", i.fixed or "", i.returns or ""),
+                *(i.declined or "", i.critic, f"{i.text} (declined: {i.why})" if i.why else i.text),
+            ),
         )
     return Answer(
         await issue_counts(views, selected.since, selected.workflow),
-        ("critic", "kind", "raised", "fixed", "open", "came back", "runs"),
-        lambda i: (i.critic, i.kind, i.raised, i.fixed, i.open, i.returned, i.runs),
+        ("critic", "kind", "raised", "fixed", "open", "came back", "declined", "runs"),
+        lambda i: (i.critic, i.kind, i.raised, i.fixed, i.open, i.returned, i.declined, i.runs),
     )
 
 

@@ -12,6 +12,7 @@ from redraft.app.record.past import two_drafts
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.display import plain, visible
+from redraft.projections.run_views.answers import Answers, named_between, with_answers
 from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, diff, fold_unchanged
 from redraft.projections.run_views.scores_between import ScoreChange, scores_between
 
@@ -25,7 +26,7 @@ class Changes(msgspec.Struct, frozen=True):
     before: DraftRef
     after: DraftRef
     scores: tuple[ScoreChange, ...]
-    lines: tuple[Line | Skipped, ...]
+    lines: tuple[Line | Skipped | Answers, ...]
 
     @property
     def is_same(self) -> bool:
@@ -36,7 +37,8 @@ def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Chang
     """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
     was, now = two_drafts(events, before, after)
     scores = tuple(scores_between(events, before, after)) if before != after else ()
-    return Changes(was.ref, now.ref, scores, tuple(fold_unchanged(diff(was.text, now.text))))
+    lines = with_answers(fold_unchanged(diff(was.text, now.text)), was.text, named_between(events, before, after))
+    return Changes(was.ref, now.ref, scores, tuple(lines))
 
 
 def score_lines(scores: Sequence[ScoreChange]) -> Iterator[str]:
@@ -45,8 +47,15 @@ def score_lines(scores: Sequence[ScoreChange]) -> Iterator[str]:
         yield plain(f"{critic}: {', '.join(map(str, those))}")
 
 
-def change_line(line: Line | Skipped) -> Text:
-    """Returns a line as people see it."""
+def change_lines(line: Line | Skipped | Answers) -> Iterator[Text]:
+    """Yields a line as people see it; a line for each issue that the change before answers."""
+    if isinstance(line, Answers):
+        yield from (_words((), "^", f" answers {issue.severity} {issue.line}") for issue in line.issues)
+    else:
+        yield _change_line(line)
+
+
+def _change_line(line: Line | Skipped) -> Text:
     match line:
         case Kept(text=text):
             return _words((), " ", text)
@@ -65,7 +74,7 @@ def _words(words: Iterable[Word], sign: str, text: str = "") -> Text:
     from rich.text import Text
 
     listed = list(words)
-    colour = {"-": "red", "+": "green"}.get(sign, "dim" if sign == "…" else "")
+    colour = {"-": "red", "+": "green", "^": "cyan", "…": "dim"}.get(sign, "")
     line = Text(f"{sign} {visible(text)}", style=colour)
     partly = not all(word.changed for word in listed)
     opening, closing = ("[-", "-]") if sign == "-" else ("{+", "+}")

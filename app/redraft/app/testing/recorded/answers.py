@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -86,8 +86,8 @@ class Recorder:
                 permanent = isinstance(error, PermanentError)
                 self._note(about, context, error=_said(error), permanent=permanent)
                 raise
-            with suppress(InvalidResult):  # the worker refuses it, and the run fails
-                self._note(about, context, **_answer_of(actor, returned, context))
+            with suppress(InvalidResult, ContentError):  # the worker refuses it, and the run fails
+                self._note(about, context, **_answer_of(actor, returned, given))
             return returned
 
         return work
@@ -168,15 +168,16 @@ def _rounded(value: object) -> object:
             return value
 
 
-def _answer_of(actor: Actor, returned: object, context: Context) -> dict[str, Any]:
+def _answer_of(actor: Actor, returned: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    context: Context = given["context"]
     match actor.role:
         case "generator":
             text, media_type = text_of(returned, "text/plain")
             return {"text": text, "media_type": media_type}
         case "critic":
-            return {"critique": critique_of(actor, returned, context.scale, context.criteria)}
+            return {"critique": critique_of(actor, returned, context.scale, context.criteria, given["draft"].text)}
         case "refiner":
-            return {"revision": revision_of(returned)}
+            return {"revision": revision_of(returned, given["draft"], given.get("critique"))}
         case _:
             return {"receipt": receipt_of(returned, actor.name)}
 

@@ -1,0 +1,85 @@
+"""Makes the text that edits of a draft stand for, and holds a refiner to the places that issues name."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from msgspec.structs import replace
+
+from redraft.actors.editing.places import brief, changes_only, times_found
+from redraft.events.errors import ContentError
+from redraft.events.messages.content import Edit, Issue, Revision
+
+MAX_EDITS: Final = 1_000
+"""The largest number of edits of one revision."""
+
+
+def apply_edits(edits: Sequence[Edit], text: str) -> str:
+    """Returns the text with these edits made, and equal outside of them. Raises ContentError where one does not apply.
+
+    Each quote has to stand in the text exactly once, and no two may overlap.
+    """
+    if len(edits) > MAX_EDITS:
+        raise ContentError(f"gave {len(edits):,} edits; give at most {MAX_EDITS:,}, or the whole text")
+    placed = sorted((_placed(edit, text) for edit in edits), key=lambda each: each[:2])
+    for (_, end, first), (start, _, second) in pairwise(placed):
+        if start < end:
+            raise ContentError(f"gave edits that overlap: of {brief(first.quote)} and of {brief(second.quote)}")
+    parts: list[str] = []
+    place = 0
+    for start, end, edit in placed:
+        parts += (text[place:start], edit.replacement)
+        place = end
+    return "".join((*parts, text[place:]))
+
+
+def _placed(edit: Edit, text: str) -> tuple[int, int, Edit]:
+    if not edit.quote:
+        raise ContentError("gave an edit without a quote; quote the words that are to change")
+    times = times_found(edit.quote, text)
+    if times != 1:
+        what = "not in the draft" if not times else "in the draft more than once"
+        raise ContentError(
+            f"gave an edit of {brief(edit.quote)}, which is {what}; quote what stands there exactly once"
+        )
+    start = text.index(edit.quote)
+    return start, start + len(edit.quote), edit
+
+
+def with_text(revision: Revision, before: str, issues: Sequence[Issue]) -> Revision:
+    """Returns the revision of this draft with its whole text, and a line for each issue that it declines.
+
+    Raises ContentError when its edits do not apply, or say something else than its text, and when it names an issue
+    that is none of the draft's.
+    """
+    check_named(revision, {issue.id for issue in issues})
+    text = revision.text
+    if revision.edits:
+        text = apply_edits(revision.edits, before)
+        if revision.text not in ("", text):
+            raise ContentError("gave a text and edits that do not make this text; give one of them")
+    elif not text and (revision.exit or revision.declined or revision.refusals):
+        text = before
+    lines = {issue.id: issue.line for issue in issues}
+    said = (f"{lines[each.issue]} — {each.reason}" for each in revision.refusals)
+    declined = tuple(dict.fromkeys((*revision.declined, *said)))
+    return replace(revision, text=text, declined=declined)
+
+
+def check_named(revision: Revision, known: Collection[str]) -> None:
+    """Raises ContentError when an edit or a refusal names an issue that is not known."""
+    named = [name for edit in revision.edits for name in edit.issues] + [each.issue for each in revision.refusals]
+    for name in named:
+        if name not in known:
+            raise ContentError(
+                f"named the issue {brief(name)}, which the critique does not have; take an id from there"
+            )
+
+
+def check_only_issues(before: str, after: str, issues: Iterable[Issue]) -> None:
+    """Raises ContentError when a text differs from the one before outside of the places of these issues."""
+    spans = [issue.span for issue in issues if issue.span is not None]
+    if not changes_only(spans, before, after):
+        raise ContentError("changed what no issue names; with only_issues, change nothing but what an issue quotes")

@@ -1,0 +1,92 @@
+"""Finds the issues of a critique in the draft that it judges, gives each its identity, and lists each as a line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+from typing import Final
+
+from msgspec.structs import replace
+
+from redraft.actors.editing.places import brief, first_place
+from redraft.events.errors import ContentError, suggest
+from redraft.events.messages.content import Critique, Issue, Span
+
+MAX_ISSUES: Final = 1_000
+"""The largest number of issues of one critique."""
+
+MAX_ID: Final = 64
+"""The longest id of an issue that a critic gives, in characters."""
+
+
+def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> Critique:
+    """Returns the critique of this text with each issue's place and id, and its line among the errors or suggestions.
+
+    Raises ContentError for a quote that is not in the text, a criterion that is not declared, and an id given twice.
+    What it has returned once it returns again unchanged.
+    """
+    if not critique.issues:
+        return critique
+    if len(critique.issues) > MAX_ISSUES:
+        raise ContentError(f"gave {len(critique.issues):,} issues; give the {MAX_ISSUES:,} gravest")
+    issues = _with_ids([_located(issue, text, criteria) for issue in critique.issues])
+    errors = dict.fromkeys((*critique.errors, *(issue.line for issue in issues if issue.severity == "error")))
+    others = dict.fromkeys((*critique.suggestions, *(issue.line for issue in issues if issue.severity != "error")))
+    return replace(critique, issues=issues, errors=tuple(errors), suggestions=tuple(others))
+
+
+def _located(issue: Issue, text: str, criteria: Collection[str]) -> Issue:
+    if not issue.text.strip():
+        raise ContentError("gave an issue without a text; say what is wrong")
+    if issue.criterion and issue.criterion not in criteria:
+        remedy = suggest(issue.criterion, tuple(criteria)) if criteria else "declare it, or leave criterion out"
+        raise ContentError(f"gave an issue of {issue.criterion!r}, a criterion that it does not declare; {remedy}")
+    if len(issue.id) > MAX_ID:
+        raise ContentError(f"gave an issue an id of {len(issue.id)} characters; give at most {MAX_ID}, or none")
+    span = _place_of(issue, text)
+    if span is None:
+        if issue.replacement is not None:
+            raise ContentError(f"gave a replacement and no quote for {brief(issue.text)}; quote what it replaces")
+        return replace(issue, quote="") if issue.quote else issue
+    return replace(issue, span=span, quote=text[span[0] : span[1]])
+
+
+def _place_of(issue: Issue, text: str) -> Span | None:
+    """Returns the place of an issue; None for one that has none."""
+    if issue.span is None:
+        if not issue.quote.strip():
+            return None
+        if (found := first_place(issue.quote, text)) is None:
+            raise ContentError(f"quoted {brief(issue.quote)}, which is not in the draft; quote it word by word")
+        return found
+    start, end = issue.span
+    if not 0 <= start < end <= len(text):
+        raise ContentError(f"gave the place {start} to {end} in a draft of {len(text)} characters; leave span out")
+    if issue.quote and text[start:end] != issue.quote:
+        there = brief(text[start:end])
+        raise ContentError(f"quoted {brief(issue.quote)}, and at {start} to {end} stands {there}; leave span out")
+    return issue.span
+
+
+def _with_ids(issues: Sequence[Issue]) -> tuple[Issue, ...]:
+    """Returns the issues, each with an id; what is said twice of the same place only once."""
+    found: dict[str, Issue] = {}
+    times: Counter[str] = Counter()
+    own = {issue.id for issue in issues if issue.id}
+    for issue in dict.fromkeys(issues):
+        if issue.id in found:
+            raise ContentError(f"gave the id {brief(issue.id)} to two issues; give each its own, or none")
+        words = identity(issue)
+        made = issue.id or words
+        while not issue.id and (made in own or made in found):
+            times[words] += 1
+            made = identity(issue, times[words])
+        found[made] = replace(issue, id=made)
+    return tuple(found.values())
+
+
+def identity(issue: Issue, number: int = 0) -> str:
+    """Returns the id of an issue: a hash of its words, without case and spaces, and of how many such are before it."""
+    words = (" ".join(each.casefold().split()) for each in (issue.text, issue.criterion, issue.quote))
+    return sha256("\0".join((*words, str(number))).encode()).hexdigest()[:12]

@@ -1,0 +1,98 @@
+"""Checks outcomes against the texts of their run before they are decided on: places of issues, and edits.
+
+A worker of any language may send issues without their places and edits without the text that they make: both are
+filled in here, and an outcome whose quotes do not stand in its draft becomes a failure. So what is recorded is proven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from sys import getsizeof
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.state import OpenStep
+from redraft.actors.editing.edits import check_only_issues, with_text
+from redraft.actors.editing.issues import locate_issues
+from redraft.events.errors import ContentError
+from redraft.events.messages.commands import Critiqued, Failed, Message, OutcomeMessage, Refined
+from redraft.events.messages.content import DraftRef, Issue, Revision
+from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
+from redraft.events.messages.envelope import Recorded
+
+
+def needs_proof(message: Message, asked: OpenStep | None) -> bool:
+    """Returns whether an outcome says something of the words of its draft; most do not, and need no texts read."""
+    match message:
+        case Critiqued():
+            return bool(message.critique.issues) and asked is not None and message.draft == asked.draft
+        case Refined():
+            said = message.edits or message.refusals or not message.text
+            return asked is not None and asked.draft is not None and bool(said or asked.step.only_issues)
+        case _:
+            return False
+
+
+class RunTexts:
+    """The texts of a run's drafts and the issues of its critiques, up to the event of this `version`."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.size = 0
+        self._texts: dict[DraftRef, str] = {}
+        self._issues: dict[int, tuple[Issue, ...]] = {}
+
+    def add(self, events: Iterable[Recorded]) -> None:
+        """Adds the next events of the run."""
+        for event in events:
+            self.version = event.version
+            match event.data:
+                case DraftGenerated(draft=draft) | DraftRefined(draft=draft) | DraftEdited(draft=draft):
+                    self._texts[draft.ref] = draft.text
+                    self.size += getsizeof(draft.text)
+                case DraftCritiqued(critique=critique) if critique.issues:
+                    self._issues[event.version] = critique.issues
+                    self.size += sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in critique.issues)
+                case _:
+                    pass
+
+    def text_of(self, ref: DraftRef) -> str:
+        """Returns the text of a draft. Raises ContentError for one that the run does not have."""
+        if ref not in self._texts:
+            raise ContentError(f"answered about draft {ref.version}, which its run does not have")
+        return self._texts[ref]
+
+    def issues_of(self, versions: Sequence[int]) -> list[Issue]:
+        """Returns the issues of the critiques in these events."""
+        return [issue for version in versions for issue in self._issues.get(version, ())]
+
+
+def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:
+    """Returns an outcome as the texts of its run bear it out; a failure where they do not."""
+    try:
+        match message:
+            case Critiqued(critique=critique):
+                names = [criterion.name for criterion in asked.step.criteria]
+                return replace(message, critique=locate_issues(critique, texts.text_of(message.draft), names))
+            case Refined() if asked.draft is not None:
+                issues = texts.issues_of(asked.request.critiques)
+                return _proven_revision(message, asked, texts.text_of(asked.draft), issues)
+            case _:
+                return message
+    except ContentError as error:
+        return _failure(message, f"{asked.request.actor} {error}") if isinstance(message, OutcomeMessage) else message
+
+
+def _proven_revision(message: Refined, asked: OpenStep, before: str, issues: Sequence[Issue]) -> Refined:
+    said = Revision(
+        *(message.text, message.changes, message.exit, message.declined),
+        *(message.edits, message.refusals, message.saved_tokens),
+    )
+    revision = with_text(said, before, issues)
+    if asked.step.only_issues and not asked.request.advice:
+        check_only_issues(before, revision.text, issues)
+    return replace(message, text=revision.text, declined=revision.declined)
+
+
+def _failure(message: OutcomeMessage, fault: str) -> Failed:
+    return Failed(message.run, message.path, message.attempt, "invalid", fault, usage=message.usage)
