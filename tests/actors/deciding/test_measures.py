@@ -10,6 +10,7 @@ from tests.given import NOON
 from tests.projections.random_runs import as_recorded
 
 from redraft.actors.conditions.text import parse_condition
+from redraft.actors.deciding.forking import shape
 from redraft.actors.plans.check import check_ready
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import Refined
@@ -168,3 +169,9 @@ def test_a_change_needs_critics_of_the_loops_own() -> None:
     with pytest.raises(PlanError, match=r"Outer: until: change\(words\) < 0.1: critics of an inner loop measure that"):
         check_ready(Plan("p", (WRITE, Repeat("Outer", parse_condition("change(words) < 0.1"), 2, (inner,)))))
     check_ready(Plan("p", (WRITE, Repeat("Outer", parse_condition("words < 9"), 2, (inner,)))))
+
+
+def test_a_fork_may_count_something_else() -> None:
+    before, after = (loop(critic("count", *names), until="score >= 0.9") for names in (("words",), ("lines", "words")))
+    assert before != after
+    assert shape(before) == shape(after)

@@ -78,9 +78,8 @@ def shape(plan: Plan) -> Plan:
 def _shape(path: str, node: Node) -> Node:
     match node:
         case Step():
-            return replace(
-                node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=(), queue_wait=None
-            )
+            node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
+            return replace(node, queue_wait=None, measures=())  # what is counted hangs on actor and options
         case Repeat():
             return replace(node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0)
         case _:
