@@ -226,8 +226,7 @@ async def test_imports_are_put_in_order_with_formatting_only() -> None:
 
 async def test_newer_spellings_of_what_works_are_for_those_who_ask_for_them() -> None:
     text = (
-        'import io\n\n__all__ = ["b", "a"]\na = b = 1\n\n'
-        'with io.open("a") as file:\n    print("{}".format(file))\n    pass\n'
+        '__all__ = ["b", "a"]\n\nimport io\n\na = b = 1\nwith io.open("a") as f:\n    print("{}".format(f))\n    pass\n'
     )
 
     assert (await ruffed(text)).score == 1.0
