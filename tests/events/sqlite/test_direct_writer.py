@@ -14,8 +14,7 @@ import pytest
 from tests.appending import append_to
 
 from redraft.events.backends import open_recorder
-from redraft.events.encryption.keyring import Encryption
-from redraft.events.errors import Conflict, EncryptionKeyMissing
+from redraft.events.errors import Conflict
 from redraft.events.sqlite.direct_writer import ENOUGH, MOST_BYTES, MOST_ROWS, TURN
 from redraft.events.store.append import NewEvent
 from redraft.events.store.event_store import EventStore
@@ -128,21 +127,6 @@ async def test_while_another_process_holds_the_file_the_event_loop_goes_on(tmp_p
             other.execute("ROLLBACK")
         (event,) = await waiting
         assert event.version == version + 1
-
-
-@pytest.mark.usefixtures("quick")
-async def test_a_store_that_is_encrypted_meanwhile_begins_no_run_in_the_clear(tmp_path: Path, notes: Notes) -> None:
-    path = tmp_path / "log.db"
-    async with opened(path) as (store, _):
-        await fill(store, notes, ENOUGH)
-        await append_to(store, "plain", 0, notes("plain"))
-        async with EventStore(open_recorder(f"sqlite:///{path}"), encryption=Encryption(bytes(32))) as other:
-            await append_to(other, "sealed", 0, notes("sealed"))
-        with pytest.raises(EncryptionKeyMissing):
-            await append_to(store, "later", 0, notes("later"))
-        with pytest.raises(EncryptionKeyMissing):
-            await store.require_sealing()
-        assert await store.read("later") == ()
 
 
 @pytest.mark.usefixtures("quick")

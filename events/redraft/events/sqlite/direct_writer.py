@@ -34,13 +34,9 @@ class SqliteDirectWriter:
     def __init__(self, recorder: SQLiteRecorder) -> None:
         self._recorder = recorder
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether the disk is so quick that the event loop may wait for it."""
-        return self._recorder.quick_commits >= ENOUGH
-
     def begin(self, rows: Sequence[NewRow], then: Then) -> bool:
-        if not self.is_quick or self._recorder.quick_commits % TURN == 0:
+        quick = self._recorder.quick_commits
+        if quick < ENOUGH or quick % TURN == 0:
             return False
         if not 0 < len(rows) <= MOST_ROWS or sum(len(row.state) for row in rows) > MOST_BYTES:
             return False

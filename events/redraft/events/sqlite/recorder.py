@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +28,7 @@ from eventsourcing.sqlite import (
     SQLiteDatastore,
 )
 
-from redraft.events.encryption.keyring import MARK, TABLE, DatabaseKeys
-from redraft.events.errors import StoreError
+from redraft.events.encryption.keyring import TABLE, DatabaseKeys
 from redraft.events.sqlite.direct_writer import SqliteDirectWriter
 from redraft.events.sqlite.file import (
     BUSY_SECONDS,
@@ -66,45 +65,31 @@ def open_sqlite(path: Path) -> Opened:
     """Opens the store in this file, and creates it where it is missing; raises IncompatibleStore, StoreError."""
     datastore = Datastore(path)
     recorder = SQLiteRecorder(datastore)
-    table, statements = recorder.events_table_name, recorder.create_table_statements
+    keys, table, statements = (
+        DatabaseKeys(SqliteKeyTables(path)),
+        recorder.events_table_name,
+        recorder.create_table_statements,
+    )
     prepare(path, table, (*statements, CREATE_IDS, *rules_of(table).values()))
     check = partial(inspect, path, table, statements)
 
-    keys, marks = DatabaseKeys(SqliteKeyTables(path)), DatabaseKeys(SqliteKeyTables(path, waits=False))
-    direct = SqliteDirectWriter(recorder)
-
-    def is_plain() -> bool:
-        with suppress(StoreError):
-            return direct.is_quick and marks.get(MARK) is None
-        return False
-
     def release() -> None:
         recorder.close_writer()
-        marks.close()
         datastore.close()
 
-    return Opened(
-        recorder,
-        str(path),
-        True,
-        release,
-        keys=keys,
-        check=check,
-        direct=direct,
-        scan=recorder.scan,
-        is_plain=is_plain,
-    )
+    keys = DatabaseKeys(SqliteKeyTables(path))
+    direct = SqliteDirectWriter(recorder)
+    return Opened(recorder, str(path), True, release, keys=keys, check=check, direct=direct, scan=recorder.scan)
 
 
 class SqliteKeyTables:
-    """See `KeyTables`. Its connection overwrites deleted data with zeros; with `waits` a statement waits for others."""
+    """See `KeyTables`. Its connection overwrites deleted data with zeros."""
 
     collation = "BINARY"
 
-    def __init__(self, path: Path, *, waits: bool = True) -> None:
+    def __init__(self, path: Path) -> None:
         self.where = str(path)
-        opening = partial(connect, path) if waits else partial(connect, path, seconds=0)
-        self.connection = SharedConnection(opening, partial(store_errors, f"store {path}"))
+        self.connection = SharedConnection(partial(connect, path), partial(store_errors, f"store {path}"))
         self.close = self.connection.close
 
     def ask(self, table: str, statement: str, *values: str | int) -> list[tuple[Any, ...]]:

@@ -134,8 +134,6 @@ class EventStore:
         if not self._keyring.keys.waits:
             self._keyring.require_sealing()
             return
-        if not self._keyring.seals and self._opened.is_plain is not None and self._opened.is_plain():
-            return
         if self._sealing_check is None or self._sealing_check.done():
             self._sealing_check = asyncio.ensure_future(self._run_in_reader(self._keyring.require_sealing))
             self._sealing_check.add_done_callback(lambda done: done.cancelled() or done.exception())

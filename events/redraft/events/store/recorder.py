@@ -114,8 +114,7 @@ class Opened(msgspec.Struct, frozen=True):
     `listen` is there if the recorder can hear of other processes' appends: it runs until it is cancelled, and calls its
     argument with the end of the log. `keys` stores the keys of encrypted runs; without it they are in memory. `check`
     inspects the database that holds the events. `direct` is there where appends need no thread. `scan` counts a run's
-    rows without the index, where an index can be wrong. `is_plain` returns True where new runs surely are not
-    encrypted; False where the keys have to be asked, which may take time.
+    rows without the index, where an index can be wrong.
     """
 
     recorder: Recorder
@@ -127,7 +126,6 @@ class Opened(msgspec.Struct, frozen=True):
     check: Callable[[], Inspection] | None = None
     direct: DirectWriter | None = None
     scan: Callable[[str], int] | None = None
-    is_plain: Callable[[], bool] | None = None
 
 
 def versions_between(gt: int | None, lte: int | None) -> tuple[int, int]:
