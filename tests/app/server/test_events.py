@@ -15,7 +15,7 @@ import pytest
 from tests.app.cli_calls import said, until
 from tests.app.server.served import LOOP, Served, served
 
-from redraft.app.server import events
+from redraft.app.server.api import events
 from redraft.app.server.service import Readers, Service
 from redraft.events.backends import open_store
 from redraft.events.messages.filters import EVERYTHING

@@ -9,8 +9,8 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
-from redraft.app.server import administration, events, figures, imagining, run_reading, steering, submitting
-from redraft.app.server.answers import answer
+from redraft.app.server.api import administration, events, figures, imagining, run_reading, steering, submitting
+from redraft.app.server.api.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
 from redraft.app.server.identity import KEY, Guard, Identity, needs
 from redraft.app.server.problems import ProblemHandler, Refused

@@ -14,7 +14,7 @@ from litestar.routes import HTTPRoute
 
 from redraft.app.contract.schemas import POINTER, schemas_of
 from redraft.app.record.with_texts import CommandSent
-from redraft.app.server.events import EventPage
+from redraft.app.server.api.events import EventPage
 from redraft.app.server.problems import MEDIA_TYPE, Problem
 from redraft.events.messages.commands import WORK_NAMES
 from redraft.events.messages.domain_events import EVENT_NAMES

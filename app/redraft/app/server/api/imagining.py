@@ -12,8 +12,8 @@ from redraft.actors.replay.whatif import what_if
 from redraft.app.process.times import moment_of
 from redraft.app.record.past import events_of
 from redraft.app.runs.comparing import Row, compare_policies, read_policies, whatif_document
-from redraft.app.server.answers import answer, computed
-from redraft.app.server.parameters import Limit, RunPath, Since
+from redraft.app.server.api.answers import answer, computed
+from redraft.app.server.api.parameters import Limit, RunPath, Since
 from redraft.app.server.service import Serves
 from redraft.events.messages.plan import Keep
 from redraft.projections.read_models.runs_query import RunFilter

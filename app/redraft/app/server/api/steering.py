@@ -10,10 +10,10 @@ from litestar import Response, post
 from litestar.params import JSONBody
 
 from redraft.app.runs.steering import Word, draft_meant, numbered_draft, steer_on
-from redraft.app.server.answers import answer
-from redraft.app.server.bodies import Approval, Edit, Guidance, NewLimits, Reason, Rejection
+from redraft.app.server.api.answers import answer
+from redraft.app.server.api.bodies import Approval, Edit, Guidance, NewLimits, Reason, Rejection
+from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.identity import Asks, Identity
-from redraft.app.server.parameters import RunPath
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.workflows.sources import read_condition

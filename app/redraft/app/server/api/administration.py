@@ -9,8 +9,8 @@ from typing import Annotated, Final
 from litestar import Response, delete, get, post
 from litestar.params import FromPath, JSONBody, PathParameter
 
-from redraft.app.server.answers import answer
-from redraft.app.server.bodies import Move, Skip
+from redraft.app.server.api.answers import answer
+from redraft.app.server.api.bodies import Move, Skip
 from redraft.app.server.identity import needs
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service

@@ -14,8 +14,8 @@ from redraft.app.record.archive import export_jsonl
 from redraft.app.record.audit import audit_document, audit_one
 from redraft.app.record.past import drafts_of, events_at, events_of, final_draft, two_drafts
 from redraft.app.record.with_texts import CommandSent, find_command, with_texts
-from redraft.app.server.answers import answer, beside, computed
-from redraft.app.server.parameters import At, Limit, RunPath, Since, Until
+from redraft.app.server.api.answers import answer, beside, computed
+from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves
 from redraft.events.messages.content import Draft

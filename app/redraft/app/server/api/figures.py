@@ -16,8 +16,8 @@ from litestar.response import Stream
 from redraft.app.process.times import moment_of
 from redraft.app.record.transfer import RunSelection, export_log
 from redraft.app.record.with_texts import with_texts
-from redraft.app.server.answers import answer
-from redraft.app.server.parameters import Limit, Since
+from redraft.app.server.api.answers import answer
+from redraft.app.server.api.parameters import Limit, Since
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.workflows.actor_registry import projections_for

@@ -14,8 +14,8 @@ from litestar.params import HeaderParameter, QueryParameter
 from litestar.response import Stream
 
 from redraft.app.process.times import moment_of
-from redraft.app.server.answers import answer
-from redraft.app.server.parameters import Limit, Since, Until
+from redraft.app.server.api.answers import answer
+from redraft.app.server.api.parameters import Limit, Since, Until
 from redraft.app.server.problems import Refused, problem_of
 from redraft.app.server.service import Serves, Service
 from redraft.app.subscribing.feed import Batch, StoreFeed
