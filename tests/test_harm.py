@@ -17,8 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import harm
 from harm_documents import Document, Refined, replacements
 from harm_modules import LIBRARY, find_lost
-from harm_planted import plant, slip
+from harm_planted import WORDS, plant, slip
 from harm_reasons import find_reason
+from tests.services import missing
 
 
 def test_anchors_of_the_document_are_no_replacement_and_a_lost_one_is():
@@ -94,6 +95,8 @@ def test_a_lost_name_is_seen_also_where_a_module_cannot_be_imported(first: str, 
 
 
 def test_a_planted_mistake_is_the_only_change_and_has_a_reason_when_it_is_left_alone():
+    if not WORDS.exists():
+        missing(f"{WORDS} is not there; install a list of English words, such as Debian's package wamerican")
     text = "The people of the town go to the river with the children when it rains too much.\n" * 3
     documents = [Document(f"/usr/share/doc/{each}/README", f"{text}\n{each}\n", "text/plain") for each in range(20)]
     planted = plant(documents, 8, 15)
