@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final, TypeAlias
 
@@ -26,6 +26,9 @@ from redraft.projections.read_models.runs_query import find_run, first_position
 
 HEARTBEAT: Final = 15.0
 """Seconds without an event after which a stream says that it is alive."""
+
+AT_ONCE: Final = 64 * 1024
+"""Bytes of events from which on they are sent without waiting for more of the same batch."""
 
 SLOW: Final = 5.0
 """Seconds that a reader took for what it was sent, after which it is told how far it is behind."""
@@ -190,7 +193,7 @@ async def _await_page(service: Service, criteria: EventFilter, after: int, limit
 
 
 async def _following(service: Service, criteria: EventFilter, after: int) -> AsyncIterator[bytes]:
-    """Yields the events after a position for one reader, however slow: it holds two batches of them at most."""
+    """Yields the events after a position for one reader, however slow: it holds one batch of them at most."""
     feed = StoreFeed(service.runtime.store).read(after, criteria)
     with service.readers.one():
         async with aclosing(feed) as batches, aclosing(_parts(service, batches, after)) as parts:
@@ -218,8 +221,9 @@ async def _parts(service: Service, batches: AsyncGenerator[Batch, None], after: 
             await asyncio.wait({coming, closing}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
             if coming.done():
                 batch = coming.result()
+                for part in _encode(batch):
+                    yield part
                 coming = asyncio.ensure_future(anext(batches))
-                yield _Part(_encode(batch), batch.position)
             elif not closing.done():
                 yield _Part(b": alive\n\n")
         yield _Part(_note("end", {"why": "the server ends; call again with the id of the last event"}))
@@ -231,12 +235,18 @@ async def _parts(service: Service, batches: AsyncGenerator[Batch, None], after: 
         await _cancelled(closing)
 
 
-def _encode(batch: Batch) -> bytes:
-    """Returns a batch as server-sent events; its position alone where nothing in it is wanted."""
-    events = [b"id: %d\ndata: %b\n\n" % (each.position, msgspec.json.encode(each)) for each in batch.events]
-    if not events or batch.events[-1].position < batch.position:
-        events.append(b"id: %d\n\n" % batch.position)
-    return b"".join(events)
+def _encode(batch: Batch) -> Iterator[_Part]:
+    """Yields a batch as server-sent events, many small ones at once; its position alone where nothing is wanted."""
+    waiting = bytearray()
+    for each in batch.events:
+        waiting += b"id: %d\ndata: %b\n\n" % (each.position, msgspec.json.encode(each))
+        if len(waiting) >= AT_ONCE:
+            yield _Part(bytes(waiting), each.position)
+            waiting.clear()
+    if not batch.events or batch.events[-1].position < batch.position:
+        waiting += b"id: %d\n\n" % batch.position
+    if waiting:
+        yield _Part(bytes(waiting), batch.position)
 
 
 async def _behind(service: Service, position: int) -> bytes:
