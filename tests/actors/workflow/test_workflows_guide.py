@@ -33,7 +33,7 @@ def python_plans() -> dict[str, Plan]:
 
 def test_each_example_gives_the_same_plan_in_both_forms() -> None:
     in_yaml = {plan.name: plan for plan in map(read_plan, blocks(GUIDE, "yaml"))}
-    assert len(in_yaml) == 9
+    assert len(in_yaml) == 10
     assert in_yaml == python_plans()
 
 

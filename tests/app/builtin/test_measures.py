@@ -32,8 +32,8 @@ async def counted(actor: Actor, text: str, brief: Brief = PY, **options: Any) ->
 
 
 async def test_prose_counts_words_findings_and_readability() -> None:
-    few = await counted(prose_critic, "The the house is is small.\n")
-    assert few == {"words": 6, "findings": 2}
+    few = await counted(prose_critic, "The the house stands with with care.\n")
+    assert few == {"words": 7, "findings": 2}
     many = await counted(prose_critic, "The cat sat on the mat by the door. " * 20)
     assert many["words"] == 180
     assert many["readability"] > 60

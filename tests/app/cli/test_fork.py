@@ -126,7 +126,7 @@ def test_the_same_key_is_the_same_fork(folder: Path):
         (("last", "--at", ""), 2, "--at is empty"),
         (("last", "--at", "0s"), 2, "nothing is left to do; fork at an earlier one"),
         (("last",), 2, "missing option '--at'"),
-        (("last", "--at", "3", "--set", "until=nonsense"), 2, "--set until: condition, column 1"),
+        (("last", "--at", "3", "--set", "until=score >="), 2, "--set until: condition, column 9"),
         (("last", "--at", "3", "--set", "tempo=9"), 2, "--set tempo: no step has this"),
         (
             ("last", "--at", "6", "--set", "write.timeout=9"),

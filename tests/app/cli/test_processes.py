@@ -40,6 +40,8 @@ VERBS = {
     "up": (2, "up prose", "needs a broker"),
     "coordinator": (2, "coordinator", NO_BROKER),
     "worker": (2, "worker source", NO_BROKER),
+    "serve": (2, "serve prose --host 0.0.0.0", "is reached from other machines"),
+    "token": (0, "token list", "there are no tokens"),
     "mcp": (2, "mcp --http --host 192.0.2.1", "is reached from other machines"),
     "subscribe": (2, "subscribe handlers.py:note --name n --store memory:", "no subscription can have a name"),
     "webhook": (2, "webhook http://127.0.0.1:1/ --name w", "is not a public address"),

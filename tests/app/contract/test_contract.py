@@ -61,7 +61,7 @@ def bounded(value: Any, field: str = "") -> Any:
             return min(max(value, 1), MOST_EVENTS)
         case int() | float() if field == "timeout":
             return max(value, 0.1)
-        case "" if field in ("run", "text"):
+        case "" if field in ("run", "text", "quote"):
             return "x"
         case _:
             return value

@@ -55,14 +55,24 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[Work]:
     """Every command that is put into a worker's queue from here on."""
     works: list[Work] = []
-    publish = LocalBus.publish
+    publish, offer = LocalBus.publish, LocalBus.offer
 
-    async def seen(bus: LocalBus, queue: str, letters: Sequence[BusMessage]) -> None:
+    def note(letters: Sequence[BusMessage]) -> None:
         names = set(WORK_NAMES.values())
         works.extend(decode_work(each.name, each.body) for each in letters if each.name in names)
+
+    async def seen(bus: LocalBus, queue: str, letters: Sequence[BusMessage]) -> None:
+        note(letters)
         await publish(bus, queue, letters)
 
+    def offered(bus: LocalBus, queue: str, letters: Sequence[BusMessage]) -> bool:
+        taken = offer(bus, queue, letters)
+        if taken:
+            note(letters)
+        return taken
+
     monkeypatch.setattr(LocalBus, "publish", seen)
+    monkeypatch.setattr(LocalBus, "offer", offered)
     return works
 
 

@@ -102,7 +102,7 @@ def test_workers_say_what_is_wrong_where_and_mend_that_alone(tmp_path: Path, *, 
     assert "2 issues" in shown.out
     assert "1 edit, about 7 tokens saved" in shown.out
     assert "by 1 edit, which saved about 7 tokens" in told.out
-    assert changed.out.splitlines()[:3] == [
+    assert changed.out.splitlines()[1:4] == [
         "- [-Teh-] tide comes in.",
         "+ {+The+} tide comes in.",
         "^  answers error “Teh”: misspelled",

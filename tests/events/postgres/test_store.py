@@ -176,8 +176,8 @@ def test_a_schema_that_cannot_be_used_is_refused(name: str) -> None:
 
 
 def test_a_schema_that_this_user_may_not_make_is_told(reader: str) -> None:
-    with pytest.raises(StoreError, match=r"schema=drafts: permission denied for database .*; grant"):
-        open_store(f"{reader}&schema=drafts")
+    with pytest.raises(StoreError, match=r"schema=nobodys: permission denied for database .*; grant"):
+        open_store(f"{reader}&schema=nobodys")
 
 
 def test_a_database_in_another_encoding_is_refused(postgres_server: str) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from redraft.actors.conditions.text import print_condition
 from redraft.actors.deciding.state import Frame, Made, RunState
-from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.check import check_plan, check_ready
 from redraft.actors.plans.paths import closing_body, find_loop, map_nodes
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Condition
@@ -53,14 +53,18 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 def with_policy(plan: Plan, policy: Policy, loop: str = "") -> Plan:
-    """Returns the plan with another policy for the loop of this name or path, checked. Raises PlanError."""
+    """Returns the plan with another policy for the loop of this name or path. Raises PlanError.
+
+    What is given is checked, and no condition that the plan had before: its run began with that.
+    """
     path = find_loop(plan, loop)
     given = {name: value for name, value in asdict(policy).items() if value is not None}
 
     def changed(place: str, node: Node) -> Node:
         return replace(node, **given) if place == path else node
 
-    return check_ready(replace(plan, steps=map_nodes(plan.steps, changed)))
+    found = replace(plan, steps=map_nodes(plan.steps, changed))
+    return check_ready(found, path) if given.keys() - {"max_iterations", "keep"} else check_plan(found)
 
 
 def with_limits(plan: Plan, loop: str, until: Condition | None, max_iterations: int | None) -> Plan:

@@ -84,16 +84,19 @@ def check_plan(plan: Plan) -> Plan:
     return plan
 
 
-def check_ready(plan: Plan) -> Plan:
+def check_ready(plan: Plan, path: str | None = None) -> Plan:
     """Returns the plan itself if a run of it can begin: it is right, and its conditions fit what its critics declare.
 
+    With a `path`, only the conditions of the node there are looked at.
     Raises PlanError: a criterion that no critic of the loop declares, a number on no scale of theirs, or on two.
     """
-    for path, node in nodes_of(check_plan(plan).steps):
+    for place, node in nodes_of(check_plan(plan).steps):
+        if path is not None and place != path:
+            continue
         try:
             _check_declared(plan, node)
         except ConditionError as error:
-            raise PlanError(path, str(error)) from None
+            raise PlanError(place, str(error)) from None
     return plan
 
 

@@ -16,8 +16,9 @@ from redraft.actors.replay.whatif import what_if
 from redraft.app.cli.assistants.offers import Offer, PlanWishes, actors_of
 from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.shared.reading import events_at
-from redraft.app.cli.views.changes import change_lines, compare_drafts, score_lines
+from redraft.app.cli.views.changes import change_lines, score_lines
 from redraft.app.client.client import Client
+from redraft.app.record.changes import compare_drafts
 from redraft.app.record.past import drafts_of
 from redraft.app.runs.comparing import whatif_document
 from redraft.app.runs.steering import Word, draft_meant, steer

@@ -12,7 +12,8 @@ from redraft.actors.deciding.evolve import fold
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import out, print_json, print_line, print_text
 from redraft.app.cli.shared.reading import ask, events_at, events_of, run_quietly
-from redraft.app.cli.views.changes import change_lines, compare_drafts, score_lines
+from redraft.app.cli.views.changes import change_lines, score_lines
+from redraft.app.record.changes import compare_drafts
 from redraft.app.record.past import final_draft
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.app.wiring.deployment import unserved

@@ -6,39 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, assert_never
 
-import msgspec
-
-from redraft.app.record.past import two_drafts
-from redraft.events.messages.content import DraftRef
-from redraft.events.messages.envelope import Recorded
 from redraft.projections.display import plain, visible
-from redraft.projections.run_views.answers import Answers, named_between, with_answers
-from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word, diff, fold_unchanged
-from redraft.projections.run_views.scores_between import ScoreChange, scores_between
+from redraft.projections.run_views.answers import Answers
+from redraft.projections.run_views.diff import Added, Kept, Line, Removed, Skipped, Word
+from redraft.projections.run_views.scores_between import ScoreChange
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-
-class Changes(msgspec.Struct, frozen=True):
-    """The scores and the lines of two drafts of a run; lines that are the same are counted, away from a change."""
-
-    before: DraftRef
-    after: DraftRef
-    scores: tuple[ScoreChange, ...]
-    lines: tuple[Line | Skipped | Answers, ...]
-
-    @property
-    def is_same(self) -> bool:
-        return self.before.sha256 == self.after.sha256
-
-
-def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Changes:
-    """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
-    was, now = two_drafts(events, before, after)
-    scores = tuple(scores_between(events, before, after)) if before != after else ()
-    lines = with_answers(fold_unchanged(diff(was.text, now.text)), was.text, named_between(events, before, after))
-    return Changes(was.ref, now.ref, scores, tuple(lines))
 
 
 def score_lines(scores: Sequence[ScoreChange]) -> Iterator[str]:

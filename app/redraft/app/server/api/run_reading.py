@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from litestar import Response, get
@@ -12,7 +12,8 @@ from litestar.params import FromQuery, PathParameter, QueryParameter
 from redraft.app.process.times import moment_of
 from redraft.app.record.archive import export_jsonl
 from redraft.app.record.audit import audit_document, audit_one
-from redraft.app.record.past import drafts_of, events_at, events_of, final_draft, two_drafts
+from redraft.app.record.changes import compare_drafts
+from redraft.app.record.past import drafts_of, events_at, events_of, final_draft
 from redraft.app.record.with_texts import CommandSent, find_command, with_texts
 from redraft.app.server.api.answers import answer, beside, computed
 from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
@@ -30,7 +31,6 @@ from redraft.projections.read_models.runs_query import (
     find_run,
     page_of_runs,
 )
-from redraft.projections.run_views.diff import diff, fold_unchanged
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
@@ -113,15 +113,10 @@ async def show_draft(
 
 
 @get("/runs/{run:str}/diff", summary="Compare two drafts")
-async def compare_drafts(service: Serves, run: RunPath, a: FromQuery[int], b: FromQuery[int]) -> Response[bytes]:
-    """Shows what changed between the drafts `a` and `b`, word by word."""
-    before, after = two_drafts(await events_of(service.runtime, run), a, b)
-
-    def document() -> dict[str, Any]:
-        lines = list(fold_unchanged(diff(before.text, after.text)))
-        return {"before": before.ref, "after": after.ref, "lines": lines}
-
-    return await computed(document)
+async def diff(service: Serves, run: RunPath, a: FromQuery[int], b: FromQuery[int]) -> Response[bytes]:
+    """Shows what changed between the drafts `a` and `b`, word by word, in numbers, and which issues were answered."""
+    events = await events_of(service.runtime, run)
+    return await computed(lambda: compare_drafts(events, a, b))
 
 
 @get("/runs/{run:str}/audit", summary="Audit a run")
@@ -170,7 +165,7 @@ HANDLERS: Final = (
     show_history,
     list_drafts,
     show_draft,
-    compare_drafts,
+    diff,
     audit_run,
     audit_page,
     record_lines,

@@ -1,0 +1,35 @@
+"""What changed between two drafts of a run: what critics said in numbers, the lines, and the issues answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from redraft.app.record.past import two_drafts
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.envelope import Recorded
+from redraft.projections.run_views.answers import Answers, named_between, with_answers
+from redraft.projections.run_views.diff import Line, Skipped, diff, fold_unchanged
+from redraft.projections.run_views.scores_between import ScoreChange, scores_between
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """The scores and the lines of two drafts of a run; lines that are the same are counted, away from a change."""
+
+    before: DraftRef
+    after: DraftRef
+    scores: tuple[ScoreChange, ...]
+    lines: tuple[Line | Skipped | Answers, ...]
+
+    @property
+    def is_same(self) -> bool:
+        return self.before.sha256 == self.after.sha256
+
+
+def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Changes:
+    """Returns what changed from one draft to another. Raises InputError where a draft is not there, or was erased."""
+    was, now = two_drafts(events, before, after)
+    scores = tuple(scores_between(events, before, after)) if before != after else ()
+    lines = with_answers(fold_unchanged(diff(was.text, now.text)), was.text, named_between(events, before, after))
+    return Changes(was.ref, now.ref, scores, tuple(lines))
