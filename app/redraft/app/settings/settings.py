@@ -283,7 +283,9 @@ def trust(path: Path, content: bytes) -> None:
         _book().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"folder {_book().parent} cannot be made: {error.strerror}; check its permissions") from None
-    write_whole(_book(), msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n", "what is trusted,", 0o600)
+    write_whole(
+        _book().resolve(), msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n", "what is trusted,", 0o600
+    )
 
 
 def _is_to_ask(name: str, value: object, folder: Path) -> bool:
