@@ -188,12 +188,31 @@ async def test_what_cannot_succeed_is_not_tried_again(number: int) -> None:
         assert not outcome.retryable
 
 
-async def test_a_score_out_of_range_is_not_tried_again_and_an_empty_draft_is() -> None:
+async def test_a_score_out_of_range_is_not_tried_again() -> None:
     outcome = await judged(lambda draft: 3.14)
     assert failed(outcome, "invalid") == "judge gave a score of 3.14, outside its scale of 0 to 1"
     assert isinstance(outcome, Failed)
     assert not outcome.retryable
-    outcome = await perform(generator(name="a")(lambda: ""), Generate(request()))
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "x" * 101, "a\ud800b"], ids=["empty", "blank", "large", "surrogate"])
+async def test_a_text_that_is_no_draft_and_what_cannot_be_written_are_not_tried_again(text: str) -> None:
+    made = [perform(generator(name="a")(lambda: text), Generate(request()), limit=100)]
+    made.append(perform(refiner(name="a")(lambda draft: text), Refine(request(), DRAFT, None, History()), limit=100))
+    if text.strip():
+        judge = critic(name="judge")(lambda draft: Critique(1.0, suggestions=(text,)))
+        made.append(perform(judge, CritiqueDraft(request(), DRAFT), limit=100))
+    for each in made:
+        outcome = await each
+        failed(outcome, "invalid")
+        assert isinstance(outcome, Failed)
+        assert not outcome.retryable
+
+
+async def test_an_edit_of_words_that_are_not_there_is_tried_again() -> None:
+    revise = refiner(name="a")(lambda draft: {"edits": [{"quote": "not there", "replacement": "x"}]})
+    outcome = await perform(revise, Refine(request(), DRAFT, None, History()))
+    failed(outcome, "invalid")
     assert isinstance(outcome, Failed)
     assert outcome.retryable
 

@@ -66,6 +66,24 @@ def published(folder: Path) -> list[str]:
     return sorted((folder / "published.txt").read_text().splitlines())
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ({"source": "Makefile"}, "Makefile: by its name this is neither text"),
+        ({"source": "a.py"}, "source a.py: this is no prose; say what to do with the batch: --workflow code"),
+        ({"media_type": "application/json"}, "media type 'application/json': this is no prose"),
+    ],
+)
+def test_a_brief_that_is_no_prose_needs_a_workflow(folder: Path, line: dict[str, str], fault: str) -> None:
+    file = briefs(folder, {"text": "Fine words.", "source": "a.md"}, {"text": "all:\n\tcc teh.c\n", **line})
+    said = call("run", "--batch", file)
+    assert (said.code, said.out) == (2, "")
+    assert one_line(said).startswith(f"briefs.jsonl:2: {fault}")
+    assert not (folder / "store.db").exists()
+    assert call("run", "loop.py:loop", "--batch", file).code == 0
+    assert call("run", "-w", "loop.py:loop", "--batch", file).code == 0
+
+
 def test_each_brief_is_a_run_and_a_table_says_how_they_ended(folder: Path) -> None:
     file = briefs(folder, "one", {"text": "two", "id": "second", "tags": ["x"]}, "bad three", "one")
     said = call("run", "--batch", file, "loop.py:loop", "--tag", "night")

@@ -49,6 +49,43 @@ def test_what_is_better_is_written_and_nothing_else_of_the_file_changes(home: Pa
     assert document("files", "a.md", "--write")["files"][0]["changed"] is False
 
 
+def test_a_link_is_passed_over_and_stays_a_link(home: Path) -> None:
+    (home / "real.md").write_text(BAD)
+    (home / "link.md").symlink_to("real.md")
+    said = call("files", "--write", "link.md")
+    assert (said.code, said.out) == (0, "")
+    assert said.err.startswith(
+        "redraft: passed over: link.md: this is a symbolic link, and only plain files are written"
+    )
+    assert (home / "link.md").readlink() == Path("real.md")
+    assert (home / "real.md").read_text() == BAD
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("given.txt")], ids=["fifo", "link"])
+@pytest.mark.parametrize(
+    ("words", "option", "name"),
+    [
+        (["export", "-o"], "--out", "it"),
+        (["audit", "last", "--export"], "--export", "it.jsonl"),
+        (["files", "a.md", "--report"], "--report", "it"),
+        (["audit", "--all", "--key", "a.pem", "--checkpoint"], "--checkpoint", "it"),
+    ],
+)
+def test_what_is_no_plain_file_is_not_replaced(home: Path, make: Any, words: list[str], option: str, name: str) -> None:
+    (home / "a.md").write_text(GOOD)
+    (home / "given.txt").write_text("kept")
+    make(home / name)
+    kind = (home / name).lstat().st_mode
+    assert call("files", "a.md").code == 0
+    assert call("key", "signing", "a.pem").code == 0
+    said = call(*words, name)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.endswith(f"{option} {name}: this is not a plain file; name another one\n")
+    assert said.err.count("\n") == 1
+    assert (home / name).lstat().st_mode == kind
+    assert (home / "given.txt").read_text() == "kept"
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

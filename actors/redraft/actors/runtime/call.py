@@ -216,14 +216,14 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
     match work:
         case Generate():
             text, media_type = text_of(returned, request.brief.media_type)
-            checked(text, _NO_DRAFT, limit)
+            _require_draft(text, limit)
             return Generated(request.run, request.path, request.attempt, text, media_type, usage)
         case CritiqueDraft(draft=draft):
             critique = _require_size(_critique_of(actor, returned, request, draft.text), limit)
             return Critiqued(request.run, request.path, request.attempt, draft.ref, critique, usage)
         case Refine():
             revision = revision_of(returned, work.draft, work.critique)
-            checked(revision.text, _NO_DRAFT, limit)
+            _require_draft(revision.text, limit)
             _require_size((revision.changes, revision.declined, revision.edits, revision.refusals), limit)
             said = (revision.text, revision.changes, revision.exit, usage, revision.declined)
             edited = (revision.edits, revision.refusals, revision.saved_tokens)
@@ -237,7 +237,8 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
 
 def unwritable_outcome(actor: Actor, work: Work, error: Exception) -> Failed:
     """Returns the failure of work whose outcome cannot be encoded, such as text with half a character."""
-    return failed_outcome(work.request, "invalid", f"{actor.name} returned what cannot be written: {error}")
+    fault = f"{actor.name} returned what cannot be written: {error}"
+    return failed_outcome(work.request, "invalid", fault, retryable=False)
 
 
 def _critique_of(actor: Actor, returned: object, request: Request, text: str) -> Critique:
@@ -246,6 +247,14 @@ def _critique_of(actor: Actor, returned: object, request: Request, text: str) ->
         return critique
     measures = measures_of(critique.measures, actor.measures_by(request.options), request.measures)
     return msgspec.structs.replace(critique, measures=measures)
+
+
+def _require_draft(text: str, limit: int) -> None:
+    """Raises InvalidResult for what is no text, or is larger than a draft may be: it would be the same once more."""
+    try:
+        checked(text, _NO_DRAFT, limit)
+    except ContentError as error:
+        raise InvalidResult(str(error)) from None
 
 
 def _require_size(said: T, limit: int) -> T:

@@ -24,10 +24,12 @@ def write_whole(path: Path, content: bytes, option: str, mode: int = 0o666) -> N
 def whole_file(path: Path, option: str, mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A file to write to, which takes its name when the block has ended without an error.
 
-    Raises InputError, naming the option that it was asked for with, when it cannot be written.
+    Raises InputError, naming the option that it was asked for with, when it cannot be written, or would replace what is
+    no plain file.
     """
     if not path.parent.is_dir():
         raise InputError(f"{option} {path}: there is no folder {path.parent}; make it first")
+    refuse_special(path, option)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         try:
@@ -42,6 +44,12 @@ def whole_file(path: Path, option: str, mode: int = 0o666) -> Iterator[IO[bytes]
     except OSError as error:
         remedy = "check its folder's permissions and free space, or name another file"
         raise InputError(f"{option} {path}: {error.strerror}; {remedy}") from None
+
+
+def refuse_special(path: Path, option: str) -> None:
+    """Raises InputError where a device, a FIFO, a folder or a link stands, which a new file would replace."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"{option} {path}: this is not a plain file; name another one")
 
 
 def read_key(path: Path, what: str) -> str:

@@ -6,6 +6,7 @@ some settings of such a file (`untrusted_in`) take effect only once the person t
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +17,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from platformdirs import user_config_path, user_data_path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from redraft.actors.runtime.admission import require_parts
 from redraft.app.process.files import write_whole
@@ -83,6 +90,16 @@ FORMS: Final = "local:, amqp://user:password@host:5672/vhost, or amqps://… wit
 LARGEST_SHARED_DRAFT: Final = 4 * 1024 * 1024
 """Bytes of a draft at most where RabbitMQ carries it: a request holds the brief, the draft and what was said of it, and
 4.x takes messages of 16 MiB unless it is told otherwise."""
+
+
+_IN_JSON: Final = {
+    "users": '{"judge": ["critic.judge"]}',
+    "model_limits": '{"openai:gpt-5": {"max_concurrent": 4}}',
+    "model_prices": '{"openai:gpt-5": {"input": 1.25, "output": 10}}',
+    "webhook_hosts": '{"hooks.example.com": ["TOKEN"]}',
+    "http": '{"host": "127.0.0.1", "port": 8420}',
+}
+"""The settings that are objects, each as it may stand in the environment."""
 
 
 class Settings(BaseSettings):
@@ -166,11 +183,13 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
         settings = Settings(**{name: value for name, value in flags.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name, *below = (str(part) for part in first["loc"])
         if name not in Settings.model_fields:
             raise _unknown(name, _file_with(name)) from None
-        fault = in_our_words(first["msg"])
-        raise InputError(f"setting {name!r} (REDRAFT_{name.upper()} or redraft.toml): {fault}") from None
+        raise _wrong(name, ".".join(below), in_our_words(first["msg"])) from None
+    except SettingsError as error:
+        found = re.search(r'field "(\w+)"', str(error))
+        raise _wrong(found[1] if found else "", "", "it has to be an object in JSON") from None
     except ValueError as error:
         raise InputError(f"redraft.toml cannot be read: {error}") from None
     for user, parts in settings.users.items():
@@ -187,8 +206,20 @@ def read_settings(**flags: Any) -> Settings:  # noqa: ANN401 - checked by pydant
     return settings
 
 
+def _wrong(name: str, below: str, fault: str) -> InputError:
+    """Returns the error for a setting, or for what stands in it `below`: a variable of the environment is named."""
+    variable = f"REDRAFT_{name.upper()}"
+    if name in _IN_JSON and variable in map(str.upper, os.environ):
+        part = f"{below}: " if below else ""
+        return InputError(f"{variable}: {part}{fault}; write it such as {variable}='{_IN_JSON[name]}'")
+    return InputError(f"setting {'.'.join(filter(None, (name, below)))!r} ({variable} or redraft.toml): {fault}")
+
+
 def in_our_words(fault: str) -> str:
     """Returns what pydantic says of a wrong value as the rest of our line."""
+    fault = fault.replace("Extra inputs are not permitted", "there is no such setting")
+    fault = re.sub(r"a valid dictionary( or instance of \w+)?", "an object", fault)
+    fault = fault.replace("Input should be a valid tuple", "Input should be a list")
     fault = re.sub(r", unable to (parse|interpret) .*", "", fault)
     fault = fault.replace("Input should be a valid integer", "Input should be a whole number")
     return fault.replace("Input should be a valid ", "Input should be a ").replace("Input should be", "it has to be")
@@ -283,7 +314,9 @@ def trust(path: Path, content: bytes) -> None:
         _book().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"folder {_book().parent} cannot be made: {error.strerror}; check its permissions") from None
-    write_whole(_book(), msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n", "what is trusted,", 0o600)
+    write_whole(
+        _book().resolve(), msgspec.json.format(msgspec.json.encode(known), indent=1) + b"\n", "what is trusted,", 0o600
+    )
 
 
 def _is_to_ask(name: str, value: object, folder: Path) -> bool:

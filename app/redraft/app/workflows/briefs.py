@@ -17,6 +17,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
 _PROSE: Final = (".md", ".markdown", ".rst", ".txt")
 _BEGINNINGS: Final = ("./", "../", "~/")
+_PROSE_TYPES: Final = ("text/plain", "text/markdown", "text/x-rst")
 _MEDIA_TYPES: Final = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
@@ -75,6 +76,23 @@ def workflow_for(brief: Brief) -> str:
         f"{brief.source}: by its name this is neither text ({', '.join(_PROSE)}) nor Python (.py); "
         "say what to do with it: --workflow prose, --workflow code, or a workflow of yours"
     )
+
+
+def require_prose(brief: Brief, where: str) -> None:
+    """Raises InputError, naming where it was given, for a brief that the workflow `prose` is not for."""
+    try:
+        named = workflow_for(brief)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    kind = brief.media_type.partition(";")[0].strip().lower()
+    if named == "prose" and kind in _PROSE_TYPES:
+        return
+    what, remedy = (
+        (f"source {brief.source}", "--workflow code")
+        if named == "code"
+        else (f"media type {brief.media_type!r}", "--workflow prose, --workflow code, or a workflow of yours")
+    )
+    raise InputError(f"{where}: {what}: this is no prose; say what to do with the batch: {remedy}")
 
 
 def looks_like_path(source: str) -> bool:

@@ -20,6 +20,7 @@ from redraft.actors.workflow.roles import Actor, Context, publisher
 from redraft.app.builtin.publishers.files import file_publisher, stdout_publisher
 from redraft.app.builtin.support.options import RELEASE
 from redraft.app.models.configuration import NO_MODEL, Models
+from redraft.app.process.files import refuse_special
 from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.content import Brief, Draft, Receipt
 from redraft.events.messages.plan import Option, Plan, Step
@@ -82,8 +83,7 @@ def check_out(path: Path) -> Path:
         raise InputError(
             f"--out {path}: this file is hidden, and programs take their settings from hidden files; name another file"
         )
-    if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise InputError(f"--out {path}: this is not a plain file; name another one")
+    refuse_special(path, "--out")
     if "{" in _PLACEHOLDERS.sub("", path.name) or "}" in _PLACEHOLDERS.sub("", path.name):
         raise InputError(f"--out {path}: in braces there may only be {{run}} or {{version}}; name another file")
     return path

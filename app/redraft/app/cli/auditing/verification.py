@@ -12,7 +12,7 @@ from redraft.app.cli.shared.exit_codes import FAILED
 from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
 from redraft.app.cli.shared.reading import ask
 from redraft.app.cli.views.record import report_record
-from redraft.app.process.files import write_whole
+from redraft.app.process.files import refuse_special, write_whole
 from redraft.app.record.archive import export_jsonl
 from redraft.app.record.audit import RunAudit, audit_document, audit_one
 from redraft.app.wiring.local import LocalRuntime
@@ -65,12 +65,14 @@ def audit_run(store: str | None, run: str, path: Path | None, *, verify: bool, j
 
 
 def export_target(text: str) -> Path | None:
-    """Returns the file to export to. Raises InputError for another suffix, or a folder that is not there."""
+    """Returns the file to export to. Raises InputError for another suffix, no folder, or no plain file."""
     path = Path(text) if text else None
     if path and path.suffix not in _SUFFIXES:
         raise InputError(f"--export {path}: the file's name must end with .jsonl or .html")
     if path and not path.parent.is_dir():
         raise InputError(f"--export {path}: there is no folder {path.parent}; make it first")
+    if path:
+        refuse_special(path, "--export")
     return path
 
 

@@ -33,6 +33,7 @@ from redraft.app.runs.refine import Ended, Item, key_of, read_batch, run_batch
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.telemetry.sdk import exporting
 from redraft.app.wiring.local import LocalRuntime, open_local
+from redraft.app.workflows.briefs import require_prose
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.content import Files, check_tags
@@ -97,6 +98,9 @@ def _read(given: RunOptions, settings: Settings) -> Batch:
     models = models_of(settings)
     name = _workflow(given)
     items = read_batch(Path(given.batch), settings.max_draft_bytes, check_tags(given.tag or ()))
+    if not (given.workflow or given.words):
+        for item in items:
+            require_prose(item.brief, f"{given.batch}:{item.line}")
     longest = max((item.brief for item in items), key=lambda brief: len(brief.text))
     environment = ActorEnvironment(io.StringIO(), Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
     plan, actors, written, files = prepare_batch(given, name, environment, longest)

@@ -80,6 +80,14 @@ def changed_since(ref: str) -> list[str]:
     return [each for each in named if Path(each).is_file() and not Path(each).is_symlink()]
 
 
+def without_links(files: Sequence[str], pass_over: Callable[[str], None]) -> list[str]:
+    """Returns the files that may be written; `pass_over` is told of each link, which a new file would replace."""
+    for file in files:
+        if Path(file).is_symlink():
+            pass_over(f"{file}: this is a symbolic link, and only plain files are written; name the file it points to")
+    return [file for file in files if not Path(file).is_symlink()]
+
+
 def group_by_workflow(
     files: Sequence[str], workflow: str, limit: int, pass_over: Callable[[str], None] | None
 ) -> dict[str, list[Item]]:

@@ -17,6 +17,7 @@ from redraft.app.cli.running.file_runs import (
     changed_since,
     group_by_workflow,
     refine_files,
+    without_links,
 )
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.exit_codes import FAILED, UNACCEPTED
@@ -30,7 +31,7 @@ from redraft.app.cli.shared.options import (
     with_options,
 )
 from redraft.app.cli.shared.output import print_json, print_line
-from redraft.app.process.files import write_whole
+from redraft.app.process.files import refuse_special, write_whole
 from redraft.app.process.lifecycle import run
 from redraft.app.settings.settings import LOCAL, read_settings
 from redraft.events.errors import InputError
@@ -74,15 +75,19 @@ def files(
     """Refine files where they lie, and fail if what lies there in the end is not good enough.
 
     Without --write a file is judged as it is, and what would change is in the run: `redraft diff RUN 1 2`. With it the
-    refined text is judged and written. Exit codes: 0 all are good enough, 1 a run failed, 2 wrong input, 3 a file is
-    below --min-score.
+    refined text is judged and written; symbolic links are passed over. Exit codes: 0 all are good enough, 1 a run
+    failed, 2 wrong input, 3 a file is below --min-score.
     """
     settings = read_settings(store=store).model_copy(update={"bus": LOCAL})
     if bool(paths) == bool(since):
         raise InputError(
             "name files, or those that git knows as changed with --since COMMIT" + (", not both" * bool(paths))
         )
+    if report:
+        refuse_special(Path(report), "--report")
     named = changed_since(since) if since else paths or []
+    if write:
+        named = without_links(named, lambda line: say(f"passed over: {line}"))
     note = None if paths else (lambda line: None if quiet else say(f"passed over: {line}"))
     groups = group_by_workflow(named, workflow, settings.max_draft_bytes, note)
     given = RunOptions(actors=actors, changes=changes)
