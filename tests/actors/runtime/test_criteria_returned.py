@@ -126,6 +126,7 @@ def test_an_undeclared_criterion_is_invalid() -> None:
         ),
         (lambda: critic(criteria={"tone": "x"}, weights={"tone": 0}), "all have the weight 0"),
         (lambda: critic(criteria={"tone": Criterion("", scale=(5, 1))}), "write two rising numbers"),
+        (lambda: critic(criteria={"tone": Criterion("", scale=(0, 1e30))}), "its ends are numbers up to 10**15"),
     ],
 )
 def test_a_wrong_declaration_is_refused(make: Callable[[], object], fault: str) -> None:

@@ -111,6 +111,22 @@ def test_a_scale_rises(scale):
         critic(name="judge", scale=scale)(lambda draft: None)
 
 
+@pytest.mark.parametrize(
+    ("scale", "fault"),
+    [
+        ((0, 1e30), "its ends are numbers up to 10**15"),
+        ((-1e300, 1), "its ends are numbers up to 10**15"),
+        ((0, 10**400), "its ends are numbers up to 10**15"),
+        ((1e12, 1e12 + 1), "too near each other"),
+        ((0, 1e-9), "too near each other"),
+    ],
+)
+def test_a_scale_has_points_that_can_be_told_apart(scale, fault):
+    with pytest.raises(ActorError) as refused:
+        critic(name="judge", scale=scale)(lambda draft: None)
+    assert fault in str(refused.value)
+
+
 def test_an_actor_has_a_name_that_can_be_a_queues():
     with pytest.raises(ActorError, match="is not a name for an actor"):
         generator(lambda brief: "x")

@@ -147,6 +147,33 @@ async def test_a_model_counts_what_the_plan_has_it_count():
     assert len(server.asked) == 2  # the first reply lacked one
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ({"measures": {}}, {}),
+        ({"measures": {"claims": None}}, {}),
+        ({"measures": {"claims": 3}}, {"claims": 3}),
+        ({}, {}),
+    ],
+)
+async def test_a_model_may_leave_out_a_measure_that_ends_with_a_question_mark(said: Json, found: Json):
+    others = {name: value for name, value in GOOD.items() if name != "score"}
+    with ModelServer([{"reply": {**others, "score": 7, **said}}]) as server:
+        asked = replace(request(measures={"claims?": "claims about the moon"}), measures=("claims?",))
+        outcome = await perform(llm_critic(models(server)), CritiqueDraft(asked, DRAFT))
+    assert isinstance(outcome, Critiqued), outcome
+    assert outcome.critique.measures == found
+    assert "- claims: claims about the moon" in str(server.asked[0])
+
+
+async def test_a_measure_that_only_some_samples_count_is_the_median_of_those():
+    with ModelServer([counting(claims=4), counting(), counting(claims=2)]) as server:
+        asked = replace(request(measures={"claims?": "claims"}, samples=3), measures=("claims?",))
+        outcome = await perform(llm_critic(models(server)), CritiqueDraft(asked, DRAFT))
+    assert isinstance(outcome, Critiqued), outcome
+    assert outcome.critique.measures == {"claims": 3}
+
+
 async def test_the_median_of_several_samples_is_that_of_each_measure():
     with ModelServer([counting(claims=each, jokes=0) for each in (1, 9, 4)]) as server:
         outcome = await counted(server, samples=3)

@@ -139,3 +139,19 @@ def test_a_shipped_critic_that_scores_by_itself_takes_no_scale():
     spoken = call("run", "plan.yaml", "rain.txt")
     assert spoken.code == 2
     assert "prose scores from 0 to 1, by no criteria" in spoken.err
+
+
+def test_a_plan_with_what_its_functions_declare_is_no_changed_one():
+    run()
+    forked = call("fork", "last", "--at", "3")
+    assert (forked.code, "the plan was changed" in forked.err) == (0, False), forked.err
+    Path("plan.yaml").write_text(PLAN.replace("max_iterations: 5", "max_iterations: 6"))
+    assert "plan.yaml: the plan was changed since the run began" in call("fork", "last", "--at", "3").err
+
+
+def test_a_run_goes_on_as_it_began_when_its_functions_declare_what_its_plan_contradicts_since():
+    run()
+    Path("plan.yaml").write_text(PLAN.replace("judge}", "judge, scale: [1, 5]}"))
+    forked = call("fork", "last", "--at", "3")
+    assert forked.code == 0, forked.err
+    assert "plan.yaml: the plan was changed since the run began" in forked.err

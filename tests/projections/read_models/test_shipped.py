@@ -232,6 +232,23 @@ async def test_an_issue_with_a_place_is_known_by_its_id_and_so_is_who_answers_or
     assert (errors.declined, suggestions.declined) == (0, 1)
 
 
+async def test_the_issues_of_an_encrypted_run_are_one_of_each_kind_told_once(anywhere: StorageLocation) -> None:
+    text = new_draft(1, "Teh tide")
+    said = (Issue("misspelled", "Teh", severity="error"), Issue("odd", "tide"), Issue("dull", "tide"))
+    critique = locate_issues(Critique(0.5, issues=said, suggestions=("Shorter",), critic="judge"), text.text, ())
+    told: list[Told] = [
+        ("coordinator", RunStarted(PLAN, Brief("x"), START)),
+        ("judge", DraftCritiqued("Loop[1]/judge", 1, text.ref, critique)),
+        ("judge", DraftCritiqued("Loop[2]/judge", 1, text.ref, Critique(0.5, suggestions=("Shorter",)))),
+    ]
+    events = [replace(each, encrypted=True) for each in recorded("one", told)]
+    async with view(events, where=anywhere) as views:
+        found = {each.kind: each for each in await issues_of(views, "one")}
+        assert [each.raised for each in await issue_counts(views)] == [1, 1]
+    assert [(each.text, each.named) for each in found.values()] == [("[encrypted]", 1), ("[encrypted]", 2)]
+    assert (found["error"].status, found["suggestion"].status) == ("fixed", "raised")
+
+
 async def test_what_a_refiner_declines_in_the_words_of_a_suggestion_is_that_suggestion(
     anywhere: StorageLocation,
 ) -> None:

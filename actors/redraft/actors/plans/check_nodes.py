@@ -25,6 +25,7 @@ from redraft.events.messages.plan import (
     measure_name,
     members,
 )
+from redraft.events.messages.scales import scale_fault
 
 MAX_SECONDS: Final = 24 * 60 * 60.0
 """The longest timeout of a step and the longest wait before a retry: 24 hours, in seconds."""
@@ -119,12 +120,14 @@ _TAKEN: Final = frozenset({"criteria", "min", "max", "mean", "of", "and", "or", 
 
 
 def check_scale(path: str, what: str, scale: object) -> None:
-    """Raises PlanError unless this is None, or two rising numbers."""
+    """Raises PlanError unless this is None, or two rising numbers that make a scale."""
     if scale is None:
         return
     pair = isinstance(scale, tuple) and len(scale) == 2 and all(map(is_number, scale))
     if not (isinstance(scale, tuple) and pair and scale[0] < scale[1] and scale[1] > 0):
         raise PlanError(path, f"{what} is {shown(scale)}; write two rising numbers, such as [1, 10]")
+    if fault := scale_fault(*scale):
+        raise PlanError(path, f"{what} is {shown(scale)}, and {fault}; write such as [1, 10]")
 
 
 def check_criteria(path: str, criteria: object) -> None:

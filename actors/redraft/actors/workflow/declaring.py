@@ -96,7 +96,9 @@ def _declared_by_options(step: Step) -> tuple[Scale | None, tuple[Criterion, ...
     said, scale, weights = (step.options.get(name) for name in ("criteria", "scale", "weights"))
     if said is None and weights is None and scale is None:
         return None, ()
-    numbers = isinstance(scale, list) and len(scale) == 2 and all(isinstance(each, int) for each in scale)
+    numbers = (
+        isinstance(scale, list) and len(scale) == 2 and all(isinstance(each, int) and is_number(each) for each in scale)
+    )
     if scale is not None and not (isinstance(scale, list) and numbers):
         raise PlanError(step.name, f"with.scale is {shown(scale)}; write two rising whole numbers, such as [1, 10]")
     found = (float(scale[0]), float(scale[1])) if isinstance(scale, list) else MODEL_SCALE

@@ -31,7 +31,7 @@ from redraft.actors.values import VERSION_FORM, ignore, is_version
 from redraft.events.errors import ActorError, PlanError, suggest
 from redraft.events.messages.content import Draft
 from redraft.events.messages.plan import Criterion, Option, Role
-from redraft.events.messages.scales import Scale
+from redraft.events.messages.scales import Scale, scale_fault
 from redraft.events.messages.usage import MOST, Usage
 
 Function: TypeAlias = Callable[..., Any]
@@ -323,8 +323,10 @@ def _make_actor(
     known = name or str(getattr(function, "__name__", ""))
     if not known.replace("-", "_").isidentifier():
         raise ActorError(f"@{role}: {known!r} is not a name for an actor; use letters, digits, _ and -")
-    if not (all(math.isfinite(end) for end in scale) and scale[0] < scale[1]):
+    if not (all(-math.inf < end < math.inf for end in scale) and scale[0] < scale[1]):
         raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
+    if fault := scale_fault(*scale):
+        raise ActorError(f"@{role} {known}: the scale is {scale!r}, and {fault}; write such as (1, 10)")
     if version is not None and not is_version(version):
         raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
     if isolation not in get_args(Isolation):

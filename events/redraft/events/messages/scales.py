@@ -14,8 +14,26 @@ Scale: TypeAlias = tuple[float, float]
 UNIT: Final[Scale] = (0.0, 1.0)
 """The scale of a critic that declares none, and of every recorded score."""
 
+LARGEST_END: Final = 10**15
+"""The largest end of a declared scale; scores on it keep their decimals."""
+
+_NARROWEST: Final = 0.001
+"""The least width of a declared scale, as scores are shown with three decimals."""
+
+_FINEST: Final = 1e-6
+"""The least share of its larger end that a declared scale is wide, so that its points can be told apart."""
+
 _PRECISE: Final = 9
 """Decimals that scores on a declared scale are compared with: a mean of eights is 8, whatever floats make of it."""
+
+
+def scale_fault(low: float, high: float) -> str:
+    """Returns why these ends, which rise, make no scale of scores; empty when they do."""
+    largest = max(abs(low), abs(high))
+    if not largest <= LARGEST_END:
+        return "its ends are numbers up to 10**15"
+    narrow = high - low < max(_NARROWEST, largest * _FINEST)
+    return "its ends are too near each other to tell scores apart" if narrow else ""
 
 
 def to_share(value: float, scale: Scale) -> float:
@@ -55,8 +73,11 @@ def read_scale(text: str | None) -> Scale | None:
 def _rounded(number: float, least: int) -> str:
     """Returns the number with at most three decimals, and at least so many.
 
-    It is rounded, but not up to a number of fewer decimals, such as a threshold that it does not reach.
+    It is rounded, but not up to a number of fewer decimals, such as a threshold that it does not reach. One too large
+    for decimals, as older records may hold, is written short: `5e+29`.
     """
+    if not abs(number) <= LARGEST_END:
+        return f"{number:g}"
     exact, thousandth = Decimal(f"{number:.9f}"), Decimal("0.001")
     floor, nearest = exact.quantize(thousandth, ROUND_FLOOR), exact.quantize(thousandth)
     text = str(floor if nearest % Decimal("0.01") == 0 else nearest)

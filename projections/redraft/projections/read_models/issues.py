@@ -18,6 +18,7 @@ import msgspec
 from redraft.events.messages.content import Issue as Issued
 from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.redaction import ENCRYPTED
 from redraft.projections.display import plain
 from redraft.projections.engine.projection import (
     Change,
@@ -133,7 +134,7 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-ISSUES: Final = Projection("issues", 3, (TABLE,), without_texts(project_issues), unchanged)
+ISSUES: Final = Projection("issues", 4, (TABLE,), without_texts(project_issues), unchanged)
 """The projection that keeps the ledger."""
 
 
@@ -204,15 +205,21 @@ def _revision_changes(recorded: Recorded, event: DraftRefined) -> Iterator[Chang
 
 
 def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, Issued | None]]:
-    """Yields each issue of a critique once: its kind, digest and words, and what is said of its place."""
+    """Yields each issue of a critique once: its kind, digest and words, and what is said of its place.
+
+    Those that are kept encrypted cannot be told apart: they are one issue of each kind.
+    """
     seen: set[tuple[str, str]] = set()
     placed = {issue.line for issue in event.critique.issues}
     for issue in event.critique.issues:
-        yield "error" if issue.severity == "error" else "suggestion", issue.id, issue.line, issue
+        sort: IssueKind = "error" if issue.severity == "error" else "suggestion"
+        if (sort, issue.id) not in seen:
+            seen.add((sort, issue.id))
+            yield sort, issue.id, ENCRYPTED if issue.text == ENCRYPTED else issue.line, issue
     kinds: tuple[IssueKind, IssueKind] = ("suggestion", "error")
     for kind, texts in zip(kinds, (event.critique.suggestions, event.critique.errors), strict=True):
         for text in texts:
-            digested = digest(text)
+            digested = ENCRYPTED if text == ENCRYPTED else digest(text)
             if text not in placed and (kind, digested) not in seen:
                 seen.add((kind, digested))
                 yield kind, digested, text, None

@@ -45,6 +45,7 @@ Quote the place word by word, as short as it can be found by, and with what shou
 several times the first is meant. Where something is missing, quote the words at which it should stand."""
 
 _MEASURES = "Also count each of these in the draft, and give the number:"
+_LEFT_OUT = " (null where that cannot be said of this draft)"
 
 _USUAL_MARGIN = 0.1
 """How near to the borderline a score is judged again, as a share of the scale."""
@@ -222,7 +223,8 @@ async def all_of(asking: Iterable[Coroutine[None, None, T]]) -> list[T]:
 class _Judged(msgspec.Struct, frozen=True):
     """The scale and criteria of a critic: those of the plan or, if it declares none, the options' scale, as shares.
 
-    `measures` are what the plan has it count, each with a sentence that says what is meant.
+    `measures` are what the plan has it count, each with a sentence that says what is meant. It may leave out a number
+    of one whose name ends with `?`.
     """
 
     scale: Scale
@@ -250,7 +252,8 @@ class _Judged(msgspec.Struct, frozen=True):
 
 def _judged(options: CriticOptions, context: Context) -> _Judged:
     low, high = options.scale
-    measures = {name: options.measures.get(name) or name for name in map(measure_name, context.measures)}
+    said = {measure_name(name): says for name, says in options.measures.items()}
+    measures = {name: said.get(measure_name(name)) or measure_name(name) for name in context.measures}
     if context.scale is not None or context.criteria:
         return _Judged(context.scale or UNIT, context.criteria, declared=True, measures=measures)
     if options.criteria:
@@ -267,7 +270,10 @@ async def _judge_once(
         for each in judged.criteria
         for of in [each.scale or judged.scale]
     )
-    counts = "\n".join(f"- {name}: {says}" for name, says in judged.measures.items())
+    counts = "\n".join(
+        f"- {measure_name(name)}: {says}{_LEFT_OUT if name.endswith('?') else ''}"
+        for name, says in judged.measures.items()
+    )
     wanted = (
         _ISSUES if options.issues else "",
         f"{_CRITERIA}\n{lines}" if lines else "",
@@ -317,7 +323,11 @@ def _critique(replies: Sequence[CritiqueReply], judged: _Judged) -> Critique:
             Mark(name, median(each.marks[name].score for each in replies), mark.confidence, mark.reason, mark.quote)
             for name, mark in reply.marks.items()
         ),
-        measures={name: median(each.counts[name] for each in replies) for name in reply.counts},
+        measures={
+            name: median(each.counts[name] for each in replies if name in each.counts)
+            for name in map(measure_name, judged.measures)
+            if any(name in each.counts for each in replies)
+        },
         issues=tuple(
             Issue(each.message, each.quote, None, each.criterion, each.severity, each.replacement)
             for each in reply.located

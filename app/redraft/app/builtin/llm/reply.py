@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from redraft.actors.editing.edits import MAX_EDITS, check_only_issues, with_text
 from redraft.events.errors import ContentError
 from redraft.events.messages.content import MOST_MEASURED, Critique, Edit, Revision, Severity
-from redraft.events.messages.plan import Criterion
+from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import Scale
 
 Line: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
@@ -74,9 +74,10 @@ class CritiqueReply(Reply):
 
     @property
     def counts(self) -> dict[str, float]:
-        """The numbers by measure."""
+        """The numbers by measure, without those that it may leave out and did."""
         found = getattr(self, "measures", None)
-        return {name: getattr(found, name) for name in type(found).model_fields} if found is not None else {}
+        named = {name: getattr(found, name) for name in type(found).model_fields} if found is not None else {}
+        return {name: value for name, value in named.items() if value is not None}
 
 
 class MarkReply(Reply):
@@ -148,7 +149,8 @@ def critique_reply(
     if criteria:
         fields["criteria"] = (_marks_reply(scale, criteria), ...)
     if measures:
-        fields["measures"] = (_counts_reply(measures), ...)
+        counts, may_be_left_out = _counts_reply(measures), all(name.endswith("?") for name in measures)
+        fields["measures"] = (counts | None, None) if may_be_left_out else (counts, ...)
     if verdict:
         return create_model("Critique", __base__=VerdictReply, **fields)
     return create_model("Critique", __base__=CritiqueReply, **fields, approved=(None, None))
@@ -164,8 +166,13 @@ def _marks_reply(scale: Scale, criteria: Sequence[Criterion]) -> type[Reply]:
 
 
 def _counts_reply(measures: Mapping[str, str]) -> type[Reply]:
-    """A reply with one number for each measure, and what is counted."""
-    fields: dict[str, Any] = {name: (Count, Field(description=says)) for name, says in measures.items()}
+    """A reply with one number for each measure, and what is counted. One that ends with `?` may be null or left out."""
+    fields: dict[str, Any] = {
+        measure_name(name): (Count | None, Field(None, description=says))
+        if name.endswith("?")
+        else (Count, Field(description=says))
+        for name, says in measures.items()
+    }
     return create_model("Measures", __base__=Reply, **fields)
 
 

@@ -36,7 +36,7 @@ from redraft.app.workflows.sources import (
     prepare,
     read_source,
 )
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, Files, check_tags, digest
 from redraft.events.messages.domain_events import Parent, RunEnded, RunStarted
@@ -247,10 +247,23 @@ def _own_actors(given: RunOptions | ForkOptions, files: Files) -> Sequence[Actor
         if file and not Path(file).is_file():
             remedy = "name the file with --workflow or --actors"
             raise InputError(f"{file}, which the run began with, is not there; {remedy}")
-    found = read_source(workflow) if workflow else None
-    if found and not found.shipped and files.plan and _digest_of(found.plan) != files.plan:
+    if not workflow:
+        return own_actors(actors)
+    found, fits = _read_again(workflow, actors)
+    if not found.shipped and files.plan and not (fits and _digest_of(found.plan) == files.plan):
         say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
-    return [*(found.actors if found else ()), *own_actors(actors)]
+    return found.actors
+
+
+def _read_again(workflow: str, actors: str) -> tuple[Source, bool]:
+    """Returns a workflow with what its actors declare, as it was read at the start, and whether they still fit it."""
+    try:
+        return read_source(workflow, actors=actors), True
+    except PlanError:
+        if not actors:
+            raise
+        found = read_source(workflow)
+        return msgspec.structs.replace(found, actors=(*found.actors, *own_actors(actors))), False
 
 
 async def begin_run(client: Client, request: RunRequest, by: str) -> str:
