@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,48 @@ def test_a_token_that_was_revoked_or_has_ended_opens_nothing(server: Served, fol
     file.close()
     assert ask(server, authorization=f"Bearer {other['token']}").status_code == 401
     assert "ended" in said("token", "list")
+
+
+@pytest.mark.parametrize("end", ["revoked", "ended"])
+def test_a_stream_and_a_long_poll_end_with_their_token(server: Served, folder: Path, end: str) -> None:
+    made = document("token", "create", "ann", "--scope", "read")
+    bearer = {"authorization": f"Bearer {made['token']}"}
+    polled: list[int] = []
+    head = server.client.get("/events", headers=bearer, params={"limit": 1000}).json()["position"]
+    poll = {"after": head, "wait": 60}
+    waiting = threading.Thread(
+        target=lambda: polled.append(server.client.get("/events", params=poll, headers=bearer, timeout=90).status_code)
+    )
+    with server.client.stream("GET", "/events/stream", headers=bearer) as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry")
+        waiting.start()
+        end_token(folder, made["id"], end)
+        told = list(lines)  # which takes longer than a client waits, unless the stream ends
+    waiting.join(30)
+    assert "event: error" in told
+    assert any("urn:redraft:problem:authentication" in line for line in told)
+    assert polled == [401]
+
+
+def test_a_stream_of_nobody_ends_with_the_first_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    said("run", "--text", "A text that is fine.", "-q")
+    with served(tmp_path, "--read-only") as running, running.client.stream("GET", "/events/stream") as stream:
+        lines = stream.iter_lines()
+        assert next(lines).startswith("retry")
+        document("token", "create", "ann", "--scope", "read")
+        assert "event: error" in list(lines)
+
+
+def end_token(folder: Path, token_id: str, how: str) -> None:
+    if how == "revoked":
+        said("token", "revoke", token_id)
+        return
+    with sqlite3.connect(folder / "store.tokens.db") as file:  # as if its time were over
+        file.execute("UPDATE redraft_tokens SET expires = created WHERE id = ?", (token_id,))
+    file.close()
 
 
 def test_the_first_token_closes_a_server_that_was_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -33,8 +34,11 @@ LONG: Final = ("/api/v1/events", "/api/v1/archive")
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody."""
 
-REMEMBERED: Final = 1.0
-"""Seconds for which a token is not looked up again: one that is revoked works no longer than that."""
+REMEMBERED: Final = 0.4
+"""Seconds for which a token is not looked up again, and after which an answer that goes on asks again who asked.
+
+Both together are less than the second within which a token that was revoked is useless.
+"""
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Scope: TypeAlias = MutableMapping[str, Any]
@@ -70,16 +74,26 @@ class _Sending:
     def __init__(self, send: _Send) -> None:
         self._send = send
         self.begun = False
+        self._streams = False
         self.stalled = False
 
     async def send(self, message: _Message) -> None:
         self.begun = True
+        if message["type"] == "http.response.start":
+            self._streams = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
         try:
             async with asyncio.timeout(STALLED):
                 await self._send(message)
         except TimeoutError:
             self.stalled = True
             raise
+
+    async def end(self, error: Refused) -> None:
+        """Ends events that are followed with a word why; anything else is seen to be cut off."""
+        if self._streams:
+            told = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error.problem)
+            with suppress(TimeoutError):
+                await self.send({"type": "http.response.body", "body": told, "more_body": False})
 
 
 class Gate:
@@ -101,18 +115,35 @@ class Gate:
         sending = _Sending(send)
         try:
             await self._admit(scope)
-            async with asyncio.timeout(None if scope["path"].startswith(LONG) else TIMEOUT):
+            if scope["path"].startswith(LONG):
+                await self._answer_known(scope, receive, sending)
+                return
+            async with asyncio.timeout(TIMEOUT):
                 await self._app(scope, receive, sending.send)
         except (Refused, RedraftError, TimeoutError) as error:
             if not sending.begun:
                 await _send_problem(send, error)
+            elif isinstance(error, Refused):
+                await sending.end(error)
         except Exception:
             if not sending.stalled:
                 raise
 
+    async def _answer_known(self, scope: _Scope, receive: _Receive, sending: _Sending) -> None:
+        """Answers for as long as who asks may. Raises Refused once the token was revoked or has ended."""
+        headers = _headers(scope)
+        answering = asyncio.ensure_future(self._app(scope, receive, sending.send))
+        try:
+            while not (await asyncio.wait({answering}, timeout=REMEMBERED))[0]:
+                await self._identify(headers)
+        finally:
+            answering.cancel()
+            await asyncio.wait({answering})
+        answering.result()
+
     async def _admit(self, scope: _Scope) -> None:
         """Notes who asks. Raises Refused for what may not pass."""
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = _headers(scope)
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD:
             raise Refused(431, "head", f"the headers have more than {HEAD:,} bytes; send fewer")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
@@ -158,6 +189,10 @@ class Gate:
         if "any" not in self._wanted:
             self._wanted["any"] = self._tokens is not None and bool(await self._tokens.all())
         return self._wanted["any"]
+
+
+def _headers(scope: _Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
 def _check_origin(method: str, headers: dict[str, str]) -> None:
