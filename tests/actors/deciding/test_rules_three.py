@@ -216,10 +216,3 @@ def test_the_checker_notices_a_loop_that_ended_otherwise() -> None:
     for changes in ({"outcome": "accepted"}, {"outcome": "plateaued"}, {"draft": best, "score": 0.8}):
         forged = [replace(event, **changes) if isinstance(event, LoopEnded) else event for event in run.events]
         assert check_events(recorded(RUN, [("somebody", event) for event in forged])) != ()
-
-
-@pytest.mark.parametrize(("rules", "said"), [(3, "the refiner left"), (4, "the refiner found nothing more to improve")])
-def test_rules_4_tell_neutrally_that_a_refiner_left(rules: int, said: str) -> None:
-    assert reason(left("score >= 0.9", 0.5, after=(0.6,), rules=rules)) == said
-    accepted = left("exit()", 0.5, after=(0.6,), rules=rules)
-    assert (ended(accepted)[0], reason(accepted)) == ("accepted", f"{said}, and nothing stands against its draft")

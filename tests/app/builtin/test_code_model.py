@@ -55,7 +55,7 @@ def test_the_first_answer_alone_would_not_have_been_accepted(monkeypatch: pytest
     with ModelServer(only) as server:
         said = mended(server, monkeypatch, "--json")
     end = json.loads(said.out)
-    assert (said.code, end["outcome"], end["reason"]) == (3, "exhausted", "the refiner found nothing more to improve")
+    assert (said.code, end["outcome"], end["reason"]) == (3, "exhausted", "the refiner left")
     assert end["score"] < 1
 
 

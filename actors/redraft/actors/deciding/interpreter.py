@@ -56,6 +56,8 @@ GRACE: Final = timedelta(hours=1)
 """How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
 
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
+_LEFT: Final = Verdict("exhausted", "the refiner left")
+_LEFT_ACCEPTED: Final = Verdict("accepted", "the refiner left, and nothing stands against its draft")
 
 
 def next_event(
@@ -240,7 +242,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
     if top.exit:
-        return _close_or_end_loop(state, top, loop, now, _left(state) if state.rules >= 3 else _UNJUDGED)
+        return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
     if top.swung and loop.on_oscillation == "stop":
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
     if top.due == "nothing" or (facts := facts_of(state, top, now)) is None:
@@ -264,7 +266,7 @@ def _close_or_end_loop(state: RunState, top: Frame, loop: Repeat, now: datetime 
     unjudged = state.current is None or state.current.judgement is None
     if unjudged and closing_body(loop):
         return LoopClosing(top.path, why.outcome, why.reason)
-    if now is not None and why == _left(state):
+    if now is not None and why == _LEFT:
         return _end_left_loop(state, top, loop, now)
     return _end_loop(state, top, why)
 
@@ -277,15 +279,9 @@ def _end_left_loop(state: RunState, top: Frame, loop: Repeat, now: datetime) -> 
         return _end_loop(state, top, met)
     current = state.current
     if why_barred(state, current) or (asks_people(loop) and (current is None or state.approved != current.ref)):
-        return _end_run(state, _left(state), current)
-    return _end_loop_with(top, _left(state, accepted=says_of_draft_left(loop.until, facts) is not False), current)
-
-
-def _left(state: RunState, *, accepted: bool = False) -> Verdict:
-    """Returns how a loop ends that its refiner left; the words changed with rules 4."""
-    said = "the refiner found nothing more to improve" if state.rules >= 4 else "the refiner left"
-    yes = Verdict("accepted", f"{said}, and nothing stands against its draft")
-    return yes if accepted else Verdict("exhausted", said)
+        return _end_run(state, _LEFT, current)
+    against = says_of_draft_left(loop.until, facts) is False
+    return _end_loop_with(top, _LEFT if against else _LEFT_ACCEPTED, current)
 
 
 def _end_closed_loop(state: RunState, top: Frame, loop: Repeat, now: datetime, why: Verdict) -> LoopEnded | RunEnded:
