@@ -76,6 +76,25 @@ def test_a_change_is_from_the_draft_judged_before() -> None:
     check(run)
 
 
+@pytest.mark.parametrize(
+    ("until", "reason"),
+    [
+        ("not words >= 9", "not words 5 >= 9"),
+        ("not (words >= 9 or failing == 1)", "not words 5 >= 9, not failing 0 == 1"),
+        ("not (words >= 9 and failing == 0)", "not words 5 >= 9"),
+        ("not not words >= 5", "words 5 >= 5"),
+        ("failing == 0 and not score >= 0.5", "failing 0 == 0, not score 0.40 >= 0.5"),
+        ("not (approved or score >= 0.5)", "not approved, not score 0.40 >= 0.5"),
+    ],
+)
+def test_the_reason_tells_what_held_under_not(until: str, reason: str) -> None:
+    run = Course(loop(critic("count", "words", "failing"), until=until))
+    run.judge(said(0.4, words=5, failing=0))
+    assert run.last.outcome == "accepted"
+    assert run.last.reason == f"the condition holds: {reason}"
+    check(run)
+
+
 def test_the_reason_tells_numbers_as_they_are() -> None:
     run = Course(loop(critic(), until="words >= 1000000 and failing == 0"))
     run.judge(said(words=1234567, failing=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeAlias, assert_never
 
@@ -259,7 +259,25 @@ def _atoms(condition: Condition) -> list[Atom]:
 
 def describe(condition: Condition, facts: Facts) -> str:
     """Returns the measured facts of a condition for people: `score 0.93 >= 0.9, errors 0 == 0`."""
-    return ", ".join(_describe_atom(atom, facts) for atom in _atoms(condition) if _atom_holds(atom, facts))
+    if facts.rules < 4:
+        return ", ".join(_describe_atom(atom, facts) for atom in _atoms(condition) if _atom_holds(atom, facts))
+    return ", ".join(_describe_held(condition, facts, negated=False))
+
+
+def _describe_held(condition: Condition, facts: Facts, *, negated: bool) -> Iterator[str]:
+    """Yields the facts that speak for the condition or, with `negated`, for its negation: `not score 0.40 >= 0.5`."""
+    match condition:
+        case AnyOf(conditions) | AllOf(conditions):
+            for each in conditions:
+                yield from _describe_held(each, facts, negated=negated)
+        case Not(inner):
+            yield from _describe_held(inner, facts, negated=not negated)
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+            if _is_known(condition, facts) and _atom_holds(condition, facts) != negated:
+                no = "not " if isinstance(condition, Compare | Approved) else "it is not so that "
+                yield f"{no if negated else ''}{_describe_atom(condition, facts)}"
+        case _:
+            assert_never(condition)
 
 
 def _describe_atom(atom: Atom, facts: Facts) -> str:
