@@ -7,18 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.actors.strategies_plans import conditions, steady
 
-from redraft.actors.conditions.text import MAX_CHARACTERS, check_printable, parse_condition, print_condition
+from redraft.actors.conditions.text import MAX_CHARACTERS, check_printable, parse_condition, print_condition, terms
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import (
     AllOf,
     AnyOf,
     Compare,
     Condition,
+    Measure,
     Not,
     Oscillating,
     Plateau,
     approved,
+    change,
     cost,
+    criterion,
     elapsed,
     errors,
     exit_,
@@ -61,23 +64,41 @@ READ = [
 ]
 
 CLOSER = [
-    ("|", "0.9", lambda: score >= 0.9 | plateau()),
-    ("&", "0.9", lambda: score >= 0.9 & approved),
-    ("|", "errors", lambda: score >= 0.9 | errors == 0),
-    ("|", "score", lambda: plateau() | score >= 0.9),
-    ("&", "errors", lambda: errors & score),
-    ("&", "score", lambda: approved & score >= 0.9),
+    ("|", "0.9", "plateau()", lambda: score >= 0.9 | plateau()),
+    ("&", "0.9", "plateau()", lambda: score >= 0.9 & approved),
+    ("|", "errors", "(errors == 0)", lambda: score >= 0.9 | errors == 0),
+    ("&", "errors", "(errors == 0)", lambda: score >= 0.9 & errors == 0),
+    ("&", "criterion['tone']", "(criterion['tone'] <= 0.9)", lambda: score >= 0.9 & criterion.tone >= 0.5),
+    ("|", "score", "plateau()", lambda: plateau() | score >= 0.9),
+    ("&", "errors", "(errors == 0)", lambda: errors & score),
+    ("&", "score", "plateau()", lambda: approved & score >= 0.9),
 ]
 
 
-@pytest.mark.parametrize(("sign", "beside", "write"), CLOSER)
+@pytest.mark.parametrize(("sign", "beside", "second", "write"), CLOSER)
 def test_a_comparison_without_parentheses_is_explained_in_python_too(
-    sign: str, beside: str, write: Callable[[], object]
+    sign: str, beside: str, second: str, write: Callable[[], object]
 ) -> None:
     with pytest.raises(ConditionError) as refused:
         write()
     reason = f"in Python {sign} binds closer than a comparison, so each comparison needs parentheses"
-    assert str(refused.value) == f"{sign} stands beside {beside}: {reason}; write (score >= 0.9) {sign} plateau()"
+    assert str(refused.value) == f"{sign} stands beside {beside}: {reason}; write (score >= 0.9) {sign} {second}"
+
+
+def test_a_chain_of_comparisons_in_python_is_named() -> None:
+    with pytest.raises(TypeError, match=r"or a chain of comparisons; write \(score >= 0\.5\) & \(score <= 0\.9\)"):
+        assert 0.5 <= score <= 0.9
+
+
+@pytest.mark.parametrize(
+    ("measured", "name"),
+    [(score, "score"), (change(criterion.words), "change('words')"), (criterion.tone, "criterion")],
+)
+def test_what_is_measured_is_named_where_it_is_no_condition(measured: Measure, name: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        terms(measured)
+    assert str(refused.value).startswith(name)
+    assert "is not a condition; write one such as score >= 0.9" in str(refused.value)
 
 
 def test_a_term_without_its_parentheses_is_explained() -> None:

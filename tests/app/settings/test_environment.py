@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.app.cli_calls import call, one_line
+from tests.app.cli_calls import call, document, one_line
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,16 @@ def test_a_wrong_part_of_a_setting_in_a_file_is_named(home: Path, monkeypatch: p
     assert one_line(call("list")) == (
         "setting 'model_prices.a.input' (REDRAFT_MODEL_PRICES or redraft.toml): it has to be a number"
     )
+
+
+def test_doctor_warns_of_a_variable_that_is_no_setting(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("REDRAFT_MODELL", "REDRAFT_SERVICE_HOST", "REDRAFT_PORT_8420_TCP_ADDR", "REDRAFT_HEALTH_FILE"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("REDRAFT_XYZZY", "secret")
+    found = document("doctor")
+    told = {each["message"].partition("; ")[::2] for each in found["checks"] if each["name"] == "environment"}
+    assert ("REDRAFT_MODELL is no setting", "did you mean REDRAFT_MODEL?") in told
+    assert any(what == "REDRAFT_XYZZY is no setting" and "REDRAFT_STORE" in remedy for what, remedy in told)
+    assert not any("REDRAFT_SERVICE" in what or "TCP" in what or "HEALTH" in what for what, _ in told)
+    assert "secret" not in str(found)
+    assert {each["level"] for each in found["checks"] if each["name"] == "environment"} == {"warn"}

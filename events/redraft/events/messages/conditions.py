@@ -55,7 +55,10 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
         return Not(_condition(self))
 
     def __bool__(self) -> bool:
-        raise TypeError("a condition is data: combine with | & ~ and parentheses, not with `or`, `and`, `not`")
+        raise TypeError(
+            "a condition is data: combine with | & ~ and parentheses, not with `or`, `and`, `not` or a chain of "
+            "comparisons; write (score >= 0.5) & (score <= 0.9)"
+        )
 
 
 class Compare(Term, frozen=True, omit_defaults=True, tag="compare"):
@@ -131,9 +134,11 @@ def _refusal(other: object, sign: str) -> ConditionError:
     if isinstance(other, type) and issubclass(other, Term):
         known = "exit_" if other is Exit else other.__name__.lower()
         return ConditionError(f"{known} is no condition without parentheses; write {known}()")
-    word = other.quantity if isinstance(other, Measure) else repr(other)
     reason = f"in Python {sign} binds closer than a comparison, so each comparison needs parentheses"
-    return ConditionError(f"{sign} stands beside {word}: {reason}; write (score >= 0.9) {sign} plateau()")
+    second = "plateau()"
+    if isinstance(other, Measure) and other.quantity != "score":
+        second = f"({other!r} {'== 0' if other.quantity == 'errors' else '<= 0.9'})"
+    return ConditionError(f"{sign} stands beside {other!r}: {reason}; write (score >= 0.9) {sign} {second}")
 
 
 def _condition(term: Term) -> Condition:
@@ -165,6 +170,15 @@ class Measure:
     def __init__(self, quantity: Quantity, name: str = "") -> None:
         self.quantity: Quantity = quantity
         self.name = name
+
+    def __repr__(self) -> str:
+        match self.quantity:
+            case "change":
+                return f"change({self.name!r})"
+            case "criterion" if self.name != CONFIDENCE:
+                return f"criterion[{self.name!r}]"
+            case _:
+                return self.name or self.quantity
 
     def __or__(self, other: object) -> NoReturn:
         raise _refusal(self, "|")

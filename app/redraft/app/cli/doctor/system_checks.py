@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import re
 import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +20,7 @@ from redraft.app.process.logs import shown_url
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
 from redraft.events.bus.port import INBOX, work_queue
-from redraft.events.errors import BusError, InputError
+from redraft.events.errors import BusError, InputError, suggest
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.survey import DEAD_LETTERS, Survey
 from redraft.events.rabbit.topology import Kind
@@ -50,9 +52,13 @@ _OPTIONAL: Final = {"codespell": "spelling", "symspellpy": "spelling"}
 """Packages that an extra brings along."""
 
 
+_OF_KUBERNETES: Final = re.compile(r"_SERVICE_(HOST|PORT)|_PORT(_\d+_(TCP|UDP).*)?$")
+"""The variables that Kubernetes sets for a service, such as REDRAFT_SERVICE_HOST."""
+
+
 def machine_checks(settings: Settings) -> list[Check]:
-    """The checks of Python, of packages, of the model that is set, of SQLite and of the disk."""
-    return [_python(), *_packages(), *_model(settings), _sqlite(), *_disk(settings)]
+    """The checks of Python, of packages, of the environment, of the model that is set, of SQLite and of the disk."""
+    return [_python(), *_packages(), *_environment(), *_model(settings), _sqlite(), *_disk(settings)]
 
 
 def _python() -> Check:
@@ -77,6 +83,17 @@ def _packages() -> list[Check]:
             )
     message = ", ".join(f"{name} {number}" for name, number in found.items())
     return [Check("packages", "ok", message), *missing]
+
+
+def _environment() -> list[Check]:
+    """Warns of variables that look like settings and are none, such as a misspelt one."""
+    known = [*(f"REDRAFT_{name.upper()}" for name in Settings.model_fields), "REDRAFT_HEALTH_FILE"]
+    unknown = [name for name in sorted(os.environ) if name.upper().startswith("REDRAFT_") and name.upper() not in known]
+    return [
+        Check("environment", "warn", f"{plain(name)} is no setting; {suggest(name.upper(), known, cutoff=0.8)}")
+        for name in unknown
+        if not _OF_KUBERNETES.search(name)
+    ]
 
 
 def _model(settings: Settings) -> list[Check]:
