@@ -66,6 +66,15 @@ _TITLES: Final[Mapping[int, str]] = {
 }
 
 
+_PLAIN: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("parameters", ""),
+    404: ("no-such-path", "nothing is at this path; /api/v1/openapi.json has those that there are"),
+    405: ("no-such-method", "this path does not take this method; the header Allow has those that it takes"),
+    413: ("too-large", "the body is larger than this server takes; send less at once"),
+}
+"""The kind of what the library refuses by itself, and the line where its own says too little."""
+
+
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """What went wrong: `detail` says what, where, and how to mend it; `type` names the kind for programs."""
 
@@ -104,7 +113,8 @@ def problem_of(error: BaseException) -> Problem | None:
         case ValidationException():
             return problem(400, _validation_text(error), "parameters")
         case HTTPException():
-            return problem(error.status_code, error.detail)
+            kind, told = _PLAIN.get(error.status_code, ("", error.detail))
+            return problem(error.status_code, told or error.detail, kind)
         case TimeoutError():
             return problem(503, "the answer took too long; ask for less, or again in a while", "timeout")
         case _:
