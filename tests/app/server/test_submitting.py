@@ -112,7 +112,7 @@ def test_a_run_is_cancelled(server: Served, folder: Path) -> None:
     until((folder / "at-judge").exists)
     assert send(server, f"/runs/{run}/cancel", {"reason": "enough"}).json()["event"] == "run.cancelled.v1"
     assert ended(server, run)["outcome"] == "cancelled"
-    assert send(server, f"/runs/{run}/guide", {"advice": "late"}).status_code == 422
+    assert send(server, f"/runs/{run}/guide", {"advice": "late"}).status_code == 409
 
 
 def test_an_edit_is_bound_to_the_text_that_was_looked_at(server: Served, folder: Path) -> None:
@@ -269,3 +269,15 @@ def test_a_path_or_method_that_there_is_not_has_a_type(
     refused = server.client.request(method, path)
     assert (refused.status_code, refused.json()["type"]) == (status, f"urn:redraft:problem:{kind}")
     assert "allow" in refused.headers or status == 404
+
+
+@pytest.mark.parametrize(
+    ("word", "given"),
+    [("pause", {}), ("cancel", {}), ("guide", {"advice": "shorter"}), ("approve", {}), ("edit", {"text": "mine"})],
+)
+def test_a_run_that_has_ended_takes_no_word(folder: Path, word: str, given: dict[str, str]) -> None:
+    said("run", "loop.py:loop", "Tides", "-q")
+    with served(folder, "loop.py") as running:
+        refused = send(running, f"/runs/last/{word}", given)
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:redraft:problem:run-ended")
+        assert "has ended and takes no more messages" in refused.json()["detail"]

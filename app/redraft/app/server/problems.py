@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from redraft.actors.runtime.failures import traceback_of
+from redraft.app.runs.steering import RunIsOver
 from redraft.events.errors import (
     BusError,
     CodecError,
@@ -36,6 +37,7 @@ _LONGEST: Final = 2_000
 _KINDS: Final[Sequence[tuple[type[RedraftError], int, str]]] = (
     (NoSuchRun, 404, "no-such-run"),
     (ContentError, 422, "content"),
+    (RunIsOver, 409, "run-ended"),
     (InputError, 422, "input"),
     (RunEndedFirst, 409, "run-ended"),
     (SetAside, 409, "set-aside"),
