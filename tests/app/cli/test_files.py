@@ -49,6 +49,18 @@ def test_what_is_better_is_written_and_nothing_else_of_the_file_changes(home: Pa
     assert document("files", "a.md", "--write")["files"][0]["changed"] is False
 
 
+def test_an_empty_file_is_passed_over(home: Path) -> None:
+    (home / "a.md").write_text(GOOD)
+    (home / "empty.md").write_text("")
+    (home / "blank.md").write_text("\n \n")
+    said = call("files", "empty.md", "a.md", "blank.md", "--json")
+    assert said.code == 0
+    assert [each["file"] for each in json.loads(said.out)["files"]] == ["a.md"]
+    for name in ("empty.md", "blank.md"):
+        assert f"passed over: {name}: the text is empty" in said.err
+    assert call("files", "empty.md").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

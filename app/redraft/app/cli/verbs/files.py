@@ -83,8 +83,13 @@ def files(
             "name files, or those that git knows as changed with --since COMMIT" + (", not both" * bool(paths))
         )
     named = changed_since(since) if since else paths or []
-    note = None if paths else (lambda line: None if quiet else say(f"passed over: {line}"))
-    groups = group_by_workflow(named, workflow, settings.max_draft_bytes, note)
+    groups = group_by_workflow(
+        named,
+        workflow,
+        settings.max_draft_bytes,
+        lambda line: None if quiet else say(f"passed over: {line}"),
+        named=bool(paths),
+    )
     given = RunOptions(actors=actors, changes=changes)
     ended: list[JudgedFile] = []
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result
