@@ -163,7 +163,8 @@ def test_a_large_head_and_a_zero_byte_end_one_request_alone(server: Served) -> N
         (("--behind-proxy",), '{"host": "::"}', "there is no token yet"),
         (("--tls-cert", "x.pem"), "{}", "give --tls-cert and --tls-key, both or neither"),
         (("--tls-cert", "x.pem", "--tls-key", "y.pem"), "{}", "name files in PEM"),
-        (("--port", "70000"), "{}", "setting 'http.port'"),
+        (("--port", "70000"), "{}", "--port 70000: give 0 to 65535"),
+        (("--port", "-1"), "{}", "--port -1: give 0 to 65535"),
         (("--host", "nowhere.invalid"), "{}", "cannot be listened on"),
     ],
 )
