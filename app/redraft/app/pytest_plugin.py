@@ -8,14 +8,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from redraft.app import Brief, Settings, Workflow
     from redraft.app.testing import Story
+
+
+_LONGEST: Final = 100
+"""The most letters of a test's name in that of its folder."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,11 +80,20 @@ class Recordings:
 @pytest.fixture
 def redraft(request: pytest.FixtureRequest) -> Recordings:
     """Runs workflows on recorded answers: `story = redraft.run(workflow, "a brief")`."""
-    folder = (
-        request.path.parent / "recorded" / request.path.stem / re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
-    )
+    folder = request.path.parent / "recorded" / request.path.stem / _folder_name(request.node.nodeid)
     options = request.config.option
     return Recordings(folder, record=options.redraft_record, update=options.redraft_update)
+
+
+def _folder_name(test: str) -> str:
+    """Returns the name of a test, with its class and parameters, as a folder; with a hash where it is another then.
+
+    Letters count as the same in either case, as some file systems have it.
+    """
+    own = test.partition("::")[2].replace("::", ".")
+    name = re.sub(r"[^\w.-]+", "-", own).strip("-.")[:_LONGEST]
+    plain = re.fullmatch(r"[a-z0-9_.]+", own) and name == own
+    return name if plain else f"{name}-{sha256(own.encode()).hexdigest()[:8]}"
 
 
 def _number(count: int) -> str:

@@ -34,6 +34,10 @@ class ContentError(InputError):
     """A brief or draft is empty, too large, or no text."""
 
 
+class EmptyText(ContentError):
+    """A text with not one word."""
+
+
 class ActorError(InputError):
     """A function cannot serve as an actor, or an actor is not known."""
 

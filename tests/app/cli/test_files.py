@@ -86,6 +86,18 @@ def test_what_is_no_plain_file_is_not_replaced(home: Path, make: Any, words: lis
     assert (home / "given.txt").read_text() == "kept"
 
 
+def test_an_empty_file_is_passed_over(home: Path) -> None:
+    (home / "a.md").write_text(GOOD)
+    (home / "empty.md").write_text("")
+    (home / "blank.md").write_text("\n \n")
+    said = call("files", "empty.md", "a.md", "blank.md", "--json")
+    assert said.code == 0
+    assert [each["file"] for each in json.loads(said.out)["files"]] == ["a.md"]
+    for name in ("empty.md", "blank.md"):
+        assert f"passed over: {name}: the text is empty" in said.err
+    assert call("files", "empty.md").code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [

@@ -139,8 +139,9 @@ def test_pages_of_other_sites_reach_nothing(server: Served, headers: dict[str, s
 
 def test_who_asks_too_often_is_told_when_to_come_again(folder: Path) -> None:
     with served(folder, "--read-only", REDRAFT_HTTP='{"requests_per_minute": 4, "authentication": "none"}') as running:
-        assert ask(running).status_code == 200
+        assert [ask(running).status_code for _ in range(4)] == [200] * 4
         refused = ask(running)
+        assert [httpx.get(f"{running.url}/health").status_code for _ in range(6)] == [200] * 6
         assert (refused.status_code, refused.json()["type"]) == (429, "urn:redraft:problem:rate")
         assert 1 <= int(refused.headers["retry-after"]) <= 15
 
@@ -162,7 +163,8 @@ def test_a_large_head_and_a_zero_byte_end_one_request_alone(server: Served) -> N
         (("--behind-proxy",), '{"host": "::"}', "there is no token yet"),
         (("--tls-cert", "x.pem"), "{}", "give --tls-cert and --tls-key, both or neither"),
         (("--tls-cert", "x.pem", "--tls-key", "y.pem"), "{}", "name files in PEM"),
-        (("--port", "70000"), "{}", "setting 'http.port'"),
+        (("--port", "70000"), "{}", "--port 70000: give 0 to 65535"),
+        (("--port", "-1"), "{}", "--port -1: give 0 to 65535"),
         (("--host", "nowhere.invalid"), "{}", "cannot be listened on"),
     ],
 )

@@ -112,7 +112,7 @@ def test_a_run_is_cancelled(server: Served, folder: Path) -> None:
     until((folder / "at-judge").exists)
     assert send(server, f"/runs/{run}/cancel", {"reason": "enough"}).json()["event"] == "run.cancelled.v1"
     assert ended(server, run)["outcome"] == "cancelled"
-    assert send(server, f"/runs/{run}/guide", {"advice": "late"}).status_code == 422
+    assert send(server, f"/runs/{run}/guide", {"advice": "late"}).status_code == 409
 
 
 def test_an_edit_is_bound_to_the_text_that_was_looked_at(server: Served, folder: Path) -> None:
@@ -225,3 +225,59 @@ def test_what_is_wrong_begins_nothing(server: Served, path: str, given: Any, sta
     answered = send(server, path, given)
     assert answered.status_code == status, answered.text
     assert server.get("/runs")["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        (b"[" * 100_000, "nested deeper than 100"),
+        (b'{"workflow":"loop","brief":"x","tags":' + b"[" * 5_000 + b"]" * 5_000 + b"}", "nested deeper than 100"),
+        ('{"workflow":"loop","brief":"\u00e4"}'.encode("latin-1"), "the body is not UTF-8"),
+        (b'{"workflow":"loop","brief":"\\ud800 x"}', "holds half a surrogate pair"),
+        (b'{"workflow":"loop","brief":"\\ud800"}', "holds half a surrogate pair"),
+        (b"[1", "the body is not JSON"),
+        (b"", "the body is empty; send a JSON object"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_the_callers_fault(server: Served, body: bytes, detail: str) -> None:
+    for path in ("/runs", "/batches", "/runs/last/pause"):
+        refused = server.client.post(path, content=body, headers={"content-type": "application/json"})
+        assert (refused.status_code, refused.json()["type"]) == (400, "urn:redraft:problem:parameters")
+        assert detail in refused.json()["detail"]
+
+
+def test_a_larger_body_than_is_documented_is_refused_before_it_is_read(folder: Path) -> None:
+    with served(folder, "loop.py", REDRAFT_MAX_DRAFT_BYTES="1000") as running:
+        most = 6 * 1000 + 64 * 1024
+        for size, status in ((most, 400), (most + 1, 413)):
+            refused = running.client.post("/runs", content=b"[" * size)
+            assert refused.status_code == status
+        assert refused.json()["type"] == "urn:redraft:problem:too-large"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "kind"),
+    [
+        ("GET", "/nowhere", 404, "no-such-path"),
+        ("DELETE", "/runs", 405, "no-such-method"),
+        ("PATCH", "/runs/last/pause", 405, "no-such-method"),
+    ],
+)
+def test_a_path_or_method_that_there_is_not_has_a_type(
+    server: Served, method: str, path: str, status: int, kind: str
+) -> None:
+    refused = server.client.request(method, path)
+    assert (refused.status_code, refused.json()["type"]) == (status, f"urn:redraft:problem:{kind}")
+    assert "allow" in refused.headers or status == 404
+
+
+@pytest.mark.parametrize(
+    ("word", "given"),
+    [("pause", {}), ("cancel", {}), ("guide", {"advice": "shorter"}), ("approve", {}), ("edit", {"text": "mine"})],
+)
+def test_a_run_that_has_ended_takes_no_word(folder: Path, word: str, given: dict[str, str]) -> None:
+    said("run", "loop.py:loop", "Tides", "-q")
+    with served(folder, "loop.py") as running:
+        refused = send(running, f"/runs/last/{word}", given)
+        assert (refused.status_code, refused.json()["type"]) == (409, "urn:redraft:problem:run-ended")
+        assert "has ended and takes no more messages" in refused.json()["detail"]

@@ -239,6 +239,38 @@ def test_the_plugin_records_plays_and_compares(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "recorded")
 
 
+SEVERAL = """
+import pytest
+from letters import letter
+
+def test_letter(redraft):
+    redraft.run(letter, "in the module")
+
+class TestLetters:
+    def test_letter(self, redraft):
+        redraft.run(letter, "in a class")
+
+class Testletters:
+    def test_letter(self, redraft):
+        redraft.run(letter, "in a class of nearly the same name")
+
+@pytest.mark.parametrize("brief", ["a/b", "a b", "a-b", "A b", "a" * 300, "a" * 301])
+def test_each(redraft, brief):
+    redraft.run(letter, brief)
+"""
+
+
+def test_each_test_has_a_recording_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "letters.py").write_text(PROJECT)
+    (tmp_path / "test_letters.py").write_text(SEVERAL)
+    assert pytest_in(tmp_path, "--redraft-record")[0] == 0
+    folders = [each.name for each in (tmp_path / "recorded" / "test_letters").iterdir()]
+    assert len({each.casefold() for each in folders}) == 9
+    assert "test_letter" in folders
+    code, said = pytest_in(tmp_path)
+    assert code == 0, said
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     program = "import sys, pytest, redraft.app.pytest_plugin; print(*sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=plain())

@@ -49,6 +49,11 @@ ARRIVAL: Final = 5.0
 AGAIN: Final = 0.1
 """Seconds between two attempts to find it."""
 
+
+class RunIsOver(InputError):
+    """A message to a run that has ended: it changes nothing any more."""
+
+
 Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
 """Makes a person's message from the events of the run."""
 
@@ -131,7 +136,7 @@ def refuse(state: RunState, message: SteeringMessage, settings: Settings) -> Non
     limit = settings.max_draft_bytes
     run = message.run
     if state.status != "running":
-        raise InputError(f"run {run} has ended and takes no more messages; see redraft show {run}")
+        raise RunIsOver(f"run {run} has ended and takes no more messages; see redraft show {run}")
     match message:
         case GuideRun(advice=advice) if not advice.strip():
             raise InputError("the advice is empty; say in a sentence what the next refinement should take into account")
@@ -191,7 +196,7 @@ async def _send(
                 if event.id == f"{message_id}.0" or (sets_aside and isinstance(event.data, RunQuarantined)):
                     return event
                 if isinstance(event.data, RunEnded) and not sets_aside:
-                    raise InputError(f"run {message.run} ended just before; see redraft show {message.run}")
+                    raise RunIsOver(f"run {message.run} ended just before; see redraft show {message.run}")
     return None
 
 

@@ -14,6 +14,7 @@ from redraft.app.server.api.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
 from redraft.app.server.identity import KEY, Guard, Identity, needs
 from redraft.app.server.problems import ProblemHandler, Refused
+from redraft.app.server.request import JsonRequest
 from redraft.app.server.service import Serves, Service
 
 API: Final = "/api/v1"
@@ -54,6 +55,7 @@ def build_application(service: Service) -> Litestar:
         },
         exception_handlers={Exception: ProblemHandler(service.log)},
         openapi_config=DESCRIPTION,
+        request_class=JsonRequest,
         request_max_body_size=6 * service.settings.max_draft_bytes + _ENVELOPE,  # JSON may write a letter as \u0041
         response_headers=_HEADERS,
         logging_config=None,

@@ -32,7 +32,7 @@ STALLED: Final = 60.0
 
 LONG: Final = ("/api/v1/events", "/api/v1/archive")
 OPEN: Final = frozenset({"/health"})
-"""Paths that answer everybody."""
+"""Paths that answer everybody, however often."""
 
 REMEMBERED: Final = 0.4
 """Seconds for which a token is not looked up again, and after which an answer that goes on asks again who asked.
@@ -150,11 +150,12 @@ class Gate:
             raise Refused(400, "parameters", "the address holds a zero byte; leave it out")
         self._check_host(headers)
         _check_origin(scope["method"], headers)
+        if scope["path"] in OPEN:
+            scope[KEY] = NOBODY
+            return
         client = scope.get("client")
-        who = client[0] if client else ""
-        identity = NOBODY if scope["path"] in OPEN else await self._identify(headers)
-        if identity is not NOBODY:
-            who = identity.how
+        identity = await self._identify(headers)
+        who = identity.how if identity is not NOBODY else client[0] if client else ""
         if wait := self._rates.wait(who, time.monotonic()):
             again = {"Retry-After": str(math.ceil(wait))}
             raise Refused(429, "rate", f"too many requests; the next in {math.ceil(wait)} s", again)

@@ -10,6 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
 from redraft.actors.runtime.failures import traceback_of
+from redraft.app.runs.steering import RunIsOver
 from redraft.events.errors import (
     BusError,
     CodecError,
@@ -36,6 +37,7 @@ _LONGEST: Final = 2_000
 _KINDS: Final[Sequence[tuple[type[RedraftError], int, str]]] = (
     (NoSuchRun, 404, "no-such-run"),
     (ContentError, 422, "content"),
+    (RunIsOver, 409, "run-ended"),
     (InputError, 422, "input"),
     (RunEndedFirst, 409, "run-ended"),
     (SetAside, 409, "set-aside"),
@@ -64,6 +66,15 @@ _TITLES: Final[Mapping[int, str]] = {
     500: "The server made a mistake",
     503: "A server that is needed does not answer",
 }
+
+
+_PLAIN: Final[Mapping[int, tuple[str, str]]] = {
+    400: ("parameters", ""),
+    404: ("no-such-path", "nothing is at this path; /api/v1/openapi.json has those that there are"),
+    405: ("no-such-method", "this path does not take this method; the header Allow has those that it takes"),
+    413: ("too-large", "the body is larger than this server takes; send less at once"),
+}
+"""The kind of what the library refuses by itself, and the line where its own says too little."""
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -104,7 +115,8 @@ def problem_of(error: BaseException) -> Problem | None:
         case ValidationException():
             return problem(400, _validation_text(error), "parameters")
         case HTTPException():
-            return problem(error.status_code, error.detail)
+            kind, told = _PLAIN.get(error.status_code, ("", error.detail))
+            return problem(error.status_code, told or error.detail, kind)
         case TimeoutError():
             return problem(503, "the answer took too long; ask for less, or again in a while", "timeout")
         case _:

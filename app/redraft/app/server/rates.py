@@ -9,16 +9,13 @@ from cachetools import LRUCache
 KNOWN: Final = 10_000
 """The number of those who ask that are remembered; who was forgotten begins with a full bucket."""
 
-_SHARE: Final = 4
-"""A bucket holds the turns of a quarter of a minute."""
-
 
 class Rates:
-    """Gives each so many turns a minute."""
+    """Gives each so many turns at once, which come again within a minute."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_second = per_minute / 60
-        self._most = max(1.0, per_minute / _SHARE)
+        self._most = float(per_minute)
         self._left: LRUCache[str, tuple[float, float]] = LRUCache(KNOWN)
 
     def wait(self, who: str, now: float) -> float:

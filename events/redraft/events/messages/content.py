@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.errors import ContentError, InputError
+from redraft.events.errors import ContentError, EmptyText, InputError
 from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
 
 MAX_TAGS: Final = 10
@@ -355,7 +355,7 @@ def checked(text: str, what: str, limit: int = MAX_DRAFT_BYTES) -> bytes:
     except UnicodeEncodeError as error:
         raise ContentError(f"{what}: character {error.start + 1} cannot be written as UTF-8; remove it") from None
     if not text.strip():
-        raise ContentError(f"{what}: the text is empty; give at least one word")
+        raise EmptyText(f"{what}: the text is empty; give at least one word")
     if len(raw) > limit:
         raise ContentError(f"{what}: {len(raw):,} bytes, more than the limit of {limit:,}; shorten or split it")
     return raw

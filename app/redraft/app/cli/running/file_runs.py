@@ -21,7 +21,7 @@ from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_local
 from redraft.app.workflows.briefs import read_brief, workflow_for
 from redraft.app.workflows.publish_targets import ActorEnvironment
-from redraft.events.errors import InputError
+from redraft.events.errors import EmptyText, InputError
 from redraft.events.messages.content import Brief, Critique
 from redraft.events.messages.domain_events import DraftCritiqued, Outcome
 from redraft.events.messages.envelope import Recorded
@@ -89,11 +89,12 @@ def without_links(files: Sequence[str], pass_over: Callable[[str], None]) -> lis
 
 
 def group_by_workflow(
-    files: Sequence[str], workflow: str, limit: int, pass_over: Callable[[str], None] | None
+    files: Sequence[str], workflow: str, limit: int, pass_over: Callable[[str], None], *, named: bool
 ) -> dict[str, list[Item]]:
     """Returns the files as briefs, by the workflow that each gets: the one that is named, or that its name asks for.
 
-    `pass_over` is told of a file for which there is none, or that cannot be read; without it InputError is raised.
+    `pass_over` is told of a file that is empty, for which there is none, or that cannot be read. For the last two
+    InputError is raised where a person `named` the files.
     """
     found: dict[str, list[Item]] = {}
     for number, file in enumerate(dict.fromkeys(files), 1):
@@ -101,7 +102,7 @@ def group_by_workflow(
             brief = _brief_of(file, limit)
             found.setdefault(workflow or workflow_for(brief), []).append(Item(number, file, brief))
         except InputError as error:
-            if pass_over is None:
+            if named and not isinstance(error, EmptyText):
                 raise
             pass_over(str(error))
     return found

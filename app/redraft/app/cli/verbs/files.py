@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Final
@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from redraft.actors.values import ignore
 from redraft.app.cli.running.file_runs import (
     JudgedFile,
     Wanted,
@@ -88,8 +89,8 @@ def files(
     named = changed_since(since) if since else paths or []
     if write:
         named = without_links(named, lambda line: say(f"passed over: {line}"))
-    note = None if paths else (lambda line: None if quiet else say(f"passed over: {line}"))
-    groups = group_by_workflow(named, workflow, settings.max_draft_bytes, note)
+    note: Callable[[str], None] = ignore if quiet else (lambda line: say(f"passed over: {line}"))
+    groups = group_by_workflow(named, workflow, settings.max_draft_bytes, note, named=bool(paths))
     given = RunOptions(actors=actors, changes=changes)
     ended: list[JudgedFile] = []
     with redirect_stdout(sys.stderr):  # what the user's own functions print must not mix with the result

@@ -26,6 +26,9 @@ Examples:
 """
 
 
+_LAST_PORT: Final = 65_535
+
+
 class AddressOptions(msgspec.Struct, frozen=True):
     """Where to listen, and how those who call are protected."""
 
@@ -39,6 +42,8 @@ class AddressOptions(msgspec.Struct, frozen=True):
 
     def over(self, settings: Settings) -> Settings:
         """Returns the settings with what was given. Raises InputError."""
+        if self.port is not None and not 0 <= self.port <= _LAST_PORT:
+            raise InputError(f"--port {self.port}: give 0 to {_LAST_PORT}")
         given = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         return read_settings(
             **(settings.model_dump(exclude_unset=True) | {"http": settings.http.model_dump(exclude_unset=True) | given})
