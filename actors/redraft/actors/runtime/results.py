@@ -314,7 +314,7 @@ def _as_number(value: object, what: str) -> object:
     return value if isinstance(value, bool) or not isinstance(value, Real | Decimal) else _float(value, what)
 
 
-def _float(value: Real | Decimal, what: str) -> float:
+def _float(value: Real | Decimal | float, what: str) -> float:
     """Returns a number as a float. Raises InvalidResult for one that a float cannot hold, such as 10**400."""
     try:
         return float(value)
