@@ -152,6 +152,8 @@ def test_what_a_measure_may_lack_is_declared() -> None:
         (said(words=1), "no number for failing, a measure that the plan declares"),
         (said(words=1, failing=0, more=2), "a number for more, a measure that the plan does not declare"),
         (said(words=float("inf"), failing=0), "words is inf, and no number up to 10**15"),
+        (said(words=10**400, failing=0), f"words is {10**400}, and no number up to 10**15"),
+        (said(words=float("nan"), failing=0), "words is nan, and no number up to 10**15"),
         (said(words=2 * 10**15, failing=0), "words is 2000000000000000, and no number up to 10**15"),
     ],
 )

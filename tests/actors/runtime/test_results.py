@@ -116,6 +116,26 @@ async def test_a_field_that_no_critique_has_cannot_be_mapped_to() -> None:
         critic(name="judge", fields={"todo": "sugestions"})(lambda draft: 1)
 
 
+@pytest.mark.parametrize("saved", [-1, 10**15 + 1, 10**30])
+async def test_what_edits_saved_is_a_number_that_can_be_counted(saved: int) -> None:
+    made = refiner(name="r")(
+        lambda draft: {"edits": [{"quote": draft.text, "replacement": "new"}], "saved_tokens": saved}
+    )
+    outcome = await perform(made, Refine(request(), DRAFT))
+    assert isinstance(outcome, Failed)
+    assert (outcome.kind, outcome.retryable) == ("invalid", False)
+    assert "whose saved_tokens are no number from 0 to 10**15" in outcome.message
+
+
+async def test_the_most_that_edits_can_save_is_read_by_who_records_it() -> None:
+    made = refiner(name="r")(
+        lambda draft: {"edits": [{"quote": draft.text, "replacement": "new"}], "saved_tokens": 10**15}
+    )
+    outcome = await perform(made, Refine(request(), DRAFT))
+    assert isinstance(outcome, Refined), outcome
+    assert msgspec.json.decode(msgspec.json.encode(outcome), type=Refined) == outcome
+
+
 async def test_a_refiner_returns_text_draft_or_revision() -> None:
     for returned in ("new", new_draft(7, "new"), Revision("new")):
         outcome = await perform(refiner(name="r")(lambda draft, it=returned: it), Refine(request(), DRAFT))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE
@@ -39,7 +37,7 @@ def _why_measures_invalid(step: Step, critique: Critique) -> str:
     for name, value in critique.measures.items():
         if name not in declared:
             return f"a number for {name}, a measure that the plan does not declare"
-        if not (math.isfinite(value) and abs(value) <= MOST_MEASURED):
+        if not abs(value) <= MOST_MEASURED:  # of NaN too
             return f"{name} is {value}, and no number up to 10**15"
     missing = [name for name in step.measures if not name.endswith("?") and name not in critique.measures]
     return f"no number for {missing[0]}, a measure that the plan declares" if missing else ""

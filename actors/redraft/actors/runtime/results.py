@@ -27,6 +27,7 @@ from redraft.events.errors import suggest
 from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, to_share
+from redraft.events.messages.usage import MOST
 
 T = TypeVar("T")
 
@@ -77,8 +78,8 @@ def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | 
     found |= {name: _as_list(found[name]) for name in ("changes", "declined") if name in found}
     found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
     revision = _checked(found, Revision, what)
-    if revision.saved_tokens < 0:
-        raise InvalidResult(f"returned {what} with saved_tokens below 0")
+    if not 0 <= revision.saved_tokens <= MOST:
+        raise InvalidResult(f"returned {what} whose saved_tokens are no number from 0 to 10**15")
     return with_text(revision, draft.text, critique.issues if critique else ())
 
 
@@ -120,7 +121,7 @@ def critique_of(
         case bool():
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
-            critique = Critique(float(returned))
+            critique = Critique(_float(returned, "score"))
         case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
             critique = plain
         case _:
@@ -197,7 +198,7 @@ def measures_of(given: Mapping[str, Number], declared: Sequence[str], recorded: 
         if name not in names:
             remedy = suggest(name, names) if names else f"declare it with @critic(measures=({name!r},))"
             raise InvalidResult(f"gave a number for {name!r}, a measure that it does not declare; {remedy}")
-        if not (math.isfinite(value) and abs(value) <= MOST_MEASURED):
+        if not abs(_float(value, name)) <= MOST_MEASURED:
             raise InvalidResult(f"gave {name} as {value}; a measure is a number up to 10**15")
     for name in recorded or declared:
         if name not in given and not name.endswith("?"):
@@ -252,7 +253,7 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
         elif field == "details" and isinstance(value, Mapping):
             details |= {str(key): _as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":
-            found[field] = _as_number(value) if field in ("score", "confidence") else value
+            found[field] = _as_number(value, name) if field in ("score", "confidence") else value
         else:
             details[name] = _as_detail(value)
     if found.get("score") is None:
@@ -281,7 +282,7 @@ def _numbers_of(value: object) -> dict[str, object]:
     for name, each in named.items():
         if not isinstance(each, Real | Decimal):
             raise InvalidResult(f"gave {name} as {_describe(each)}, not a number")
-    return {name: int(each) if isinstance(each, Integral) else float(each) for name, each in named.items()}
+    return {name: int(each) if isinstance(each, Integral) else _float(each, name) for name, each in named.items()}
 
 
 def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
@@ -301,16 +302,24 @@ def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
 
 def _mark_of(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, bool) and isinstance(value, Real | Decimal):
-        return {"score": float(value)}
+        return {"score": _float(value, name)}
     fields = _fields_of(value)
     if fields is None:
         raise InvalidResult(f"gave {name} {_describe(value)}, not a number or an object with score")
-    return {key: _as_number(each) for key, each in fields.items() if key != "name"}
+    return {key: _as_number(each, f"{name}.{key}") for key, each in fields.items() if key != "name"}
 
 
-def _as_number(value: object) -> object:
+def _as_number(value: object, what: str) -> object:
     """Returns a number of any kind as a float; anything else, a bool among it, as it is."""
-    return value if isinstance(value, bool) or not isinstance(value, Real | Decimal) else float(value)
+    return value if isinstance(value, bool) or not isinstance(value, Real | Decimal) else _float(value, what)
+
+
+def _float(value: Real | Decimal | float, what: str) -> float:
+    """Returns a number as a float. Raises InvalidResult for one that a float cannot hold, such as 10**400."""
+    try:
+        return float(value)
+    except (OverflowError, ValueError) as error:
+        raise InvalidResult(f"gave {what} as a number that cannot be recorded: {error}") from None
 
 
 def _as_list(value: object, what: str = "") -> list[Any]:
@@ -365,7 +374,7 @@ def _checked(fields: object, kind: type[T], what: str) -> T:
     """Returns these fields as this type once each has its declared type. Raises InvalidResult."""
     try:
         return msgspec.convert(msgspec.to_builtins(fields, enc_hook=_plain), kind, strict=True)
-    except (msgspec.MsgspecError, TypeError, UnicodeError) as error:
+    except (msgspec.MsgspecError, TypeError, UnicodeError, OverflowError) as error:
         raise InvalidResult(f"returned {what} that is wrong: {error}") from None
 
 

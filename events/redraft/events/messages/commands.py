@@ -29,7 +29,7 @@ from redraft.events.messages.content import (
 from redraft.events.messages.domain_events import FailureKind, Parent
 from redraft.events.messages.plan import Criterion, Option, Plan, Role
 from redraft.events.messages.scales import Scale
-from redraft.events.messages.usage import Usage
+from redraft.events.messages.usage import MOST, Usage
 
 Times: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_EVENTS - 1)]
 
@@ -126,7 +126,7 @@ class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     declined: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    saved_tokens: Times = 0
+    saved_tokens: Annotated[int, msgspec.Meta(ge=0, le=MOST)] = 0
 
 
 class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
