@@ -126,7 +126,7 @@ UP: Final = """\b
 Examples:
   redraft up article.py
   redraft up plan.yaml --actors actors.py --scale judge=3
-  redraft up article.py --serve
+  redraft up article.py:article --serve
 """
 
 
@@ -134,7 +134,7 @@ def up(
     workflows: Annotated[
         list[str],
         typer.Argument(
-            metavar="WORKFLOW...", help="A shipped one, file.py:name, plan.yaml, or file.py for all of its actors."
+            metavar="WORKFLOW...", help="A shipped one, file.py:name, plan.yaml, or file.py for all of its own actors."
         ),
     ],
     actors: Annotated[str, typer.Option(metavar="FILE.py", help="A Python file with the plans' own functions.")] = "",
