@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         Conflict as Conflict,
         ContentError as ContentError,
         DeliveryError as DeliveryError,
+        EmptyText as EmptyText,
         EncryptionKeyMissing as EncryptionKeyMissing,
         IncompatibleStore as IncompatibleStore,
         InputError as InputError,
