@@ -58,7 +58,7 @@ def test_limits_come_from_the_settings_and_are_checked(monkeypatch: pytest.Monke
     monkeypatch.setenv("REDRAFT_MODEL_LIMITS", '{"openai:gpt-5": {"max_concurrent": 8, "requests_per_minute": 60}}')
     assert read_settings().model_limits == {"openai:gpt-5": ModelLimit(max_concurrent=8, requests_per_minute=60)}
     monkeypatch.setenv("REDRAFT_MODEL_LIMITS", '{"openai:gpt-5": {"max_concurrent": 0}}')
-    with pytest.raises(InputError, match="model_limits"):
+    with pytest.raises(InputError, match="REDRAFT_MODEL_LIMITS"):
         read_settings()
 
 

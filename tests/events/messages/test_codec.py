@@ -43,6 +43,7 @@ TAGS = st.lists(st.from_regex(PATTERN, fullmatch=True).map(lambda tag: tag[:MAX_
 BOUNDED = {
     content.Ordinal: st.integers(1, content.MOST_EVENTS),
     commands.Times: st.integers(0, content.MOST_EVENTS - 1),
+    commands.Tokens: st.integers(0, 10**15),
 }
 
 

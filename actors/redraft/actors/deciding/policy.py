@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from redraft.actors.conditions.text import print_condition
 from redraft.actors.deciding.state import Frame, Made, RunState
-from redraft.actors.plans.check import check_plan, check_ready
+from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import closing_body, find_loop, map_nodes
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Condition
@@ -64,7 +64,7 @@ def with_policy(plan: Plan, policy: Policy, loop: str = "") -> Plan:
         return replace(node, **given) if place == path else node
 
     found = replace(plan, steps=map_nodes(plan.steps, changed))
-    return check_ready(found, path) if given.keys() - {"max_iterations", "keep"} else check_plan(found)
+    return check_ready(found, path, given.keys())
 
 
 def with_limits(plan: Plan, loop: str, until: Condition | None, max_iterations: int | None) -> Plan:

@@ -10,7 +10,7 @@ setting's name, as it is written in YAML.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 import msgspec
@@ -84,35 +84,34 @@ def check_plan(plan: Plan) -> Plan:
     return plan
 
 
-def check_ready(plan: Plan, path: str | None = None) -> Plan:
+_POLICY: Final = frozenset({"until", "rollback_margin"})
+
+
+def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY) -> Plan:
     """Returns the plan itself if a run of it can begin: it is right, and its conditions fit what its critics declare.
 
-    With a `path`, only the conditions of the node there are looked at.
+    With a `path`, only the node there is looked at, and of a loop only the settings that were `changed`.
     Raises PlanError: a criterion that no critic of the loop declares, a number on no scale of theirs, or on two.
     """
     for place, node in nodes_of(check_plan(plan).steps):
         if path is not None and place != path:
             continue
         try:
-            _check_declared(plan, node)
+            _check_declared(plan, node, changed)
         except ConditionError as error:
             raise PlanError(place, str(error)) from None
     return plan
 
 
-def _check_declared(plan: Plan, node: Node) -> None:
+def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
     match node:
         case Repeat():
             critics = critics_of(node.body)
-            _named("until", lambda: check_reading(node.until, critics))
-            _named("until", lambda: _check_changes(node))
-            if node.rollback_of:
-                _named("rollback_of", lambda: check_name_declared(node.rollback_of, critics))
-            scale = scale_named(node.rollback_of or "score", critics)
-            margin = node.rollback_margin
-            check_gain(
-                "rollback_margin", "rollback_margin: ", margin, node.rollback_top, DEFAULT_ROLLBACK_MARGIN, scale
-            )
+            if "until" in changed:
+                _named("until", lambda: check_reading(node.until, critics))
+                _named("until", lambda: _check_changes(node))
+            if "rollback_margin" in changed:
+                _check_rollback(node, critics)
         case Step(passes=passes, success=success):
             if passes is not None:
                 _named("gate", lambda: check_reading(passes, (node,)))
@@ -120,6 +119,14 @@ def _check_declared(plan: Plan, node: Node) -> None:
                 _named("success", lambda: check_reading(success, critics_of(plan.steps)))
         case _:
             pass
+
+
+def _check_rollback(loop: Repeat, critics: Sequence[Step]) -> None:
+    if loop.rollback_of:
+        _named("rollback_of", lambda: check_name_declared(loop.rollback_of, critics))
+    scale = scale_named(loop.rollback_of or "score", critics)
+    margin, top = loop.rollback_margin, loop.rollback_top
+    check_gain("rollback_margin", "rollback_margin: ", margin, top, DEFAULT_ROLLBACK_MARGIN, scale)
 
 
 def _check_changes(loop: Repeat) -> None:

@@ -31,6 +31,7 @@ from redraft.events.messages.plan import Criterion, Option, Plan, Role
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import MOST, Usage
 
+Tokens: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Times: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_EVENTS - 1)]
 
 
@@ -126,7 +127,7 @@ class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     declined: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
-    saved_tokens: Annotated[int, msgspec.Meta(ge=0, le=MOST)] = 0
+    saved_tokens: Tokens = 0
 
 
 class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

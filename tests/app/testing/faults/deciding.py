@@ -79,8 +79,8 @@ DECIDING = [
         "draft accepted with which a refiner left",
         "actors.deciding.interpreter",
         "_end_left_loop",
-        "accepted=says_of_draft_left(loop.until, facts) is not False",
-        "accepted=True",
+        "_LEFT if against else _LEFT_ACCEPTED",
+        "_LEFT_ACCEPTED",
         26,
     ),
     Fault(
