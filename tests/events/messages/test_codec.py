@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
@@ -303,6 +304,16 @@ LOOP = b'{"node":"repeat","name":"a","until":{"kind":"approved"},"max_iterations
 DEEP = b'{"run":"r","plan":{"name":"p","steps":[%b%b]},"brief":{"text":"b"}}' % (LOOP * 5000, b"]}" * 5000)
 
 
+@pytest.fixture
+def usual_depth() -> Iterator[None]:
+    """Python's own limit of nested calls: a library that another test imports may have raised it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("usual_depth")
 def test_what_nests_deeper_than_can_be_followed_cannot_be_read() -> None:
     with pytest.raises(CodecError, match=r"run.start.v1 cannot be read: maximum recursion depth"):
         decode_message("run.start.v1", DEEP)
