@@ -303,7 +303,7 @@ def _truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
 
 
 _NEAR: Final = 1e-6
-"""How far from a number of a condition its group is tried, as a share."""
+"""A score this far below and above each number of a condition is tried, to see whether it can hold. A share, 0..1."""
 
 
 def _truth_of_group(group: AnyOf | AllOf, critics: Sequence[Step]) -> bool | None:

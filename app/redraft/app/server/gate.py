@@ -125,7 +125,7 @@ class Gate:
                 await _send_problem(send, error)
             elif isinstance(error, Refused):
                 await sending.end(error)
-        except Exception:
+        except Exception:  # of any kind, as the framework raises when its reader was let go
             if not sending.stalled:
                 raise
 

@@ -124,7 +124,7 @@ no two overlap; its replacement comes in its place, and everything outside of th
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """What a refiner asks a model with."""
+    """The configured models, the options and the prompt material with which a refiner asks a model."""
 
     models: Models
     options: RefinerOptions

@@ -62,7 +62,7 @@ class CritiqueReply(Reply):
 
     @property
     def located(self) -> list[IssueReply]:
-        """What is wrong where: the issues, or else the errors."""
+        """Returns the issues of the reply; if it has none, its errors as issues of severity `error`."""
         issues: list[IssueReply] = getattr(self, "issues", [])
         return issues or [IssueReply(quote=e.quote, message=e.message, severity="error") for e in self.errors]
 

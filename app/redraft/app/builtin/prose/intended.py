@@ -1,4 +1,4 @@
-"""What a misspelling was meant to be: the one word a slip of a finger away, unless another may have been meant."""
+"""Finds the word that was meant by a misspelling: the only likely word that is one typing slip away."""
 
 from __future__ import annotations
 

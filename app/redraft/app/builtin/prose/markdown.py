@@ -22,7 +22,7 @@ SPECIALS = "`[<&!"
 MOST_SPECIALS = 20_000
 _SPANS = "redraft"
 _TARGET = re.compile(r"(?<=\])(?:\[[^\[\]\n]*\]|\([^()\n]*\))")
-"""Where a link leads, also one whose target another file defines."""
+"""Matches a link's target: `(url)` or `[label]` right after `]`, whether or not this file defines the label."""
 
 _LABEL = re.compile(r"\[[^\[\]]{1,99}\](?!\(|\[[^\]])")
 """Bracketed words, which would turn into a reference if they were changed into the label of one."""

@@ -103,7 +103,7 @@ def _correct(word: Word, lexicon: Lexicon, present: Mapping[str, int], place: Pl
 def _weigh(
     prose: Prose, words: Iterable[Word], likely: Mapping[int, tuple[str, str]], present: Mapping[str, int]
 ) -> Mapping[int, str]:
-    """Those corrections that the text itself does not speak against.
+    """Returns the corrections without those of words that the text uses on purpose.
 
     A word that stands elsewhere too, in code or in a name, is meant; so is one that stands here often, unless its
     correct form does as well.
@@ -124,7 +124,7 @@ def _weigh(
 
 
 def _suspect(word: Word, before: Word | None, lexicon: Lexicon, in_heading: bool) -> str:
-    """What a word may be meant to be, by codespell; empty when it is not known to be wrong, or may be a name."""
+    """Returns codespell's suggestions for a misspelt word; nothing for one it does not list, or for a possible name."""
     lower = word.text.replace(CURLY, "'").lower()
     candidates = lexicon.sure.get(lower) or lexicon.doubtful.get(lower) or ""
     if not candidates or not _is_plainly_cased(word.text) or are_quoted(word, word):
