@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from griffe import Extension, Module
+from griffe import Alias, Extension, Module
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -166,6 +167,11 @@ class PublicNames(Extension):
 
     def on_module_members(self, *, mod: Module, **_: object) -> None:
         """Sets the exports of a package that has such imports and no `__all__` of its own."""
+        for key, package in [(key, each.wildcard) for key, each in mod.members.items() if each.is_alias]:
+            if package is not None and not mod.members[key].runtime:  # `from package import *`
+                mod.del_member(key)
+                for name in import_module(package).__all__:
+                    mod.set_member(name, Alias(name, f"{package}.{name}", runtime=False))
         offered = [name for name, each in mod.members.items() if each.is_alias and not each.runtime]
         if mod.is_init_module and mod.exports is None and offered and "public_names" in mod.members:
             mod.exports = list(offered)

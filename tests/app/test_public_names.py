@@ -29,8 +29,12 @@ def for_type_checkers() -> dict[str, str]:
     """The names that a type checker sees, each with its module."""
     tree = ast.parse(Path(str(redraft.app.__file__)).read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     found = {
-        each.name: str(node.module) for node in block.body if isinstance(node, ast.ImportFrom) for each in node.names
+        name: str(node.module)
+        for node in imports
+        for each in node.names
+        for name in (redraft.actors.__all__ if (node.module, each.name) == ("redraft.actors", "*") else [each.name])
     }
     return found | {"__version__": "importlib.metadata"}
 

@@ -13,31 +13,7 @@ from typing import TYPE_CHECKING
 from redraft.events.public_names import public_names
 
 if TYPE_CHECKING:
-    from redraft.actors.conditions.text import parse_condition as parse_condition, print_condition as print_condition
-    from redraft.actors.deciding.policy import Policy as Policy
-    from redraft.actors.formats.mermaid import print_mermaid as print_mermaid
-    from redraft.actors.formats.yaml_reader import print_plan as print_plan, read_plan as read_plan
-    from redraft.actors.plans.check import check_plan as check_plan
-    from redraft.actors.replay.whatif import WhatIf as WhatIf, what_if as what_if
-    from redraft.actors.workflow.roles import (
-        Actor as Actor,
-        Context as Context,
-        Critic as Critic,
-        Generator as Generator,
-        Publisher as Publisher,
-        Refiner as Refiner,
-        critic as critic,
-        generator as generator,
-        publisher as publisher,
-        refiner as refiner,
-    )
-    from redraft.actors.workflow.workflow import (
-        Workflow as Workflow,
-        approve as approve,
-        parallel as parallel,
-        repeat as repeat,
-        step as step,
-    )
+    from redraft.actors import *  # noqa: F403 - all names that actors and workflows are written with
     from redraft.app.builtin.gates.programs import (
         names_critic as names_critic,
         python_critic as python_critic,
@@ -106,51 +82,18 @@ if TYPE_CHECKING:
         MessageTooLarge as MessageTooLarge,
         NoSuchRun as NoSuchRun,
         NotAllowed as NotAllowed,
-        PermanentError as PermanentError,
         PlanError as PlanError,
         ReadModelCorrupt as ReadModelCorrupt,
         RedraftError as RedraftError,
         RunEndedFirst as RunEndedFirst,
         SetAside as SetAside,
-        StepError as StepError,
         StoreError as StoreError,
         Tampered as Tampered,
         UnknownName as UnknownName,
         UnknownRules as UnknownRules,
     )
-    from redraft.events.messages.conditions import (
-        Condition as Condition,
-        approved as approved,
-        change as change,
-        confidence as confidence,
-        cost as cost,
-        criterion as criterion,
-        elapsed as elapsed,
-        errors as errors,
-        exit_ as exit_,
-        lowest as lowest,
-        measure as measure,
-        oscillating as oscillating,
-        outputs as outputs,
-        plateau as plateau,
-        points as points,
-        score as score,
-        tokens as tokens,
-    )
-    from redraft.events.messages.content import (
-        Brief as Brief,
-        Critique as Critique,
-        Draft as Draft,
-        DraftRef as DraftRef,
-        Edit as Edit,
-        Files as Files,
-        History as History,
-        Issue as Issue,
-        Mark as Mark,
-        Receipt as Receipt,
-        Refusal as Refusal,
-        Revision as Revision,
-    )
+    from redraft.events.messages.conditions import Condition as Condition
+    from redraft.events.messages.content import DraftRef as DraftRef, Files as Files
     from redraft.events.messages.domain_events import (
         ApprovalExpired as ApprovalExpired,
         ApprovalRequested as ApprovalRequested,
@@ -185,7 +128,6 @@ if TYPE_CHECKING:
     )
     from redraft.events.messages.envelope import Recorded as Recorded
     from redraft.events.messages.filters import EventFilter as EventFilter, event_filter as event_filter
-    from redraft.events.messages.plan import Criterion as Criterion, Plan as Plan, Retry as Retry
-    from redraft.events.messages.usage import Usage as Usage
+    from redraft.events.messages.plan import Plan as Plan
 else:
     __getattr__, __dir__ = public_names(__name__)

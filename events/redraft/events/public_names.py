@@ -5,7 +5,8 @@
     else:
         __getattr__, __dir__ = public_names(__name__)
 
-Type checkers read the imports as they stand; at run time the same lines say where a name is.
+Type checkers read the imports as they stand; at run time the same lines say where a name is. `from package import *`
+offers the names of another such package too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def public_names(package: str) -> tuple[Callable[[str], object], Callable[[], li
         source = "".join(linecache.getlines(module.__file__ or "", vars(module)))
         (block,) = (node for node in ast.parse(source).body if isinstance(node, ast.If))
         imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-        return {name.name: str(each.module) for each in imports for name in each.names}
+        listed = [(name.name, str(each.module)) for each in imports for name in each.names]
+        return {name: home for one, home in listed for name in (dir(import_module(home)) if one == "*" else (one,))}
 
     def get(name: str) -> object:
         """Returns a public name. Raises AttributeError for any other."""
