@@ -6,7 +6,7 @@ Only this module knows which databases there are. It imports psycopg when a URL 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -127,14 +127,14 @@ def _relay_row(url: str) -> LeaseRow:
     return PostgresLease(Database(url), RELAY_LEASE)
 
 
-def open_subscriptions(url: str, *, clock: Callable[[], float] = time.time) -> Subscriptions:
+def open_subscriptions(url: str) -> Subscriptions:
     """Opens the subscriptions of a store: in a file beside a SQLite file, or in the same database.
 
-    `clock` returns seconds since 1970. Raises InputError for any other URL, StoreError at the first use.
+    Raises InputError for any other URL, StoreError at the first use.
     """
     store = parse_store_url(url)
     if (path := store.beside("subscriptions")) is not None:
-        return Subscriptions(SqliteSubscriptions(path, RETRY_SECONDS), clock)
+        return Subscriptions(SqliteSubscriptions(path, RETRY_SECONDS), time.time)
     if not store.postgres:
         raise InputError(
             "store memory: keeps nothing, so no subscription can have a name there; give sqlite:///path or "
@@ -142,7 +142,7 @@ def open_subscriptions(url: str, *, clock: Callable[[], float] = time.time) -> S
         )
     with psycopg_needed():
         from redraft.events.postgres.lease import PostgresSubscriptions  # late: psycopg is optional
-    return Subscriptions(PostgresSubscriptions(url, RETRY_SECONDS), clock)
+    return Subscriptions(PostgresSubscriptions(url, RETRY_SECONDS), time.time)
 
 
 def open_tokens(url: str) -> Tokens:

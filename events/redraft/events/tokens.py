@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_
 import msgspec
 
 from redraft.events.errors import InputError
-from redraft.events.store.event_store import Threads, thread
+from redraft.events.store.event_store import thread
 from redraft.events.subscriptions.subscriptions import Execute
 
 _T = TypeVar("_T")
@@ -72,13 +72,12 @@ class Tokens:
         clock: Callable[[], datetime],
         random: Callable[[int], bytes],
         are_there: Callable[[], bool],
-        threads: Threads = thread,
     ) -> None:
         self._tables = tables
         self._clock = clock
         self._random = random
         self._are_there = are_there
-        self._thread = threads("redraft-tokens")
+        self._thread = thread("redraft-tokens")
 
     async def __aenter__(self) -> Self:
         return self

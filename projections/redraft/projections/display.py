@@ -94,3 +94,12 @@ def cost_text(cost: float, currency: str, unpriced: int) -> str:
 def outcome_text(outcome: Outcome) -> str:
     """Returns an outcome in words: `over_budget` becomes `over budget`."""
     return outcome.replace("_", " ")
+
+
+def duration_text(seconds: float) -> str:
+    """Returns a duration in words: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 7 min`."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"

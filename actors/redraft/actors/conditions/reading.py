@@ -26,7 +26,7 @@ from redraft.events.messages.conditions import (
     Plateau,
     Quantity,
 )
-from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, measure_name, members, steps_of
+from redraft.events.messages.plan import Criterion, Node, Parallel, Step, measure_name, members, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 
 SCORE: Final = "score"
@@ -323,8 +323,3 @@ def _truth_of_group(group: AnyOf | AllOf, critics: Sequence[Step]) -> bool | Non
         if not of_any and not any(map(all, held)):
             return False
     return None
-
-
-def critics_in(loop: Repeat | None, nodes: Sequence[Node]) -> tuple[Step, ...]:
-    """Returns the critics whose scales the conditions of a loop are read on; without a loop, those of these nodes."""
-    return critics_of(loop.body if loop is not None else nodes)

@@ -9,23 +9,7 @@ import msgspec
 
 from redraft.app.contract.schemas import Schema
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX
-from redraft.events.messages.commands import (
-    MESSAGE_NAMES,
-    ROLES,
-    WORK_NAMES,
-    ConfirmStep,
-    Critiqued,
-    CritiqueDraft,
-    Failed,
-    Generate,
-    Generated,
-    OutcomeMessage,
-    Publish,
-    Published,
-    Refine,
-    Refined,
-    Work,
-)
+from redraft.events.messages.commands import MESSAGE_NAMES, OUTCOMES, ROLES, WORK_NAMES, ConfirmStep, Failed, Work
 from redraft.events.messages.domain_events import EVENT_NAMES
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.topology import (
@@ -38,14 +22,6 @@ from redraft.events.rabbit.topology import (
 
 BATCH_MESSAGE: Final = "cloudevents.batch"
 """The name of the message that holds several others."""
-
-OUTCOMES: Final[Mapping[type[Work], type[OutcomeMessage]]] = {
-    Generate: Generated,
-    CritiqueDraft: Critiqued,
-    Refine: Refined,
-    Publish: Published,
-}
-"""The outcome of each command whose work succeeded."""
 
 
 def replies_to(command: type[Work]) -> Sequence[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -20,18 +20,11 @@ from redraft.app.isolation.pool import Ask, Child, Done, Pool, Used, file_of, is
 from redraft.app.telemetry.propagation import current_traceparent
 from redraft.events.errors import ActorError, CodecError
 from redraft.events.messages.codec import decode_message, encode_message
-from redraft.events.messages.commands import Critiqued, Failed, Generated, OutcomeMessage, Published, Refined, Work
+from redraft.events.messages.commands import OUTCOMES, Failed, OutcomeMessage, Work
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.domain_events import FailureKind
 from redraft.events.messages.plan import Role
 from redraft.events.messages.usage import Usage
-
-_ANSWERS: Final[dict[Role, type[OutcomeMessage]]] = {
-    "generator": Generated,
-    "critic": Critiqued,
-    "refiner": Refined,
-    "publisher": Published,
-}
 
 
 class Isolation:
@@ -142,7 +135,7 @@ class _Call:
 
     def _check_outcome(self, outcome: object, child: Child) -> OutcomeMessage:
         """The outcome, if it is one of this request. A process that is still at work on it is not used again."""
-        asked, right = self._work.request, _ANSWERS[self._actor.role]
+        asked, right = self._work.request, OUTCOMES[type(self._work)]
         ours = asked.run, asked.path, asked.attempt
         if not isinstance(outcome, right | Failed) or (outcome.run, outcome.path, outcome.attempt) != ours:
             raise EOFError

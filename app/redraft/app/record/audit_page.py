@@ -25,7 +25,7 @@ from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, score_text
-from redraft.projections.display import NAME_LENGTH, counted, outcome_text, plain, visible
+from redraft.projections.display import NAME_LENGTH, counted, duration_text, outcome_text, plain, visible
 from redraft.projections.run_views import chart
 from redraft.projections.run_views.chart import goals, kept_draft, scores
 from redraft.projections.run_views.narrative import narrate
@@ -156,15 +156,6 @@ def _leaf_row(leaf: Leaf, depth: int) -> StepRow:
     facts = (states.get(leaf.status, "no longer needed"), leaf.marks, tries, leaf.overruled, leaf.error)
     message = " \u00b7 ".join((f"{leaf.role} {leaf.chosen or leaf.actor}", *filter(None, facts)))
     return StepRow(depth, f"leaf {leaf.status}", leaf.name, message, leaf.score, leaf.scale, leaf.draft, leaf.seconds)
-
-
-def duration_text(seconds: float) -> str:
-    """Returns a duration for people: `12 ms`, `3.4 s`, `2 min 5 s`, `3 h 7 min`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds >= 0.1 else f"{seconds * 1000:.0f} ms"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
 
 
 def bar_width(score: float) -> str:

@@ -45,7 +45,7 @@ SHIPPED: Final[Mapping[ActorKey, str]] = {
     ("publisher", "git"): "redraft.app.builtin.publishers.git:git_publisher",
     ("publisher", "html"): "redraft.app.builtin.publishers.web:html_publisher",
     ("publisher", "pdf"): "redraft.app.builtin.publishers.pdf:pdf_publisher",
-    ("publisher", "stdout"): "redraft.app.workflows.publish_targets:stdout_actor",
+    ("publisher", "stdout"): "redraft.app.builtin.publishers.files:stdout_publisher",
     ("publisher", "webhook"): "redraft.app.builtin.publishers.web:webhook_publisher",
 }
 """The actors that ship with Redraft, each with what makes it, which is imported only for a plan that names it."""

@@ -1,4 +1,4 @@
-"""The publishers of the command line: the file that `--out` names, or standard output.
+"""The publisher `file` of the command line, which writes the file that `--out` names.
 
 The shipped publisher `file` writes below one folder. Which one that is stands in no plan, and a run that is resumed has
 to find it again: so `--out` puts it into the step's options as `folder`, which no plan that people write may name.
@@ -17,7 +17,7 @@ import msgspec
 
 from redraft.actors.plans.paths import map_steps, steps_in
 from redraft.actors.workflow.roles import Actor, Context, publisher
-from redraft.app.builtin.publishers.files import file_publisher, stdout_publisher
+from redraft.app.builtin.publishers.files import file_publisher
 from redraft.app.builtin.support.options import RELEASE
 from redraft.app.models.configuration import NO_MODEL, Models
 from redraft.app.process.files import refuse_special
@@ -57,19 +57,6 @@ def file_actor(folder: Path) -> Actor:
         return receipt
 
     return save
-
-
-def stdout_actor(stream: TextIO, before: Callable[[], None] = lambda: None) -> Actor:
-    """The publisher `stdout`, which calls `before` each time it is about to write."""
-    shipped = stdout_publisher(stream)
-
-    @publisher(name="stdout", version=RELEASE)
-    def show(draft: Draft, context: Context) -> Receipt:
-        before()
-        receipt: Receipt = shipped(draft=draft, context=context)
-        return receipt
-
-    return show
 
 
 def check_out(path: Path) -> Path:

@@ -324,6 +324,13 @@ ROLES: dict[type[Work], Role] = {
     Refine: "refiner",
     Publish: "publisher",
 }
+OUTCOMES: dict[type[Work], type[OutcomeMessage]] = {
+    Generate: Generated,
+    CritiqueDraft: Critiqued,
+    Refine: Refined,
+    Publish: Published,
+}
+"""The outcome of each request whose work succeeded."""
 MESSAGE_NAMES: dict[type[Message], str] = {
     Generated: "outcome.generated.v1",
     Critiqued: "outcome.critiqued.v1",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Final, TextIO
@@ -83,15 +83,16 @@ def file_publisher(root: Path) -> Actor:
     return save
 
 
-def stdout_publisher(stream: TextIO) -> Actor:
-    """The actor `stdout`, which writes the draft's text exactly, or to a terminal made `visible` and with a line end.
+def stdout_publisher(stream: TextIO, before: Callable[[], None] = lambda: None) -> Actor:
+    """Returns the actor `stdout`, which writes the draft's text to the stream; it has no options.
 
-    It has no options.
-    It raises PermanentError when the stream is closed or cannot hold the text's characters; then nothing is written.
+    A terminal gets the text made `visible`, with a line end. `before` is called each time, before anything is written.
+    The actor raises PermanentError, having written nothing, when the stream is closed or lacks a character of the text.
     """
 
     @publisher(name="stdout", version=RELEASE)
     def show(draft: Draft, context: Context) -> Receipt:
+        before()
         read_options(_NoOptions, context.options, "stdout")
         try:
             draft.text.encode(stream.encoding or "utf-8", stream.errors or "strict")

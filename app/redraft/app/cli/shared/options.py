@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from redraft.app.process.health import alive_beside
+from redraft.app.process.lifecycle import PATIENCE
 from redraft.events.errors import InputError
 
 R = TypeVar("R")
@@ -253,9 +254,6 @@ class SteeringOptions(msgspec.Struct, frozen=True):
     bus: BusOption = None
     json: JsonOption = False
 
-
-PATIENCE: Final = 60.0
-"""For how many seconds servers are tried at the start, unless told otherwise."""
 
 PatienceOption: TypeAlias = Annotated[
     float, typer.Option(metavar="SECONDS", min=0, help="How long to keep trying to reach the servers at the start.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,22 +15,27 @@ from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.events.errors import StoreError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
 def ask(store: str | None, question: Callable[[LocalRuntime], Awaitable[T]]) -> T:
-    """The answer of an open log. Raises StoreError when there is no store yet: looking makes none."""
-    settings = existing_store(store)
+    """Returns what a question gives for an open log. Raises StoreError where there is no store: looking makes none."""
+    return asyncio.run(_answer(open_readonly(existing_store(store)), question))
 
-    async def ask_question() -> T:
-        async with open_readonly(settings) as log:
-            return await question(log)
 
-    return asyncio.run(ask_question())
+def ask_server(opening: AbstractAsyncContextManager[S], question: Callable[[S], Awaitable[T]]) -> T:
+    """Returns what a question gives for what is opened; what libraries of servers log meanwhile is left out."""
+    return run_quietly(_answer(opening, question))
+
+
+async def _answer(opening: AbstractAsyncContextManager[S], question: Callable[[S], Awaitable[T]]) -> T:
+    async with opening as opened:
+        return await question(opened)
 
 
 def run_quietly(asking: Coroutine[None, None, T]) -> T:
-    """Returns what a coroutine returns that speaks to servers; what their libraries log is left out."""
+    """Returns the result of a coroutine that speaks to servers; what their libraries log is left out."""
     from redraft.app.process.lifecycle import run
     from redraft.app.process.logs import libraries
 

@@ -21,7 +21,7 @@ from redraft.app.process.files import whole_file
 from redraft.app.process.times import moment_of
 from redraft.app.record.transfer import Exported, RunSelection, export_log
 from redraft.app.settings.settings import Settings, read_settings
-from redraft.app.wiring.local import open_readonly
+from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.app.wiring.stores import hold_lease_of, open_store_of
 from redraft.events.errors import InputError, StoreError
 from redraft.projections.display import counted
@@ -111,16 +111,11 @@ def export(
 
 
 class RunsChosen(msgspec.Struct, frozen=True):
-    """The runs that the options of `export` name."""
+    """The runs that the options of `export` name: those to take (empty: all), and those to leave out."""
 
     since: datetime | None
     runs: tuple[str, ...]
     without: tuple[str, ...]
-
-    @property
-    def ids(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Returns what the runs to take, and those to leave out, are named by."""
-        return self.runs, self.without
 
 
 @contextmanager
@@ -158,7 +153,7 @@ async def _write_pairs(
     from redraft.app.record.preference_export import PreferenceFilter, export_preferences
 
     async with open_readonly(settings) as runtime:
-        runs, without = [frozenset([(await find_run(runtime.views, each)).run for each in some]) for some in chosen.ids]
+        runs, without = await _ids(runtime, chosen)
         wanted = PreferenceFilter(
             consent=pairs.consent,
             workflow=pairs.workflow,
@@ -194,12 +189,17 @@ def import_(
 
 
 async def _export_runs(settings: Settings, file: IO[bytes], chosen: RunsChosen, now: datetime) -> Exported:
-    if not any(chosen.ids):
+    if not (chosen.runs or chosen.without):
         async with open_store_of(settings) as log:
             return await export_log(log, RunSelection(chosen.since), file, now)
     async with open_readonly(settings) as runtime:
-        named = [frozenset([(await find_run(runtime.views, each)).run for each in some]) for some in chosen.ids]
-        return await export_log(runtime.store, RunSelection(chosen.since, *named), file, now)
+        return await export_log(runtime.store, RunSelection(chosen.since, *await _ids(runtime, chosen)), file, now)
+
+
+async def _ids(runtime: LocalRuntime, chosen: RunsChosen) -> list[frozenset[str]]:
+    """Returns the ids of the runs to take, and of those to leave out. Raises NoSuchRun."""
+    named = chosen.runs, chosen.without
+    return [frozenset([(await find_run(runtime.views, each)).run for each in some]) for some in named]
 
 
 async def _import_runs(settings: Settings, archive: Path) -> Imported:

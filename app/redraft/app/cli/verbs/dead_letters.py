@@ -10,7 +10,7 @@ import typer
 
 from redraft.app.cli.shared.options import BusOption, JsonOption
 from redraft.app.cli.shared.output import print_json, print_line, print_result, print_text
-from redraft.app.cli.shared.reading import run_quietly
+from redraft.app.cli.shared.reading import ask_server
 from redraft.app.settings.settings import read_settings
 from redraft.app.wiring.dead_letters import letter_facts, queue_names
 from redraft.app.wiring.deployment import open_bus
@@ -33,17 +33,11 @@ APP: Final = typer.Typer(
 @APP.command("list", epilog="Example: redraft dead-letters list --json")
 def list_(bus: BusOption = None, json: JsonOption = False) -> None:
     """List the dead letters, the oldest first: id, queue, message, run, bytes, and why."""
+    naming = _naming()
     if json:
-        print_json(
-            _ask(
-                bus,
-                lambda opened: opened.dead_letters(partial(letter_facts, _naming())),
-            )
-        )
+        print_json(_ask(bus, lambda opened: opened.dead_letters(partial(letter_facts, naming))))
         return
-    for line in _ask(bus, lambda opened: opened.dead_letters(partial(_line, _naming()))) or [
-        "there are no dead letters"
-    ]:
+    for line in _ask(bus, lambda opened: opened.dead_letters(partial(_line, naming))) or ["there are no dead letters"]:
         print_line(line)
 
 
@@ -145,10 +139,4 @@ def _naming() -> Callable[[str], str]:
 
 def _ask(bus: str | None, question: Callable[[Bus], Awaitable[T]]) -> T:
     """The answer of the bus. Raises BusError, InputError."""
-    settings = read_settings(bus=bus)
-
-    async def ask_bus() -> T:
-        async with open_bus(settings, patience=20) as opened:
-            return await question(opened)
-
-    return run_quietly(ask_bus())
+    return ask_server(open_bus(read_settings(bus=bus), patience=20), question)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 import typer
 
 from redraft.app.cli.shared.options import (
-    PATIENCE,
     BusOption,
     JsonLogOption,
     PatienceOption,
@@ -21,6 +20,7 @@ from redraft.app.cli.shared.options import (
 )
 from redraft.app.cli.shared.signals import interrupts
 from redraft.app.models.configuration import check_worker, models_of
+from redraft.app.process.lifecycle import PATIENCE
 from redraft.app.process.logs import shown_url
 from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import LOCAL, Settings, read_settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeVar
 
@@ -11,7 +11,7 @@ import typer
 from redraft.actors.values import parse_duration
 from redraft.app.cli.shared.options import JsonOption, StoreOption
 from redraft.app.cli.shared.output import print_result
-from redraft.app.cli.shared.reading import run_quietly
+from redraft.app.cli.shared.reading import ask_server
 from redraft.app.process.times import moment
 from redraft.app.settings.settings import read_settings
 from redraft.events.backends import open_tokens
@@ -51,11 +51,7 @@ def create(
 @APP.command("list", epilog="Example: redraft token list --json")
 def list_(store: StoreOption = None, json: JsonOption = False) -> None:
     """List the tokens, the newest first, with those that were revoked or have ended; never what they are."""
-
-    async def read(tokens: Tokens) -> Sequence[Token]:
-        return await tokens.all()
-
-    found = _ask(store, read)
+    found = _ask(store, lambda tokens: tokens.all())
     now = datetime.now(UTC)
     print_result(list(found), [_line(each, now) for each in found], json=json, nothing="there are no tokens")
 
@@ -93,10 +89,4 @@ def _line(token: Token, now: datetime) -> str:
 
 
 def _ask(store: str | None, question: Callable[[Tokens], Awaitable[T]]) -> T:
-    settings = read_settings(store=store)
-
-    async def ask_tokens() -> T:
-        async with open_tokens(settings.store) as tokens:
-            return await question(tokens)
-
-    return run_quietly(ask_tokens())
+    return ask_server(open_tokens(read_settings(store=store).store), question)

@@ -10,7 +10,7 @@ from rich.tree import Tree as View
 
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
-from redraft.projections.display import counted, outcome_text, plain, usage_text
+from redraft.projections.display import counted, duration_text, outcome_text, plain, usage_text
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree
 
 _STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
@@ -35,7 +35,7 @@ def tree_view(tree: Tree, *, whole: bool, shared: bool = False) -> Lines:
 def _head(tree: Tree) -> Text:
     started = f", {tree.started:%Y-%m-%d %H:%M:%S} UTC" if tree.started else ""
     used = f", {usage_text(tree.usage)}" if not tree.usage.is_nothing else ""
-    details = f"{started}, {counted(tree.version, 'event')}, {took(tree.seconds)}{used}"
+    details = f"{started}, {counted(tree.version, 'event')}, {duration_text(tree.seconds)}{used}"
     fork = f", a fork of {plain(tree.parent.run)} at event {tree.parent.version}" if tree.parent else ""
     return Text.assemble(f"run {tree.run}", fork, (details, "dim"))
 
@@ -80,7 +80,8 @@ def _add(view: View, branch: Branch) -> None:
 
 def _add_iteration(view: View, each: Iteration) -> None:
     label = _LABELS.get(each.label.rstrip("0123456789"), f"iteration {each.label}")
-    inner = view.add(Text.assemble(label, (f"  {took(each.seconds)}" if each.seconds is not None else "", "dim")))
+    lasted = f"  {duration_text(each.seconds)}" if each.seconds is not None else ""
+    inner = view.add(Text.assemble(label, (lasted, "dim")))
     for child in each.children:
         _add(inner, child)
 
@@ -94,7 +95,7 @@ def _leaf(leaf: Leaf) -> Text:
     facts += [counted(leaf.issues, "issue")] if leaf.issues else []
     facts += [counted(leaf.edits, "edit")] if leaf.edits else []
     facts += [f"about {counted(leaf.saved_tokens, 'token')} saved"] if leaf.saved_tokens else []
-    facts += [took(leaf.seconds)] if leaf.seconds is not None else []
+    facts += [duration_text(leaf.seconds)] if leaf.seconds is not None else []
     facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
@@ -119,14 +120,3 @@ def _loop(loop: Loop) -> Text:
 def _outcome(outcome: Outcome) -> Text:
     style = "green" if outcome == "accepted" else "red" if outcome == "failed" else "yellow"
     return Text(outcome_text(outcome), style=style)
-
-
-def took(seconds: float) -> str:
-    """A time as people say it: `12 ms`, `3.1 s`, `2 min 5 s`, `1 h 2 min`."""
-    if seconds < 0.1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
