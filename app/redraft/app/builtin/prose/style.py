@@ -7,8 +7,10 @@ linear in the text, where one of the few on Python's `re` alone took five times 
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from proselint.checks import __register__  # type: ignore[import-untyped]
@@ -19,90 +21,11 @@ from redraft.app.builtin.prose.masking import MARKUP, MASK, QUOTES, Finding, Pro
 LEAVE_OUT: Final = ""
 """Instead of a phrase that says nothing."""
 
-PLAIN: Final[Mapping[str, str]] = {
-    "a large number of": "many",
-    "as to whether": "whether",
-    "at the present time": "now",
-    "at this point in time": "now",
-    "despite the fact that": "although",
-    "due to the fact that": "because",
-    "during the course of": "during",
-    "each and every": "every",
-    "first and foremost": "first",
-    "for the purpose of": "for",
-    "for the reason that": "because",
-    "has the ability to": "can",
-    "in close proximity to": "near",
-    "in excess of": "more than",
-    "in light of the fact that": "because",
-    "in order that": "so that",
-    "in order to": "to",
-    "in spite of the fact that": "although",
-    "in the absence of": "without",
-    "in the course of": "during",
-    "in the event that": "if",
-    "in the near future": "soon",
-    "in the vicinity of": "near",
-    "in view of the fact that": "because",
-    "made use of": "used",
-    "make use of": "use",
-    "makes use of": "uses",
-    "making use of": "using",
-    "on a daily basis": "daily",
-    "on a regular basis": "regularly",
-    "owing to the fact that": "because",
-    "prior to": "before",
-    "subsequent to": "after",
-    "take into consideration": "consider",
-    "taken into consideration": "considered",
-    "takes into consideration": "considers",
-    "taking into consideration": "considering",
-    "until such time as": "until",
-    "utilise": "use",
-    "utilised": "used",
-    "utilises": "uses",
-    "utilising": "using",
-    "utilize": "use",
-    "utilized": "used",
-    "utilizes": "uses",
-    "utilizing": "using",
-    "with regard to": "about",
-    "with regards to": "about",
-    "with the exception of": "except",
-}
-
-PLAINER: Final[Mapping[str, str]] = {
-    "a majority of": "most",
-    "absolutely essential": "essential",
-    "absolutely necessary": "necessary",
-    "ascertain": "find out",
-    "by means of": "by",
-    "commence": "begin",
-    "commenced": "began",
-    "completely eliminate": "eliminate",
-    "end result": "result",
-    "endeavor": "try",
-    "endeavour": "try",
-    "facilitate": "help",
-    "facilitates": "helps",
-    "future plans": "plans",
-    "have the ability to": "can",
-    "in a timely manner": "promptly",
-    "in conjunction with": "with",
-    "in terms of": "in, by, or for",
-    "in the amount of": "for",
-    "in the process of": LEAVE_OUT,
-    "is able to": "can",
-    "are able to": "can",
-    "it is important to note that": LEAVE_OUT,
-    "it should be noted that": LEAVE_OUT,
-    "leveraging": "using",
-    "needless to say": LEAVE_OUT,
-    "past history": "history",
-    "the majority of": "most of",
-    "the reason why is that": "because",
-    "whether or not": "whether",
-}
+_WORDY: Final = tomllib.loads(Path(__file__).with_name("wordy.toml").read_text(encoding="utf-8"))
+PLAIN: Final[Mapping[str, str]] = _WORDY["plain"]
+"""Wordy phrases that can be replaced, each with the plain one that means the same."""
+PLAINER: Final[Mapping[str, str]] = _WORDY["plainer"]
+"""Phrases that are only spoken of, each with what may be plainer; `LEAVE_OUT` for those that say nothing."""
 
 _DOUBLED_WRONGLY = """
 be been by for from his into its of our than the their they to we when which with your
