@@ -32,7 +32,7 @@ async def test_a_run_that_ends_elsewhere_before_its_events_are_noticed_here_has_
         waiting = asyncio.create_task(client.wait(RUN))
         await reading.wait()
         await append_to(here, RUN, 0, new_events(RUN, [beginning()]))
-        while not client._waiting[RUN].story:  # noqa: ASYNC110 - nothing tells that an event was noticed
+        while not client._awaited._waiting[RUN].story:  # noqa: ASYNC110 - nothing tells that an event was noticed
             await asyncio.sleep(0)
         await append_to(there, RUN, 1, new_events(RUN, [RunEnded("failed", "broke", 0, None)], 1))
         go_on.set()

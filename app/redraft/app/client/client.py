@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
@@ -13,9 +11,10 @@ from cachetools import LRUCache
 
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.client.result import Change, Result, as_brief, fork_of, planned, readable, refuse_other, result_of
+from redraft.app.client.waiting import AwaitedRuns
 from redraft.app.process.ids import new_message_id, new_run_id
 from redraft.app.subscribing.delivery import RETRY, TIMEOUT, Handler
-from redraft.app.subscribing.subscriber import Subscriber, is_end, unread
+from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.propagation import client_span, current_traceparent
 from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, BusMessage
 from redraft.events.errors import InputError, NoSuchRun
@@ -48,14 +47,6 @@ if TYPE_CHECKING:
 
 CHECKED: Final = 256
 """The number of plans, those last submitted, that are known to be valid."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A run that somebody waits for, and its events from when the waiting began."""
-
-    ended: asyncio.Future[None]
-    story: list[Recorded]
 
 
 class MessagePublisher(Protocol):
@@ -99,8 +90,7 @@ class Client:
         self._new_message_id = new_message_id
         self._limit = limit
         self._checked: LRUCache[int, Plan] = LRUCache(CHECKED)
-        self._fresh: set[str] = set()
-        self._waiting: dict[str, _Waiting] = {}
+        self._awaited = AwaitedRuns(self.result)
         self._noticing = False
 
     async def submit(
@@ -170,7 +160,7 @@ class Client:
         if start.key and self._store is not None:  # else the coordinator keeps the run as it is
             refuse_other(start, await self._store.read(start.run, upto=1))
         if not start.key and self._store is not None:  # else nobody notices that it ended
-            self._fresh.add(start.run)
+            self._awaited.note_begun(start.run)
         if self._owner is not None:
             await self._owner.adopt(start.run, bool(start.key))
         with client_span("submit", start.plan.name, start.run):
@@ -274,7 +264,7 @@ class Client:
         if until:
             return await self._subscriber.wait(run, until)
         if self._noticing:
-            result = await self._result_of(run)
+            result = await self._awaited.wait(run)
         else:
             known = await self.result(run) if self._store is not None else None
             result = known or result_of(await self._subscriber.story(run))
@@ -291,17 +281,6 @@ class Client:
         """
         return await self._subscriber.wait_for(position)
 
-    async def _result_of(self, run: str) -> Result | None:
-        waiting = self._waiting.get(run)
-        if waiting is None:
-            waiting = self._waiting[run] = _Waiting(asyncio.get_running_loop().create_future(), [])
-            if run not in self._fresh and await self.result(run) is not None:
-                self._end(run)
-        await asyncio.shield(waiting.ended)
-        story = waiting.story
-        told = result_of(story) if story and story[0].version == 1 else None
-        return told or await self.result(run)  # the log may have been read further than it was followed
-
     async def result(self, run: str) -> Result | None:
         """The result of a run that has ended; None while it goes on, or before its start is recorded.
 
@@ -313,23 +292,10 @@ class Client:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
         self._noticing = True
         async for batch in self._log.tail(after):
-            for event in batch:
-                if not isinstance(event, Recorded):
-                    self._end(event.run, unread(event))
-                    continue
-                if waiting := self._waiting.get(event.run):
-                    waiting.story.append(event)
-                if is_end(event):
-                    if isinstance(event.data, RunEnded) and self._owner is not None:
-                        self._owner.let_go(event.run, event.data.outcome)
-                    self._end(event.run)
-
-    def _end(self, run: str, error: Exception | None = None) -> None:
-        """Wakes those who wait for a run, with the error where it cannot be read here any more."""
-        self._fresh.discard(run)
-        waiting = self._waiting.pop(run, None)
-        if waiting is not None and not waiting.ended.done():
-            waiting.ended.set_result(None) if error is None else waiting.ended.set_exception(error)
+            for entry in batch:
+                if self._owner is not None and isinstance(entry, Recorded) and isinstance(entry.data, RunEnded):
+                    self._owner.let_go(entry.run, entry.data.outcome)
+                self._awaited.note(entry)
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

@@ -1,0 +1,64 @@
+"""Gathers the events of runs whose end a client waits for, and wakes those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from redraft.app.client.result import Result, result_of
+from redraft.app.subscribing.subscriber import is_end, unread
+from redraft.events.messages.envelope import Entry, Recorded
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A run that somebody waits for, and its events since the waiting began."""
+
+    ended: asyncio.Future[None]
+    story: list[Recorded]
+
+
+class AwaitedRuns:
+    """The runs whose end is awaited. `result` reads the result of a run from the log; None if it has not ended."""
+
+    def __init__(self, result: Callable[[str], Awaitable[Result | None]]) -> None:
+        self._result = result
+        self._begun: set[str] = set()
+        self._waiting: dict[str, _Waiting] = {}
+
+    def note_begun(self, run: str) -> None:
+        """Notes that this client begins the run now: then `wait` need not look whether it has ended already."""
+        self._begun.add(run)
+
+    async def wait(self, run: str) -> Result | None:
+        """Waits until `note` sees the run's end; returns its result, None if the log does not have the run.
+
+        Raises SetAside where an event of the run cannot be read.
+        """
+        waiting = self._waiting.get(run)
+        if waiting is None:
+            waiting = self._waiting[run] = _Waiting(asyncio.get_running_loop().create_future(), [])
+            if run not in self._begun and await self._result(run) is not None:
+                self._wake(run)
+        await asyncio.shield(waiting.ended)
+        story = waiting.story
+        told = result_of(story) if story and story[0].version == 1 else None
+        return told or await self._result(run)  # the log may have been read further than it was followed
+
+    def note(self, entry: Entry) -> None:
+        """Takes the next entry of the log: keeps it if its run is awaited, and wakes those who wait for its end."""
+        if not isinstance(entry, Recorded):
+            self._wake(entry.run, unread(entry))
+            return
+        if waiting := self._waiting.get(entry.run):
+            waiting.story.append(entry)
+        if is_end(entry):
+            self._wake(entry.run)
+
+    def _wake(self, run: str, error: Exception | None = None) -> None:
+        """Wakes those who wait for a run; with an `error` their `wait` raises it."""
+        self._begun.discard(run)
+        waiting = self._waiting.pop(run, None)
+        if waiting is not None and not waiting.ended.done():
+            waiting.ended.set_result(None) if error is None else waiting.ended.set_exception(error)
