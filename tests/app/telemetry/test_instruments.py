@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from functools import cache
 from typing import Any
 
@@ -16,8 +14,8 @@ from opentelemetry.exporter.prometheus import PrometheusMetricReader
 from opentelemetry.sdk.metrics import MeterProvider
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.app.kustomized import kustomized
 from tests.app.node import ROOT
-from tests.services import missing
 
 from redraft.app.telemetry.instruments import INSTRUMENTS, Instrument
 
@@ -95,18 +93,7 @@ def test_every_instrument_is_on_the_dashboard() -> None:
 @pytest.fixture(scope="module")
 def objects() -> list[dict[str, Any]]:
     """What `kubectl apply --kustomize deploy/scale-by-age` would send: deploy/monitoring, and what is added to it."""
-    if not shutil.which("kubectl"):
-        missing("kubectl is not found; install it (kubernetes.io/docs/tasks/tools); it needs no cluster for this")
-    said = subprocess.run(
-        ["kubectl", "kustomize", "deploy/scale-by-age"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert said.returncode == 0, said.stderr
-    return list(yaml.safe_load_all(said.stdout))
+    return kustomized("deploy/scale-by-age")
 
 
 def test_kubernetes_takes_every_object_of_its_own(objects: list[dict[str, Any]]) -> None:

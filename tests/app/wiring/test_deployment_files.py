@@ -10,7 +10,6 @@ import copy
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +22,10 @@ import kubernetes_validate
 import pytest
 import yaml
 from tests.app.cli_calls import call
+from tests.app.kustomized import kustomized
 from tests.app.node import CHECKERS, LIBRARIES, ROOT, installed
 from tests.events.rabbit_node import RabbitNode, server_script
 from tests.rabbit_users import Rights, documented
-from tests.services import missing
 
 from redraft.actors.plans.paths import steps_in
 from redraft.app.cli.shared.exit_codes import USAGE
@@ -47,18 +46,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 @pytest.fixture(scope="module")
 def objects() -> list[dict[str, Any]]:
     """What `kubectl apply --kustomize deploy/kubernetes` would send."""
-    if not shutil.which("kubectl"):
-        missing("kubectl is not found; install it (kubernetes.io/docs/tasks/tools); it needs no cluster for this")
-    said = subprocess.run(
-        ["kubectl", "kustomize", "deploy/kubernetes"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=170,
-        check=False,
-    )
-    assert said.returncode == 0, said.stderr
-    return list(yaml.safe_load_all(said.stdout))
+    return kustomized("deploy/kubernetes")
 
 
 def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
