@@ -30,7 +30,7 @@ FOLDER: Final = Path(__file__).with_name("harm")
 JUDGED: Final = FOLDER / "replacements.tsv"
 FIGURES: Final = FOLDER / "figures.json"
 READERS: Final = ("one", "other")
-TERMS: Final = Path(__file__).parents[1] / "app/redraft/app/builtin/prose/terms.txt"
+TERMS: Final = Path(__file__).parents[1] / "app/redraft/app/builtin/prose/spelling/terms.txt"
 PLANTED: Final = 300
 
 

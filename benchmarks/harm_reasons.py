@@ -5,10 +5,10 @@ from __future__ import annotations
 from harm_planted import Planted
 
 from redraft.app.builtin.prose.actors import read
-from redraft.app.builtin.prose.intended import SHORTEST
-from redraft.app.builtin.prose.lexicon import Lexicon, read_lexicon
 from redraft.app.builtin.prose.running import running_words
-from redraft.app.builtin.prose.slips import find_neighbours, is_slip, may_be_derived
+from redraft.app.builtin.prose.spelling.intended import SHORTEST
+from redraft.app.builtin.prose.spelling.lexicon import Lexicon, read_lexicon
+from redraft.app.builtin.prose.spelling.slips import find_neighbours, is_slip, may_be_derived
 from redraft.app.builtin.prose.style import DOUBLED_WRONGLY
 
 

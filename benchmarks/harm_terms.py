@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 from harm_documents import Document
 
-from redraft.app.builtin.prose.intended import COMMON_IF_LONG, SHORTEST
-from redraft.app.builtin.prose.lexicon import read_lexicon
-from redraft.app.builtin.prose.slips import find_neighbours
+from redraft.app.builtin.prose.spelling.intended import COMMON_IF_LONG, SHORTEST
+from redraft.app.builtin.prose.spelling.lexicon import read_lexicon
+from redraft.app.builtin.prose.spelling.slips import find_neighbours
 
 PACKAGES: int = 2
 """A word is of the trade if the documents of this many packages have it."""

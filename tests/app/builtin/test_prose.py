@@ -11,8 +11,8 @@ import pytest
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
 from redraft.actors.workflow.roles import Context
-from redraft.app.builtin.prose import lexicon
 from redraft.app.builtin.prose.actors import UNSPELLED, prose_critic, prose_plan, prose_refiner
+from redraft.app.builtin.prose.spelling import lexicon
 from redraft.events.errors import PermanentError, PlanError
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, Draft, Revision, digest, new_draft
 from redraft.events.messages.plan import Option, Repeat, Step

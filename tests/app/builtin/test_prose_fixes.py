@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from redraft.app.builtin.prose.actors import SUGGESTIONS, judge, list_findings, read
-from redraft.app.builtin.prose.lexicon import read_lexicon
 from redraft.app.builtin.prose.masking import Finding
+from redraft.app.builtin.prose.spelling.lexicon import read_lexicon
 from redraft.app.builtin.prose.style import FUNCTION_WORDS, PLAIN, PLAINER
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.app.cli_calls import call, environment, one_line, shown_on, spawn
 
-from redraft.app.builtin.prose import lexicon
 from redraft.app.builtin.prose.actors import UNSPELLED
+from redraft.app.builtin.prose.spelling import lexicon
 from redraft.app.workflows import briefs
 
 WORKFLOWS = """

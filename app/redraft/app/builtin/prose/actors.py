@@ -12,11 +12,11 @@ import msgspec
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.prose.anchors import keep_anchors
 from redraft.app.builtin.prose.fixes import mend
-from redraft.app.builtin.prose.lexicon import Lexicon, read_lexicon, without
 from redraft.app.builtin.prose.masking import Fault, Finding, Judged, Prose, read_prose
 from redraft.app.builtin.prose.readability import Readability, long_sentences, readability
 from redraft.app.builtin.prose.running import running_words
-from redraft.app.builtin.prose.spelling import find_corrections, in_english
+from redraft.app.builtin.prose.spelling.corrections import find_corrections, in_english
+from redraft.app.builtin.prose.spelling.lexicon import Lexicon, read_lexicon, without
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
 from redraft.app.builtin.support.measures import PROSE
 from redraft.app.builtin.support.options import RELEASE, read_options

@@ -1,4 +1,4 @@
-"""The anchors of a Markdown text's headings, as GitHub and most renderers make them, and keeping them."""
+"""Finds the anchors of headings, as GitHub and most renderers make them, and keeps them when a heading changes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def without_anchors(text: str) -> str:
 
 
 def keep_anchors(before: str, after: str) -> str:
-    """The new text, in which each heading whose anchor would have changed has the old one, so that links to it hold."""
+    """Returns the text `after`, in which each heading whose anchor would change keeps the old one for links to it."""
     old, new = anchors(before), anchors(after)
     if before == after or old == new or len(old) != len(new):
         return after

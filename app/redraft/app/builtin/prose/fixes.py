@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from redraft.app.builtin.prose.masking import Finding, Judged, Word, are_quoted
-from redraft.app.builtin.prose.spelling import keep_case
+from redraft.app.builtin.prose.spelling.corrections import keep_case
 from redraft.app.builtin.prose.style import (
     BEFORE_BE,
     DOUBLED_WRONGLY,

@@ -1,7 +1,7 @@
-"""Finds the prose in a Markdown text: markdown-it-py reads the structure, its inline rules note what they ate.
+"""Finds the prose in a Markdown text: markdown-it-py reads the structure, and its inline rules note what they consume.
 
-markdown-it gives lines for blocks but no offsets for what stands inside them, so each inline rule that eats something
-that is not prose is wrapped to note from where to where it went.
+markdown-it gives lines for blocks but no offsets for what stands inside them, so each inline rule that consumes
+something that is not prose is wrapped to note where that starts and ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A text as the prose checks see it: of the same length, with all that is not prose masked, so that offsets hold."""
+"""Masks what is not prose in a text, without changing its length, so that offsets are the same in both."""
 
 from __future__ import annotations
 

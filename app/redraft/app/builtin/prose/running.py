@@ -1,4 +1,4 @@
-"""Finds running text: the words of a text that may be mended. All else stays as it is, whatever is thought of it."""
+"""Finds running text, the words that may be corrected. All other text stays as it is."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _LEGAL: Final = re.compile(
 )
 """Matches phrases that are common in licences and rare elsewhere."""
 LEGAL_SHARE: Final = 0.12
-"""The share of passages that speak so from which on a whole text is taken for a licence."""
+"""If a larger share of the passages has such phrases, the whole text counts as a licence."""
 LEGAL_FEWEST: Final = 3
-"""Fewer passages than this make no whole text a licence."""
+"""With fewer such passages than this, a text does not count as a licence as a whole."""
 LEGAL_GAP: Final = 6
-"""Passages that lie between two which speak so belong to them, if these are no further apart."""
+"""Passages between two with such phrases count as legal too if these are at most this many passages apart."""
 
 _NOTE: Final = re.compile(
     r"->|=>|→|\btypo|spell|\bspelt|renam|misprint|et al\.|\bisbn\b|\bthe words?\b|\boperators?\b|\bkeywords?\b",

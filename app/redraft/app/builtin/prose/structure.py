@@ -1,7 +1,7 @@
-"""The gate `structure`: what a text is built of has to be in the draft as it was in the brief.
+"""The gate `structure`: headings, links, code, tables, numbers and names of the brief must be unchanged in the draft.
 
-It knows no dictionary and shares nothing with what finds and mends mistakes: it reads blocks with markdown-it, and all
-that stands within a line with patterns of its own.
+It knows no dictionary and shares nothing with what finds and corrects mistakes: it reads blocks with markdown-it, and
+the parts of a line with patterns of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slips of fingers: what is one away from a word, which are likely, and words that are none but made of known ones."""
+"""Typing slips: the words one slip away from a word, which slips are likely, and new words made of known ones."""
 
 from __future__ import annotations
 

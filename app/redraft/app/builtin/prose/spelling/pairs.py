@@ -1,4 +1,4 @@
-"""Pairs of words that writers put side by side, and what they say of a word that may have been meant.
+"""Tells which word was meant by the words beside it: how often books have pairs of words.
 
 They come from symspellpy's list of 242,342 pairs, which is part of the extra `redraft[spelling]`.
 """
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from redraft.app.builtin.prose.lexicon import read_lines
+from redraft.app.builtin.prose.spelling.lexicon import read_lines
 
 _PAIRS: Final = ("symspellpy", "symspellpy/frequency_bigramdictionary_en_243_342.txt")
 PREFIX: Final = 3

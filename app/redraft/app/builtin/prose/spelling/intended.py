@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from redraft.app.builtin.prose.pairs import Place, count_at, find_alike, read_pairs
-from redraft.app.builtin.prose.slips import LONG, find_neighbours, is_plain_slip, is_slip, may_be_derived
+from redraft.app.builtin.prose.spelling.pairs import Place, count_at, find_alike, read_pairs
+from redraft.app.builtin.prose.spelling.slips import LONG, find_neighbours, is_plain_slip, is_slip, may_be_derived
 
 SHORTEST: Final = 6
 """Shorter words have too many neighbours; of words with just so many letters, only some slips are believed."""
 COMMON: Final = 4_000_000
 """A word that books have this often, of a trillion words, is common (`plugin` has 12 million)."""
 COMMON_IF_LONG: Final = 500_000
-"""The same for long words, and for those that fit between the words beside."""
+"""The number that COMMON is for other words, for long words and those that fit between their neighbours."""
 CLEARLY: Final = 50
 """One candidate is meant when it is this many times as common as the next."""
 PLAUSIBLY: Final = 20

@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from redraft.app.builtin.prose.intended import find_intended, may_be_other
-from redraft.app.builtin.prose.lexicon import Lexicon
 from redraft.app.builtin.prose.masking import CURLY, Finding, Judged, Prose, Word, are_quoted, words_of
-from redraft.app.builtin.prose.pairs import Place
+from redraft.app.builtin.prose.spelling.intended import find_intended, may_be_other
+from redraft.app.builtin.prose.spelling.lexicon import Lexicon
+from redraft.app.builtin.prose.spelling.pairs import Place
 from redraft.app.builtin.prose.style import FUNCTION_WORDS
 
 SHORT: Final = 5
@@ -24,7 +24,7 @@ FEW: Final = 16
 ENGLISH_SHARE: Final = 0.1
 """The least share of function words (or of English misspellings) in English prose; most texts have 0.3 and more."""
 OFTEN: Final = 3
-"""A word that a text has this often is meant, unless its correct form stands there too."""
+"""A misspelling that a text has this often is taken as intended, unless the correct form occurs there too."""
 SHORTEST: Final = 5
 """Fewer letters than this are an abbreviation or a name, unless they are one of CLEAR."""
 CLEAR: Final = frozenset(

@@ -1,4 +1,4 @@
-"""The words of English that spelling is measured by: codespell's list of misspellings, symspellpy's list of words.
+"""The lists that spelling is checked with: codespell's list of misspellings, symspellpy's list of words.
 
 Both come with the extra `redraft[spelling]`. Only their lists are used, read from the files of the installed packages.
 """
