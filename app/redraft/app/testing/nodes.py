@@ -20,6 +20,7 @@ from redraft.actors import Actor
 from redraft.actors.runtime.command_handler import CommandHandler
 from redraft.actors.runtime.coordinator import Coordinator
 from redraft.actors.runtime.in_flight import MissingRequests
+from redraft.actors.runtime.relay import Relay
 from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.worker import Worker
 from redraft.app.client.client import Client
@@ -31,7 +32,7 @@ from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
-from redraft.app.wiring.parts import build_relay, resend_by, stop_cancelled
+from redraft.app.wiring.parts import every_run, resend_by, stop_cancelled
 from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
 from redraft.events.messages.codec import decode_event
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
@@ -158,7 +159,7 @@ async def coordinate(world: World, process: Process) -> None:
     def report(run: str, why: str) -> None:
         world.declined.add(run)
 
-    relay = build_relay(store, bus)
+    relay = Relay(store, bus, every_run)
     handler = CommandHandler(store, clock, resend_by(relay), spent=partial(spent_on, views), report=report)
     coordinator = Coordinator(handler, bus)
     agenda = StepsAgenda(views, None)
@@ -175,7 +176,7 @@ async def coordinate(world: World, process: Process) -> None:
 async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, agenda: StepsAgenda) -> None:
     async with SimLease(world.database, process) as lease:
         after = await lease.acquire()
-        relay = build_relay(store, bus, announcer=bus)
+        relay = Relay(store, bus, every_run, bus)
 
         async def resend(run: str, path: str) -> None:
             if await relay.resend(run, path):
@@ -228,7 +229,7 @@ async def serve(world: World, process: Process) -> None:
 
 
 async def rebuild(world: World, process: Process) -> None:
-    """One who fills a broker again that has lost its queues, as `redraft doctor --republish` does."""
+    """Sends open requests again to a broker that has lost its queues, as `redraft doctor --republish` does."""
     while True:
         with suppress(BusError, StoreError):
             await send_again(world.database.store(process), world.broker.connection(process))

@@ -28,7 +28,6 @@ from redraft.app.wiring.parts import (
     LoggedPublisher,
     Resources,
     build_coordinator,
-    build_relay,
     build_timekeeper,
     every_run,
     log_notice,
@@ -73,7 +72,7 @@ async def coordinate(
         resources, store, bus = servers.resources, servers.resources.store, servers.bus
         await store.require_sealing()
         authority, tell = _authority(settings), partial(log_trouble, log)
-        relay, arms = build_relay(store, bus, on_trouble=tell), ArmTallies(resources.models)
+        relay, arms = Relay(store, bus, every_run, on_trouble=tell), ArmTallies(resources.models)
         coordinator = build_coordinator(
             resources, relay, arms, lambda run, why: log.error("run set aside", run=run, why=why), authority
         )
@@ -188,7 +187,7 @@ class Relaying:
             await _require_same_log(store, after, resources.settings.store)
             log.info("relaying", after=after)
             tell = partial(log_trouble, log)
-            self._relay = build_relay(store, resources.bus, announcer=self._publisher, on_trouble=tell)
+            self._relay = Relay(store, resources.bus, every_run, self._publisher, tell)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
             watching = retry_forever("dead letters", partial(self._lost.run, self._count_dead_letters), log)
             searching = retry_forever("missing requests", self._missing_requests(self._relay, lease).run, log)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.failures import traceback_of
+from redraft.actors.runtime.relay import Relay
 from redraft.actors.runtime.worker import Worker
 from redraft.actors.workflow.roles import Actor, ActorKey
 from redraft.app.client.client import Client
@@ -27,7 +28,7 @@ from redraft.app.subscribing.feed import BrokerFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.local import build_client, open_readonly
-from redraft.app.wiring.parts import build_relay, build_worker, log_trouble, stop_cancelled
+from redraft.app.wiring.parts import build_worker, every_run, log_trouble, stop_cancelled
 from redraft.app.wiring.stores import hold_lease_of, open_store_of, open_views_of
 from redraft.app.workflows.actor_registry import SHIPPED
 from redraft.events.bus.port import Bus, work_queue
@@ -239,7 +240,7 @@ async def send_again(store: EventStore, bus: Bus) -> int:
 
     What was not lost is sent twice, and confirmed before it is worked on. Raises StoreError, BusError.
     """
-    relay = build_relay(store, bus)
+    relay = Relay(store, bus, every_run)
     return sum([await relay.resend(run) for run in await open_runs(store)])
 
 

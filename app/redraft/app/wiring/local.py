@@ -13,6 +13,7 @@ from typing import Final
 from redraft.actors.runtime.active_calls import Differs
 from redraft.actors.runtime.command_handler import CommandHandler
 from redraft.actors.runtime.queue_publisher import Offer
+from redraft.actors.runtime.relay import Relay
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
@@ -28,7 +29,6 @@ from redraft.app.wiring.parts import (
     Resources,
     build_coordinator,
     build_handler,
-    build_relay,
     build_timekeeper,
     build_worker,
 )
@@ -159,7 +159,7 @@ class _LocalParts:
         self._owned: set[str] = set()
         self._adopted: set[str] = set()
         self.worked = asyncio.Event()
-        self._relay = build_relay(store, bus, self._owned.__contains__, offer=offer)
+        self._relay = Relay(store, bus, self._owned.__contains__, offer=offer)
         self.worker = build_worker(settings, actors, bus, isolation, differs, on_error=_log_error)
         self.client = build_client(settings, store, bus, views.wait_for, self)
 

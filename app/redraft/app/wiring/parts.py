@@ -17,7 +17,7 @@ from redraft.actors.runtime.admission import Authority
 from redraft.actors.runtime.call import OnError
 from redraft.actors.runtime.command_handler import CommandHandler, Report, Resend, no_trace
 from redraft.actors.runtime.coordinator import Coordinator
-from redraft.actors.runtime.queue_publisher import Blocked, Freed, LeftOut, Offer, OnTrouble, Refused, Trouble
+from redraft.actors.runtime.queue_publisher import Blocked, Freed, LeftOut, OnTrouble, Refused, Trouble
 from redraft.actors.runtime.relay import Relay
 from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.worker import Worker
@@ -66,18 +66,6 @@ class Resources:
 def every_run(run: str) -> bool:
     """Returns True: a coordinator works on all runs."""
     return True
-
-
-def build_relay(
-    store: EventStore,
-    bus: Bus,
-    owns: Callable[[str], bool] = every_run,
-    announcer: EventPublisher | None = None,
-    on_trouble: OnTrouble = ignore,
-    offer: Offer | None = None,
-) -> Relay:
-    """Returns a relay for the runs that this process `owns`; it also announces their events when given an announcer."""
-    return Relay(store, bus, owns, announcer, on_trouble, offer=offer)
 
 
 def build_handler(
