@@ -85,7 +85,7 @@ def _info(version: str) -> Schema:
 
 
 def _limits(largest_draft: int) -> Schema:
-    """What JSON Schema cannot say of messages: sizes in bytes, and how often one is delivered."""
+    """Returns limits of messages that JSON Schema cannot express: sizes in bytes, and the number of deliveries."""
     return {
         "bodyBytes": LARGEST_BODY,
         "draftBytes": largest_draft,

@@ -139,7 +139,7 @@ def _entitle_each(value: object, name: str) -> object:
 
 
 def _bounds(largest_draft: int) -> Mapping[tuple[str, str], Schema]:
-    """What coordinators and workers check beside types, by struct and field; no struct: in all."""
+    """Returns the limits that coordinators and workers check, by struct and field; an empty struct means every one."""
     share: Schema = {"minimum": 0, "maximum": 1}
     version: Schema = {"minimum": 1, "maximum": MOST_EVENTS}
     text: Schema = {"minLength": 1, "maxLength": largest_draft}

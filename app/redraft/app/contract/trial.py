@@ -271,7 +271,7 @@ def _check_places(answer: Message, work: Work) -> None:
 
 
 def _decode(body: bytes) -> object:
-    """What a body holds; None when it is not JSON."""
+    """Returns the value of a JSON body; None when it is not JSON."""
     try:
         return json.loads(body)
     except ValueError:

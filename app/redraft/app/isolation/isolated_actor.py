@@ -1,4 +1,4 @@
-"""Actors in processes of their own: what hangs or crashes there is killed at its deadline, and takes nobody along.
+"""Runs actors in processes of their own, so that one that hangs or crashes harms no other; a late one is killed.
 
 A process loads the actor from the file that the worker was started with, and serves one request at a time. It is kept
 for the next one, unless it had to be killed.

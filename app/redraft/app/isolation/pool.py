@@ -1,6 +1,6 @@
-"""The processes of one actor: started, asked, kept for the next request, killed; and how they are spoken to.
+"""Starts the processes of one actor, sends them requests, keeps them for later requests, and kills them.
 
-What travels is JSON behind its length, on two pipes.
+Messages are JSON, each preceded by its length, on two pipes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Files that supervisors look at: one is fresh while the process reaches its servers and gets on (readiness), the
-other, beside it, while its event loop turns (liveness)."""
+"""Touches files that supervisors watch: one while the process reaches its servers and makes progress (readiness), and
+one beside it while the event loop runs (liveness)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY: Final = 5.0
 """Seconds between two touches."""
 
 LATE: Final = 15.0
-"""Seconds after which work that was begun, and has not come to its end, shows that the process does not get on."""
+"""Seconds after which unfinished work shows that the process makes no progress."""
 
 _ANSWER: Final = 10.0
 

@@ -180,7 +180,7 @@ def _mask(found: re.Match[str]) -> str:
 
 
 SHORTEST: Final = 8
-"""Characters from which a variable's value in a text is taken for the secret itself."""
+"""The least length at which the value of a secret variable is masked in texts."""
 
 _NAMED: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|OTLP_(?:\w+_)?HEADERS", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"PUBLIC|_(?:FILE|PATH|DIR|ID)$", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What the user's own functions print: it goes to standard error, and it never fails them."""
+"""Sends what the user's own functions print to standard error, and ignores errors while it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed between two drafts of a run: what critics said in numbers, the lines, and the issues answered."""
+"""Compares two drafts of a run: their scores and measures, their lines, and the issues that the changes answer."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ async def events_of(
 
 
 def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) -> tuple[Recorded, ...]:
-    """The events of a run up to the first that cannot be read, which is reported, and whether it was set aside since.
+    """Returns the events before the first unreadable one, which is reported, and any quarantine or erasure after it.
 
     Raises CodecError when nothing can be read.
     """
@@ -58,7 +58,7 @@ def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) ->
 async def events_at(
     log: LocalRuntime, text: str, at: str, report: Callable[[str], None] = ignore
 ) -> tuple[Recorded, ...]:
-    """The same, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); all of them when `at` is empty."""
+    """Returns what `events_of` does, up to a version (`7`) or a time (`2026-01-03T10:00Z`, `2h` ago); empty: all."""
     if not at:
         return await events_of(log, text, report=report)
     if at.lstrip("-").isdecimal() and len(at) < _DIGITS:

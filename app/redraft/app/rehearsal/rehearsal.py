@@ -114,7 +114,7 @@ class Rehearsal:
 
 
 class _Run:
-    """One run: a queue of messages by time, each of which is decided on and leads to others."""
+    """One rehearsed run: handles messages in order of time; each decision schedules further ones."""
 
     def __init__(self, rehearsal: Rehearsal, random: Random) -> None:
         self._rehearsal = rehearsal

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Handler: TypeAlias = Callable[[Recorded], Awaitable[None] | None]
-"""What takes an event. A plain function runs in a thread. It is called again with an event that it has taken when its
-process ended before that was noted: it has to bear that."""
+"""Takes an event. A plain function runs in a thread. A handler must be idempotent: if its process ends before the
+progress is saved, it is called again with an event that it has taken."""
 
 WATCH_SECONDS: Final = 0.5
 """Seconds between looks for requests of people: to move the subscription, to retry a parked event."""

@@ -37,7 +37,7 @@ class Odds(msgspec.Struct, frozen=True):
     broker_wiped: float = 0.08
     """Once in a history the broker loses its queues and all messages; people send open requests again."""
     broker_forgets: float = 0.08
-    """The same, but nobody sends anything again."""
+    """Once in a history the broker loses its queues and all messages, and nobody sends open requests again."""
     older: float = 0.03
     """A coordinator starts as an older release, without the newest rules."""
     clock_differs: float = 0.1

@@ -1,4 +1,4 @@
-"""A worker and a coordinator of a deployment inside a program of your own, instead of `redraft worker` and its like."""
+"""Runs a worker or a coordinator inside a program of your own, instead of `redraft worker` or `redraft coordinator`."""
 
 from __future__ import annotations
 

@@ -157,10 +157,7 @@ class LoopClosing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class LoopEnded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A loop ended after `iterations` iterations: its outcome, the reason, its resulting draft and score (0..1).
-
-    `scale` is the one that the critics of that draft declare, on which the score is shown.
-    """
+    """A loop ended after `iterations` iterations, with this draft and score (0..1), which is shown on `scale`."""
 
     path: str
     outcome: Outcome

@@ -111,7 +111,7 @@ def _find_phrases(words: Iterable[str], text: str) -> Iterator[tuple[int, re.Mat
 
 
 def _key(token: str) -> str:
-    """The same for tokens that are alike in any case: both i without its own dot, as regular expressions have it."""
+    """Returns a key that tokens which differ only in case share; an i with or without a dot counts as i, as in `re`."""
     return token.casefold().replace("i\u0307", "i").replace("\u0131", "i")
 
 

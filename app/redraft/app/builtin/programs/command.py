@@ -49,7 +49,7 @@ _PLACEHOLDER: Final = re.compile(r"\{(file|here|critique)\}")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9_.-]{0,15}")
 
 _SECRET_LENGTH: Final = 8
-"""Characters from which a passed variable's value in a text is taken for the secret itself."""
+"""The least length at which the value of a passed variable that appears in a text is treated as a leaked secret."""
 
 
 class CommandOptions(msgspec.Struct, frozen=True):

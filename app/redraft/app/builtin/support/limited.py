@@ -1,4 +1,4 @@
-"""Run as a program: runs another Python program, a path, with limits that the kernel keeps.
+"""A program that runs another Python program, given by its path, under limits that the kernel enforces.
 
 Its arguments are the id of the process that started it, with which it ends, bytes of memory, seconds of processor time,
 the program, and its arguments.

@@ -1,4 +1,4 @@
-"""What the shipped critics count, by their options: known also where a critic itself cannot be imported."""
+"""Lists what the shipped critics count with given options, without importing the critics."""
 
 from __future__ import annotations
 

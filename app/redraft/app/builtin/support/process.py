@@ -1,4 +1,4 @@
-"""One program, run to its end, its deadline or its output limit, with nothing of it left behind.
+"""Runs a program until it ends, or ends it at its deadline or output limit, with nothing of it left behind.
 
 The program gets a session, and so a process group, of its own. Whatever ends it, the whole group is killed: first with
 SIGTERM, after a grace with SIGKILL. A thread of its own starts and reaps it, so that neither can hold up the event

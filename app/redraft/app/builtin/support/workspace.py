@@ -1,4 +1,4 @@
-"""Gives a program a temporary folder and a clean environment, and says how it ended and what it said."""
+"""Gives a program a temporary folder and a clean environment, and describes how it ended and what it printed."""
 
 from __future__ import annotations
 

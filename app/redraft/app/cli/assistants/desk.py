@@ -1,4 +1,4 @@
-"""What an assistant does with runs: it begins, watches, reads and steers them, as the verbs of `redraft` do."""
+"""Begins, watches, reads and steers runs for assistants, as the verbs of `redraft` do."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
 Document: TypeAlias = dict[str, Any]
-"""What a tool answers, as JSON shows it."""
+"""The answer of a tool, as a JSON object."""
 
 Tell: TypeAlias = Callable[[int, str], Awaitable[None]]
-"""Is told of each step of a run that is watched: the number of its event, and a line."""
+"""Called for each step of a watched run, with the number of its event and a line of text."""
 
 ARRIVAL: Final = 10.0
 """Seconds to wait until a run that was begun is recorded."""
 
 BEGUN_HERE: Final = "redraft mcp"
-"""Who begins a run that this process works on."""
+"""The recorded author of runs that this process works on."""
 
 BEGUN_ELSEWHERE: Final = "redraft mcp --bus"
-"""Who begins a run that a deployment works on."""
+"""The recorded author of runs that a deployment works on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Where the requests of assistants are answered. `by` is the name that stands in the record for what they say."""
+    """Answers the requests of assistants. `by` is the name that is recorded for how they steer runs."""
 
     settings: Settings
     offers: Mapping[str, Offer]

@@ -23,7 +23,7 @@ from redraft.events.messages.plan import Plan
 
 
 class PlanWishes(msgspec.Struct, frozen=True):
-    """What is to be otherwise in the plan of a workflow for one run; empty and None leave it as it is."""
+    """Changes to a workflow's plan for one run; empty and None change nothing."""
 
     until: str = ""
     max_iterations: int | None = None

@@ -30,7 +30,7 @@ BACKLOG: Final = 128
 
 
 class HttpAddress(msgspec.Struct, frozen=True):
-    """Where to listen. `proxy` is the name by which a proxy in front is reached, which authenticates; empty: none."""
+    """The host and port to listen on. `proxy` is the public name of an authenticating proxy in front; empty: none."""
 
     host: str
     port: int

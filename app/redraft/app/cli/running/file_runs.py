@@ -1,4 +1,4 @@
-"""Refining files where they lie: which they are, a run for each, and how good what lies there then is."""
+"""Refines files in place: finds them, runs a workflow for each, and judges the text that is in each file afterwards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _NOTHING: Final = io.BytesIO()
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What is wanted of files: a score (0..1) at least, and whether the better text is to be written."""
+    """The least score (0..1) that a file must reach, and whether a better text is written into it."""
 
     min_score: float
     write: bool
@@ -48,8 +48,8 @@ class Wanted(msgspec.Struct, frozen=True):
 class JudgedFile(msgspec.Struct, frozen=True):
     """A file and its run. `before` is the score (0..1) of its text, `after` that of the refined one; None: no score.
 
-    `changed`: the refined text is another, and may be used. `written`: it lies in the file now. `is_below`: what lies
-    there is not good enough. `remarks` are what was said last of what lies there.
+    `changed`: the refined text differs and may be used. `written`: it was written into the file. `is_below`: the text
+    in the file is not good enough. `remarks` are those of the last critique of that text.
     """
 
     file: str

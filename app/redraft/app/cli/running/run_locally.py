@@ -1,4 +1,4 @@
-"""Conducting a run: it is started or taken up again, watched, interrupted when a person says so, and told."""
+"""Starts or resumes a run, shows its progress, lets a person interrupt it, and prints its result."""
 
 from __future__ import annotations
 

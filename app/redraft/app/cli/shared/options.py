@@ -261,7 +261,7 @@ PatienceOption: TypeAlias = Annotated[
 
 
 def _without_leftovers(path: Path | None) -> Path | None:
-    """Takes away the files of a process that was killed: their age would say of this one that it hangs."""
+    """Deletes the health files of an earlier process that was killed: their age would make this one look hung."""
     for left in (path, alive_beside(path)) if path else ():
         with suppress(OSError):  # whoever writes it says what is wrong
             left.unlink()

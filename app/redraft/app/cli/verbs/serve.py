@@ -30,7 +30,7 @@ _LAST_PORT: Final = 65_535
 
 
 class AddressOptions(msgspec.Struct, frozen=True):
-    """Where to listen, and how those who call are protected."""
+    """The address to listen on, and how connections to it are protected."""
 
     host: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Listen here (default 127.0.0.1).")] = None
     port: Annotated[int | None, typer.Option(metavar="N", help="Listen on this port (default 8420; 0: any).")] = None

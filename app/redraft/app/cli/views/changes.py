@@ -1,4 +1,4 @@
-"""What changed between two drafts, as lines for people: removed words are `[-removed-]`, added ones `{+added+}`."""
+"""Shows the changes between two drafts as lines: removed words are `[-removed-]`, added ones `{+added+}`."""
 
 from __future__ import annotations
 
