@@ -10,7 +10,8 @@ import pytest
 
 from redraft.actors import Critique, critic
 from redraft.actors.runtime.call import Call
-from redraft.actors.runtime.results import InvalidResult, critique_of, measures_of
+from redraft.actors.runtime.results import critique_of, measures_of
+from redraft.actors.runtime.returned_values import InvalidResult
 from redraft.events.errors import ActorError
 from redraft.events.messages.commands import Critiqued, CritiqueDraft, Failed, Request
 from redraft.events.messages.content import Brief, new_draft

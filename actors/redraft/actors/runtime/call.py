@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar, assert_never
 import msgspec
 
 from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
-from redraft.actors.runtime.results import InvalidResult, critique_of, measures_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.results import critique_of, measures_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.returned_values import InvalidResult
 from redraft.actors.runtime.threads import run_in_thread
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor, Context

@@ -7,21 +7,30 @@ with `measures`: what only counts gives neither score nor verdict.
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import math
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from statistics import fmean
-from types import CoroutineType
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from redraft.actors.editing.edits import with_text
 from redraft.actors.editing.issues import locate_issues
+from redraft.actors.runtime.returned_values import (
+    InvalidResult,
+    as_detail,
+    as_float,
+    as_list,
+    as_number,
+    checked_as,
+    described,
+    exact,
+    fields_of,
+    refuse_coroutine,
+)
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import suggest
 from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
@@ -29,27 +38,21 @@ from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, to_share
 from redraft.events.messages.usage import MOST
 
-T = TypeVar("T")
-
 _LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
 _FIELDS: Final = frozenset(Critique.__struct_fields__)
 _REVISION: Final = frozenset(Revision.__struct_fields__)
 
 
-class InvalidResult(Exception):
-    """The function returned a value that its role does not allow."""
-
-
 def text_of(returned: object, media_type: str) -> tuple[str, str]:
     """Returns the text and media type of a generator's draft. Raises InvalidResult."""
-    _refuse_coroutine(returned)
+    refuse_coroutine(returned)
     match returned:
         case str():
             return exact(returned), media_type
         case Draft():
             return exact(returned.text), exact(returned.media_type)
         case _:
-            raise InvalidResult(f"returned {_describe(returned)}, not a str or Draft")
+            raise InvalidResult(f"returned {described(returned)}, not a str or Draft")
 
 
 def revision_of(returned: object, draft: Draft, critique: Critique | None = None) -> Revision:
@@ -57,27 +60,27 @@ def revision_of(returned: object, draft: Draft, critique: Critique | None = None
 
     Raises InvalidResult, and ContentError for edits that cannot be made in the draft.
     """
-    _refuse_coroutine(returned)
+    refuse_coroutine(returned)
     match returned:
         case str():
             return Revision(exact(returned))
         case Draft():
             return Revision(exact(returned.text))
         case Revision(edits=(), refusals=(), saved_tokens=0) if returned.text:
-            lists = {name: _as_list(getattr(returned, name)) for name in ("changes", "declined")}
-            return _checked(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
+            lists = {name: as_list(getattr(returned, name)) for name in ("changes", "declined")}
+            return checked_as(msgspec.structs.asdict(returned) | lists, Revision, "a Revision")
         case _:
-            given = _fields_of(returned)
+            given = fields_of(returned)
             if given is None or not given.keys() & _REVISION:
-                raise InvalidResult(f"returned {_describe(returned)}, not a str, Draft, Revision, or its fields")
-            return _revision_from(given, draft, critique, _describe(returned))
+                raise InvalidResult(f"returned {described(returned)}, not a str, Draft, Revision, or its fields")
+            return _revision_from(given, draft, critique, described(returned))
 
 
 def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | None, what: str) -> Revision:
     found = {name: value for name, value in given.items() if name in _REVISION and value is not None}
-    found |= {name: _as_list(found[name]) for name in ("changes", "declined") if name in found}
+    found |= {name: as_list(found[name]) for name in ("changes", "declined") if name in found}
     found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
-    revision = _checked(found, Revision, what)
+    revision = checked_as(found, Revision, what)
     if not 0 <= revision.saved_tokens <= MOST:
         raise InvalidResult(f"returned {what} whose saved_tokens are no number from 0 to 10**15")
     return with_text(revision, draft.text, critique.issues if critique else ())
@@ -88,7 +91,7 @@ def receipt_of(returned: object, name: str) -> Receipt:
 
     Raises InvalidResult.
     """
-    _refuse_coroutine(returned)
+    refuse_coroutine(returned)
     match returned:
         case None:
             return Receipt(name)
@@ -97,9 +100,9 @@ def receipt_of(returned: object, name: str) -> Receipt:
         case os.PathLike():
             return Receipt(os.fsdecode(returned))
         case Receipt():
-            return _checked(msgspec.structs.asdict(returned), Receipt, "a Receipt")
+            return checked_as(msgspec.structs.asdict(returned), Receipt, "a Receipt")
         case _:
-            raise InvalidResult(f"returned {_describe(returned)}, not a Receipt, str, path or None")
+            raise InvalidResult(f"returned {described(returned)}, not a Receipt, str, path or None")
 
 
 def critique_of(
@@ -116,22 +119,22 @@ def critique_of(
             f"declares a scale of {own[0]:g} to {own[1]:g}, and the plan one of {scale[0]:g} to {scale[1]:g}"
         )
     declared = tuple(criteria) or actor.criteria
-    _refuse_coroutine(returned)
+    refuse_coroutine(returned)
     match returned:
         case bool():
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
-            critique = Critique(_float(returned, "score"))
+            critique = Critique(as_float(returned, "score"))
         case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
             critique = plain
         case _:
-            given = _fields_of(returned)
+            given = fields_of(returned)
             if given is None:
                 raise InvalidResult(
-                    f"returned {_describe(returned)}, not a Critique, a number, a bool, or an object with its fields"
+                    f"returned {described(returned)}, not a Critique, a number, a bool, or an object with its fields"
                 )
             given = _gather_criteria(given, declared, dict(actor.fields))
-            critique = _critique_from(given, dict(actor.fields), _describe(returned))
+            critique = _critique_from(given, dict(actor.fields), described(returned))
     critique = msgspec.structs.replace(critique, critic=actor.name, scale=scale, on_scale=False)
     critique = _normalise(critique, scale or own, declared)
     return locate_issues(critique, text, [each.name for each in declared]) if critique.issues else critique
@@ -140,7 +143,7 @@ def critique_of(
 def _as_it_is(returned: Critique) -> Critique | None:
     """Returns the critique if each of its fields has its declared type, as is the rule; else None."""
     try:
-        return _checked(returned, Critique, "a Critique")
+        return checked_as(returned, Critique, "a Critique")
     except InvalidResult:
         return None
 
@@ -198,7 +201,7 @@ def measures_of(given: Mapping[str, Number], declared: Sequence[str], recorded: 
         if name not in names:
             remedy = suggest(name, names) if names else f"declare it with @critic(measures=({name!r},))"
             raise InvalidResult(f"gave a number for {name!r}, a measure that it does not declare; {remedy}")
-        if not abs(_float(value, name)) <= MOST_MEASURED:
+        if not abs(as_float(value, name)) <= MOST_MEASURED:
             raise InvalidResult(f"gave {name} as {value}; a measure is a number up to 10**15")
     for name in recorded or declared:
         if name not in given and not name.endswith("?"):
@@ -210,17 +213,6 @@ def _require_in(value: float, scale: Scale, what: str) -> None:
     low, high = scale
     if not (math.isfinite(value) and low <= value <= high):
         raise InvalidResult(f"gave {what} of {value:g}, outside its scale of {low:g} to {high:g}")
-
-
-def _fields_of(returned: object) -> dict[str, Any] | None:
-    """Returns the fields of an object by name; None for one that has none, such as a list."""
-    if isinstance(returned, msgspec.Struct):
-        return msgspec.structs.asdict(returned)
-    if dataclasses.is_dataclass(returned) and not isinstance(returned, type):
-        return {each.name: getattr(returned, each.name) for each in dataclasses.fields(returned)}
-    dump = getattr(returned, "model_dump", None)  # a pydantic model's; pydantic itself is not known here
-    fields = dump() if callable(dump) and not isinstance(returned, type) else returned
-    return {str(name): value for name, value in fields.items()} if isinstance(fields, Mapping) else None
 
 
 def _gather_criteria(
@@ -239,10 +231,10 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
     found: dict[str, Any] = {}
     details: dict[str, Detail] = {}
     for name, value in given.items():
-        _refuse_coroutine(value, f" as {name}")
+        refuse_coroutine(value, f" as {name}")
         field = renamed.get(name, name)
         if field in _LISTS:
-            found[field] = [*found.get(field, ()), *_as_list(value, f"{what} with {name}")]
+            found[field] = [*found.get(field, ()), *as_list(value, f"{what} with {name}")]
         elif field == "criteria":
             found[field] = _marks_of(value)
         elif field == "measures":
@@ -251,38 +243,38 @@ def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: s
             if value:
                 found[field] = _objects_of(field, value)
         elif field == "details" and isinstance(value, Mapping):
-            details |= {str(key): _as_detail(each) for key, each in value.items()}
+            details |= {str(key): as_detail(each) for key, each in value.items()}
         elif field in _FIELDS and field != "details":
-            found[field] = _as_number(value, name) if field in ("score", "confidence") else value
+            found[field] = as_number(value, name) if field in ("score", "confidence") else value
         else:
-            details[name] = _as_detail(value)
+            details[name] = as_detail(value)
     if found.get("score") is None:
         if found.get("approved") is None and not found.get("criteria") and not found.get("measures"):
             hint = "name one of them so, map yours with @critic(fields={...}), or declare @critic(criteria={...})"
             raise InvalidResult(f"returned {what} without score and approved; {hint}")
         found |= {"score": 0.0, "scored": False}
-    return _checked({**found, "details": details}, Critique, what)
+    return checked_as({**found, "details": details}, Critique, what)
 
 
 def _marks_of(value: object) -> list[dict[str, Any]]:
     """Returns the fields of each criterion's score, from names with numbers or objects, or from a list."""
-    named = _fields_of(value)
+    named = fields_of(value)
     if named is None and isinstance(value, list | tuple):
-        return [fields for each in value if (fields := _fields_of(each)) is not None]
+        return [fields for each in value if (fields := fields_of(each)) is not None]
     if named is None:
-        raise InvalidResult(f"returned criteria as {_describe(value)}; give each by its name: {{'accuracy': 8}}")
+        raise InvalidResult(f"returned criteria as {described(value)}; give each by its name: {{'accuracy': 8}}")
     return [{"name": name, **_mark_of(name, each)} for name, each in named.items()]
 
 
 def _numbers_of(value: object) -> dict[str, object]:
     """Returns measures by name: numbers of any kind, and yes or no as 1 or 0."""
-    named = _fields_of(value)
+    named = fields_of(value)
     if named is None:
-        raise InvalidResult(f"returned measures as {_describe(value)}; give each by its name: {{'words': 312}}")
+        raise InvalidResult(f"returned measures as {described(value)}; give each by its name: {{'words': 312}}")
     for name, each in named.items():
         if not isinstance(each, Real | Decimal):
-            raise InvalidResult(f"gave {name} as {_describe(each)}, not a number")
-    return {name: int(each) if isinstance(each, Integral) else _float(each, name) for name, each in named.items()}
+            raise InvalidResult(f"gave {name} as {described(each)}, not a number")
+    return {name: int(each) if isinstance(each, Integral) else as_float(each, name) for name, each in named.items()}
 
 
 def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
@@ -291,110 +283,19 @@ def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
     Raises InvalidResult.
     """
     found = []
-    for number, each in enumerate(_as_list(value, name)):
-        _refuse_coroutine(each, f" in {name}")
-        fields = {"text": each} if isinstance(each, str) and name == "issues" else _fields_of(each)
+    for number, each in enumerate(as_list(value, name)):
+        refuse_coroutine(each, f" in {name}")
+        fields = {"text": each} if isinstance(each, str) and name == "issues" else fields_of(each)
         if fields is None:
-            raise InvalidResult(f"returned {name}[{number}] as {_describe(each)}, not an object with its fields")
+            raise InvalidResult(f"returned {name}[{number}] as {described(each)}, not an object with its fields")
         found.append({key: value for key, value in fields.items() if value is not None})
     return found
 
 
 def _mark_of(name: str, value: object) -> dict[str, Any]:
     if not isinstance(value, bool) and isinstance(value, Real | Decimal):
-        return {"score": _float(value, name)}
-    fields = _fields_of(value)
+        return {"score": as_float(value, name)}
+    fields = fields_of(value)
     if fields is None:
-        raise InvalidResult(f"gave {name} {_describe(value)}, not a number or an object with score")
-    return {key: _as_number(each, f"{name}.{key}") for key, each in fields.items() if key != "name"}
-
-
-def _as_number(value: object, what: str) -> object:
-    """Returns a number of any kind as a float; anything else, a bool among it, as it is."""
-    return value if isinstance(value, bool) or not isinstance(value, Real | Decimal) else _float(value, what)
-
-
-def _float(value: Real | Decimal | float, what: str) -> float:
-    """Returns a number as a float. Raises InvalidResult for one that a float cannot hold, such as 10**400."""
-    try:
-        return float(value)
-    except (OverflowError, ValueError) as error:
-        raise InvalidResult(f"gave {what} as a number that cannot be recorded: {error}") from None
-
-
-def _as_list(value: object, what: str = "") -> list[Any]:
-    """Returns the lines of a field: one text is one line, None is none."""
-    if value is None:
-        return []
-    if isinstance(value, list | tuple | set | frozenset):
-        return list(value)
-    if isinstance(value, str):
-        return [value]
-    raise InvalidResult(
-        f"returned {what or 'a value'}: {_describe(value)}, where a text or a list of texts is expected"
-    )
-
-
-def _as_detail(value: object) -> Detail:
-    """Returns a simple value as it is, a date and the like as text, a list or an object as JSON, else as `repr`."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        return exact(value)
-    if isinstance(value, int):
-        return int(value) if -(2**63) <= value < 2**63 else str(value)
-    if isinstance(value, Real | Decimal):
-        return float(value) if math.isfinite(value) else str(value)
-    try:
-        plain = msgspec.to_builtins(value, enc_hook=str)
-        return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-        return repr(value)
-
-
-def exact(text: str) -> str:
-    """Returns the text as a `str` and nothing more: libraries return kinds of text that no message can hold."""
-    return str.__str__(text)
-
-
-def _plain(value: object) -> object:
-    """Returns a kind of text or number as a plain one. Raises TypeError for any other object."""
-    match value:
-        case str():
-            return exact(value)
-        case int():
-            return int(value)
-        case float():
-            return float(value)
-        case _:
-            raise TypeError(f"objects of type {type(value).__name__} are not supported")
-
-
-def _checked(fields: object, kind: type[T], what: str) -> T:
-    """Returns these fields as this type once each has its declared type. Raises InvalidResult."""
-    try:
-        return msgspec.convert(msgspec.to_builtins(fields, enc_hook=_plain), kind, strict=True)
-    except (msgspec.MsgspecError, TypeError, UnicodeError, OverflowError) as error:
-        raise InvalidResult(f"returned {what} that is wrong: {error}") from None
-
-
-_PLAIN: Final = (str, int, float, tuple, list, dict, msgspec.Struct)
-
-
-def _refuse_coroutine(value: object, where: str = "") -> None:
-    """Raises InvalidResult for what has to be awaited first."""
-    if value is None or isinstance(value, _PLAIN):
-        return  # as a rule; `inspect` takes ten times as long
-    if inspect.isawaitable(value) or inspect.isasyncgen(value):
-        if isinstance(value, CoroutineType):
-            value.close()  # else Python warns about it, without saying where it came from
-        kind = type(value).__name__
-        remedy = "an `await` is missing: write `await` before the call, in an `async def`"
-        raise InvalidResult(f"returned {'an' if kind[0] in 'aeiou' else 'a'} {kind}{where}; {remedy}")
-
-
-def _describe(value: object) -> str:
-    kind = type(value).__name__
-    if value is None:
-        return "None (is a `return` missing?)"
-    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
+        raise InvalidResult(f"gave {name} {described(value)}, not a number or an object with score")
+    return {key: as_number(each, f"{name}.{key}") for key, each in fields.items() if key != "name"}
