@@ -72,17 +72,9 @@ async def test_what_a_graph_raises_fails_the_step_in_a_line(settings: Settings) 
     def failing(_given: object) -> str:
         raise ValueError("two\nlines")
 
-    @critic
-    def judge(draft: object) -> float:
-        return 1.0
-
-    @refiner
-    def improve(draft: object) -> str:
-        return "never"
-
     write = runnable_generator(RunnableLambda(failing), "write")
     workflow = Workflow("loop").start_with(write)
-    workflow = workflow.repeat_until(score >= 0.9, max_iterations=1, name="Loop", body=[judge, improve])
+    workflow = workflow.repeat_until(score >= 0.9, max_iterations=1, name="Loop", body=[count, more])
     result = await refine(workflow, "Write.", settings=settings)
     assert result.outcome == "failed"
     assert "write: ValueError: two lines" in result.reason

@@ -80,15 +80,7 @@ async def test_agents_generate_judge_and_refine(settings: Settings) -> None:
 async def test_an_agent_that_puts_out_text_is_asked_for_a_critique(settings: Settings) -> None:
     judge = Agent(FunctionModel(judging), name="judge")
 
-    @generator
-    def write(brief: object) -> str:
-        return "Tides rise because of the Moon."
-
-    @refiner
-    def improve(draft: object) -> str:
-        return "never"
-
-    only = loop(write, agent_critic(judge, scale=(0, 10)), improve, until=score >= 8)
+    only = loop(draft, agent_critic(judge, scale=(0, 10)), more, until=score >= 8)
     result = await refine(only, "Write about tides.", settings=settings)
     assert (result.outcome, result.iterations, result.score) == ("accepted", 1, 0.9)
 
@@ -97,15 +89,7 @@ async def test_what_a_provider_refuses_fails_the_step_in_a_line(settings: Settin
     def refusing(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
         raise ModelHTTPError(401, "gpt-5", {"message": "the key is not valid"})
 
-    @critic
-    def judge(draft: object) -> float:
-        return 1.0
-
-    @refiner
-    def improve(draft: object) -> str:
-        return "never"
-
-    made = loop(agent_generator(Agent(FunctionModel(refusing), name="writer")), judge, improve)
+    made = loop(agent_generator(Agent(FunctionModel(refusing), name="writer")), count, more)
     result = await refine(made, "Write.", settings=settings)
     assert result.outcome == "failed"
     assert "the key is not valid" in result.reason
