@@ -249,7 +249,8 @@ class CommandHandler:
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
-        each = await self._prove(each, aggregate)
+        if isinstance(message, Refined) or (isinstance(message, Critiqued) and message.critique.issues):
+            each = await self._prove(each, aggregate)
         decision = self._handle(aggregate.state, each, now, others)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
             each = await self._prove(each, newer)
