@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast, get_args
+from typing import Final, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -119,7 +119,7 @@ class Admission:
         require_head(bus_message.origin)
         content = bus_message.content
         is_decoded = type(content) in MESSAGE_NAMES
-        message = cast("Message", content) if is_decoded else decode_message(bus_message.name, bus_message.body)
+        message: Message = content if is_decoded else decode_message(bus_message.name, bus_message.body)  # type: ignore[assignment]
         _require_id(message.run)
         match message:
             case Critiqued() | Published() | ApproveDraft() | RejectDraft():
@@ -151,7 +151,7 @@ class Admission:
         self._require_size(bus_message)
         content = bus_message.content
         if type(content) in WORK_NAMES:
-            work = cast("Work", content)  # of the relay in this process, which takes its origin from recorded events
+            work: Work = content  # type: ignore[assignment]  # the relay's, in this process: its origin is recorded
         else:
             require_head(bus_message.origin)
             work = decode_work(bus_message.name, bus_message.body)

@@ -282,7 +282,7 @@ class CommandHandler:
         if not isinstance(message, ANSWERS):
             return ""
         open_step = state.open.get(message.path) or state.late.get(message.path)
-        if open_step is None or open_step.attempt != message.attempt:
+        if open_step is None or open_step.request.attempt != message.attempt:
             return ""
         if self.authority is not None and (refused := self.authority.refusal(each.user, open_step.request)):
             return refused
