@@ -37,21 +37,22 @@ _PERCENT: Final[Scale] = (0.0, 100.0)
 
 def critics_of(nodes: Sequence[Node]) -> tuple[Step, ...]:
     """Returns the critics among these nodes, of panels too, and judges; if there are none, those inside of loops."""
-    own = tuple(_own_critics(nodes))
-    return own or tuple(step for _, step in steps_of(nodes) if step.role == "critic")
-
-
-def _own_critics(nodes: Iterable[Node]) -> Iterator[Step]:
+    own: list[Step] = []
     for node in nodes:
-        if isinstance(node, Step) and node.role == "critic":
-            yield node
+        if isinstance(node, Step):
+            if node.role == "critic":
+                own.append(node)
         elif isinstance(node, Parallel):
-            yield from (step for step in members(node) if step.role == "critic")
+            own += [step for step in members(node) if step.role == "critic"]
+    return tuple(own) or tuple(step for _, step in steps_of(nodes) if step.role == "critic")
 
 
 def declares(critics: Iterable[Step]) -> bool:
     """Returns whether any of these critics declares a scale or criteria."""
-    return any(step.scale is not None or step.criteria for step in critics)
+    for step in critics:  # noqa: SIM110  asked at each decision; a generator takes four times as long
+        if step.scale is not None or step.criteria:
+            return True
+    return False
 
 
 def scale_of(criterion: Criterion, step: Step) -> Scale | None:
@@ -90,6 +91,8 @@ def is_measure(name: str, critics: Iterable[Step]) -> bool:
 
 def scale_named(name: str, critics: Sequence[Step]) -> Scale | None:
     """Returns the scale of what is named, such as `score` or `judge.accuracy`; None for 0..1, or if scales differ."""
+    if not declares(critics):
+        return None
     found = set(_scales(name, critics))
     scale = found.pop() if len(found) == 1 else None
     return None if scale == UNIT else scale

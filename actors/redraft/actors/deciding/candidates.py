@@ -97,10 +97,10 @@ def best_of(state: RunState, drafts: Iterable[Candidate], of: str = "") -> Candi
 
 
 def _rank(state: RunState, draft: Candidate, of: str = "") -> tuple[bool, tuple[bool, float]]:
-    passed, score = draft.judgement.rank if draft.judgement else (False, 0.0)
-    if of and draft.judgement:
-        score = draft.judgement.mark(of)
-    return not why_barred(state, draft), (passed, score)
+    judged, may_leave = draft.judgement, not why_barred(state, draft)
+    if judged is None:
+        return may_leave, (False, 0.0)
+    return may_leave, (judged.gate != "failed", judged.mark(of) if of else judged.score)
 
 
 def add_bars(state: RunState, event: DraftCritiqued, judgement: Judgement) -> RunState:
@@ -130,9 +130,10 @@ def bars_any(state: RunState) -> bool:
 
 def why_barred(state: RunState, draft: Candidate | None) -> str:
     """Returns why a draft may not be published, in a few words; empty when it may."""
-    if draft is None or not bars_any(state):
+    bars = state.bars
+    if draft is None or not (bars.gates or bars.vetoes or state.rejected) or state.rules < 2:  # as `bars_any`
         return ""
-    bars, sha256 = state.bars, draft.ref.sha256
+    sha256 = draft.ref.sha256
     return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")
 
 
@@ -236,7 +237,10 @@ def draft_to_refine(state: RunState, loop: Frame) -> Candidate | None:
     if state.current is not None and state.current.ref.sha256 in state.rejected:
         return None
     of = loop.node.rollback_of if loop.node is not None else ""
-    return best_of(state, (each for each in _drafts_of(loop) if each.ref.sha256 not in state.rejected), of)
+    drafts = _drafts_of(loop)
+    if state.rejected:
+        drafts = tuple(each for each in drafts if each.ref.sha256 not in state.rejected)
+    return best_of(state, drafts, of)
 
 
 def why_withheld(state: RunState, top: Frame, place: int) -> str:
@@ -264,8 +268,13 @@ def _failed_outside(draft: Candidate | None, top: Frame, place: int) -> bool:
 
 def finished_drafts(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
     """Returns the finished drafts of these loops that are not barred."""
-    made = tuple([ref for frame in frames for ref in frame.outputs])
-    return tuple([ref for ref in made if not why_barred(state, Candidate(ref))]) if bars_any(state) else made
+    made: tuple[DraftRef, ...] = ()
+    for frame in frames:
+        if frame.outputs:
+            made += frame.outputs
+    if not made or not bars_any(state):
+        return made
+    return tuple([ref for ref in made if not why_barred(state, Candidate(ref))])
 
 
 def draft_to_salvage(state: RunState) -> Candidate | None:

@@ -128,7 +128,7 @@ def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int
     open_step = state.open.get(message.path)
     if open_step is None and message.path in state.late:
         return _late_verdict(state.late[message.path], message)
-    if open_step is None or open_step.attempt != message.attempt or open_step.retry_at is not None:
+    if open_step is None or open_step.request.attempt != message.attempt or open_step.retry_at is not None:
         return None
     try:
         return _event_for_outcome(state, open_step, message, now, limit)
@@ -149,22 +149,22 @@ def _late_verdict(open_step: OpenStep, message: OutcomeMessage) -> VerdictLate |
 def _event_for_outcome(
     state: RunState, open_step: OpenStep, message: OutcomeMessage, now: datetime, limit: int
 ) -> DomainEvent | None:
-    role, path, attempt = open_step.step.role, message.path, message.attempt
+    role, asked, path, attempt = open_step.step.role, open_step.request.draft, message.path, message.attempt
     match message:
         case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
             draft = new_draft(state.drafts + 1, text, media_type, limit)
             return DraftGenerated(path, attempt, draft, usage)
         case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
-            role == "refiner" and open_step.draft
+            role == "refiner" and asked
         ):
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
             edited = (message.edits, message.refusals, message.saved_tokens)
-            return DraftRefined(path, attempt, open_step.draft, draft, changes, leaving, usage, declined, *edited)
-        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == open_step.draft:
+            return DraftRefined(path, attempt, asked, draft, changes, leaving, usage, declined, *edited)
+        case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked:
             if fault := why_invalid(open_step.step, critique):
                 return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
             return DraftCritiqued(path, attempt, ref, as_declared(open_step.step, critique), usage)
-        case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == open_step.draft:
+        case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked:
             return DraftPublished(path, attempt, ref, receipt, usage)
         case Failed(kind=kind, message=fault, retryable=retryable):
             return _step_failed(state, message, open_step, kind, fault, now, retryable=retryable)

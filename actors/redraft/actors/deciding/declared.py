@@ -18,6 +18,12 @@ def why_invalid(step: Step, critique: Critique) -> str:
         return f"a score of {critique.score:g} is not in 0..1"
     if critique.confidence is not None and not 0.0 <= critique.confidence <= 1.0:
         return f"a confidence of {critique.confidence:g} is not in 0..1"
+    if (step.criteria or critique.criteria) and (fault := _why_criteria_invalid(step, critique)):
+        return fault
+    return _why_measures_invalid(step, critique) if step.measures or critique.measures else ""
+
+
+def _why_criteria_invalid(step: Step, critique: Critique) -> str:
     for mark in critique.criteria:
         if not 0.0 <= mark.score <= 1.0 or not 0.0 <= (mark.confidence or 0.0) <= 1.0:
             return f"the score or confidence of {mark.name} is not in 0..1"
@@ -29,7 +35,7 @@ def why_invalid(step: Step, critique: Critique) -> str:
         return f"no score for {missing[0]}, a criterion that the plan declares"
     if declared and (others := [name for name in given if name not in declared]):
         return f"a score for {others[0]}, a criterion that the plan does not declare"
-    return _why_measures_invalid(step, critique) if step.measures or critique.measures else ""
+    return ""
 
 
 def _why_measures_invalid(step: Step, critique: Critique) -> str:

@@ -188,7 +188,7 @@ def _apply_request(state: RunState, event: StepRequested) -> RunState:
     else:
         return state
     opened = OpenStep(step if event.choice is None else resolve_arm(step, event.choice, event.actor), event)
-    state = with_top(replace(state, open={**state.open, event.path: opened}), top)
+    state = replace(state, open={**state.open, event.path: opened}, frames=(*state.frames[:-1], top))
     return forget_older_drafts(state) if step.role == "generator" and state.rules >= 2 else state
 
 
@@ -249,7 +249,8 @@ def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
         return _advance_parallel(_close_step(state, event.path), replace(top, parallel=parallel))
     verdicts = (*top.verdicts, judgement)
     top = replace(top, verdicts=verdicts, index=after_critics(top.body, top.index, join(verdicts)))
-    return _settle_judgement(with_top(_close_step(state, event.path), top))
+    frames = (*state.frames[:-1], top)
+    return _settle_judgement(replace(state, open=_without(state.open, event.path), frames=frames))
 
 
 def _settle_judgement(state: RunState) -> RunState:
@@ -316,12 +317,12 @@ def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> R
 
 
 def _answer_step(state: RunState, path: str) -> RunState:
-    state = _close_step(state, path)
     top = state.frames[-1]
     if top.parallel:
         parallel = replace(top.parallel, answered=top.parallel.answered + 1)
-        return _advance_parallel(state, replace(top, parallel=parallel))
-    return with_top(state, replace(top, index=top.index + 1))
+        return _advance_parallel(_close_step(state, path), replace(top, parallel=parallel))
+    frames = (*state.frames[:-1], replace(top, index=top.index + 1))
+    return replace(state, open=_without(state.open, path), frames=frames)
 
 
 def _apply_failure(state: RunState, event: StepFailed) -> RunState:
@@ -362,7 +363,13 @@ def _begin_closing(state: RunState, event: LoopClosing) -> RunState:
 
 
 def _close_step(state: RunState, path: str) -> RunState:
-    return replace(state, open={each: step for each, step in state.open.items() if each != path})
+    return replace(state, open=_without(state.open, path))
+
+
+def _without(open_steps: dict[str, OpenStep], path: str) -> dict[str, OpenStep]:
+    if len(open_steps) == 1 and path in open_steps:
+        return {}
+    return {each: step for each, step in open_steps.items() if each != path}
 
 
 def _close_all(state: RunState) -> RunState:

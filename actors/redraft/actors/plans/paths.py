@@ -43,7 +43,11 @@ def is_gate(node: Node) -> bool:
 
 def asks_people(loop: Repeat | None) -> bool:
     """Returns whether people decide which draft leaves this loop."""
-    return loop is not None and any(isinstance(node, Approve) for node in loop.body)
+    if loop is not None:
+        for node in loop.body:
+            if type(node) is Approve:
+                return True
+    return False
 
 
 def required_answers(node: Parallel) -> int:

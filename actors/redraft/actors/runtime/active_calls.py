@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final, TypeAlias
 
 import msgspec
@@ -135,12 +136,12 @@ class ActiveCalls:
             here = f"the {self._actor.role} {self._actor.name}"
             raise InputError(f"it is for the {role} {name[:100]!r}, but is in the queue of {here}")
 
-    def begin(self, delivery: Delivery, work: Work) -> None:
+    def begin(self, delivery: Delivery, work: Work, now: datetime) -> None:
         """Begins the work; asks first if it may be done already, may be stale, or another worker may have it."""
         request = work.request
         if request.run in self._cancelled:
             self._finish(Finished(delivery, work, None))
-        elif self._may_be_stale(work, delivery):
+        elif self._may_be_stale(work, delivery, now):
             self._inquiries[request.id] = None
             self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, 0)))
         elif request.sent == 1 and delivery.count == 1 and self._in_flight.begin(request.id):
@@ -150,15 +151,16 @@ class ActiveCalls:
             self._doubtful.add(inquiry)
             inquiry.add_done_callback(self._doubtful.discard)
 
-    def _may_be_stale(self, work: Work, delivery: Delivery) -> bool:
+    def _may_be_stale(self, work: Work, delivery: Delivery, now: datetime) -> bool:
         """Returns whether the run may have given the request up, or been cancelled, while it waited.
 
         That is only so if no worker can have begun it. A request that this worker asked about comes back confirmed.
         """
         request = work.request
-        answered = request.confirmed and request.id in self._inquiries
-        old = request.asked is not None and self._settings.clock() >= request.asked + self._settings.queue_limit
-        return (delivery.waited or old) and delivery.count == request.sent == 1 and not answered
+        old = request.asked is not None and now - request.asked >= self._settings.queue_limit
+        if not (delivery.waited or old) or not delivery.count == request.sent == 1:
+            return False
+        return not (request.confirmed and request.id in self._inquiries)
 
     async def _begin_when_free(self, delivery: Delivery, work: Work) -> None:
         """Waits while another worker has the request, then begins it if it is confirmed as unanswered."""
@@ -176,9 +178,7 @@ class ActiveCalls:
             self._finish(Finished(delivery, work, ConfirmStep(request.run, request.path, request.attempt, sent)))
 
     def _start_call(self, delivery: Delivery, work: Work) -> None:
-        def on_end() -> None:
-            self._finish_call(delivery, work)
-
+        on_end = partial(self._finish_call, delivery, work)
         if self._settings.tracer is None:
             call = self._make_call(work, on_end)
         else:
@@ -235,7 +235,13 @@ class ActiveCalls:
         result = finished.result
         if result is None:
             return None
-        message = self._message(finished, result)
+        message: Message
+        if isinstance(result, ConfirmStep):
+            message = result
+        else:
+            message = outcome = result.outcome(self._settings.limit)
+            if self._spans:
+                self._end_span(finished.delivery.tag, outcome)
         try:
             name, body = encode_message(message)
         except (UnicodeEncodeError, msgspec.MsgspecError) as error:
@@ -252,13 +258,6 @@ class ActiveCalls:
         origin = Origin(self._settings.new_id(), who, came.id, came.correlation, came.trace)
         return BusMessage(name, body, origin, message.run, message)
 
-    def _message(self, finished: Finished, result: RunningCall | ConfirmStep) -> Message:
-        if isinstance(result, ConfirmStep):
-            return result
-        outcome = result.outcome(self._settings.limit)
-        self._end_span(finished.delivery.tag, outcome)
-        return outcome
-
     def _end_span(self, tag: int, outcome: OutcomeMessage | None) -> None:
         if (span := self._spans.pop(tag, None)) is not None:
             span.end(outcome)
@@ -267,7 +266,9 @@ class ActiveCalls:
         """Releases requests whose outcomes are on the bus: this worker no longer holds them."""
         for each in finished:
             if each.result is not None and not isinstance(each.result, ConfirmStep):
-                self._end(each.work)
+                request = each.work.request.id
+                self._begun.pop(request, None)
+                self._in_flight.end(request)
 
     def _end(self, work: Work) -> None:
         self._begun.pop(work.request.id, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast, get_args
+from typing import Final, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -94,7 +94,6 @@ LONGEST_ID: Final = 200
 """The longest id of a run, in characters. One that is longer, empty or not printable may break a database."""
 
 _PLANS: Final = 256
-_ABOUT_DRAFTS: Final = (Critiqued, Published, ApproveDraft, RejectDraft)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -119,24 +118,30 @@ class Admission:
         self._require_size(bus_message)
         require_head(bus_message.origin)
         content = bus_message.content
-        decoded = cast("Message", content) if type(content) in MESSAGE_NAMES else None
-        message = decoded or decode_message(bus_message.name, bus_message.body)
+        is_decoded = type(content) in MESSAGE_NAMES
+        message: Message = content if is_decoded else decode_message(bus_message.name, bus_message.body)  # type: ignore[assignment]
         _require_id(message.run)
-        if isinstance(message, _ABOUT_DRAFTS):
-            _require_version(message.draft.version)
-        elif isinstance(message, EditDraft):
-            _require_version(message.before.version)
-        elif isinstance(message, StartRun):
-            if message.parent is not None:
-                _require_id(message.parent.run)
-                _require_version(message.parent.version)
-            checked(message.brief.text, "brief", self._limit)
-            self._require_plan(message.plan)
-            if decoded is None and message.files != Files():
-                message = replace(message, files=Files())
+        match message:
+            case Critiqued() | Published() | ApproveDraft() | RejectDraft():
+                _require_version(message.draft.version)
+            case EditDraft():
+                _require_version(message.before.version)
+            case StartRun():
+                message = self._admit_start(message, is_decoded=is_decoded)
+            case _:
+                pass
         if len(bus_message.body) > self._limit and not isinstance(message, StartRun):
             self._require_bounds(message)
         return _refuse_impossible_usage(message) if isinstance(message, OutcomeMessage) else message
+
+    def _admit_start(self, start: StartRun, *, is_decoded: bool) -> StartRun:
+        """Returns the start of a run that is in order; one from another process names no files of functions."""
+        if start.parent is not None:
+            _require_id(start.parent.run)
+            _require_version(start.parent.version)
+        checked(start.brief.text, "brief", self._limit)
+        self._require_plan(start.plan)
+        return start if is_decoded or start.files == Files() else replace(start, files=Files())
 
     def work(self, bus_message: BusMessage) -> Work:
         """Returns the decoded request for a worker.
@@ -144,10 +149,12 @@ class Admission:
         Raises CodecError or InputError with the reason why it is refused.
         """
         self._require_size(bus_message)
-        require_head(bus_message.origin)
         content = bus_message.content
-        decoded = cast("Work", content) if type(content) in WORK_NAMES else None
-        work = decoded or decode_work(bus_message.name, bus_message.body)
+        if type(content) in WORK_NAMES:
+            work: Work = content  # type: ignore[assignment]  # the relay's, in this process: its origin is recorded
+        else:
+            require_head(bus_message.origin)
+            work = decode_work(bus_message.name, bus_message.body)
         if len(bus_message.body) > self._limit:
             request = work.request
             checked(request.brief.text, "brief", self._limit)

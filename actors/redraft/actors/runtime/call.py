@@ -18,7 +18,7 @@ from redraft.actors.runtime.results import critique_of, measures_of, receipt_of,
 from redraft.actors.runtime.returned_values import InvalidResult
 from redraft.actors.runtime.threads import run_in_thread
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor, Context
+from redraft.actors.workflow.roles import NOTHING, Actor, Context
 from redraft.events.errors import ContentError, PermanentError, StepError
 from redraft.events.messages.commands import (
     Critiqued,
@@ -114,7 +114,7 @@ class Call:
         """Returns the outcome of a call that is over; `limit` is the largest draft, in bytes, that is accepted."""
         outcome = self._make_outcome(limit)
         used = self._context.total if self._late else self._context.usage
-        return with_usage(outcome, used, self._actor, self._work.request)
+        return outcome if used is NOTHING else with_usage(outcome, used, self._actor, self._work.request)
 
     def _make_outcome(self, limit: int) -> OutcomeMessage:
         if self._late:

@@ -249,7 +249,8 @@ class CommandHandler:
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
-        each = await self._prove(each, aggregate)
+        if isinstance(message, Refined) or (isinstance(message, Critiqued) and message.critique.issues):
+            each = await self._prove(each, aggregate)
         decision = self._handle(aggregate.state, each, now, others)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
             each = await self._prove(each, newer)
@@ -281,7 +282,7 @@ class CommandHandler:
         if not isinstance(message, ANSWERS):
             return ""
         open_step = state.open.get(message.path) or state.late.get(message.path)
-        if open_step is None or open_step.attempt != message.attempt:
+        if open_step is None or open_step.request.attempt != message.attempt:
             return ""
         if self.authority is not None and (refused := self.authority.refusal(each.user, open_step.request)):
             return refused

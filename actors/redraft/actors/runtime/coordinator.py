@@ -80,7 +80,9 @@ class Coordinator:
                 number = self._underway.begin()
                 incoming = [each for delivery in deliveries if (each := await self._decode(inbox, delivery))]
                 by_tag = {delivery.tag: delivery for delivery in deliveries}
-                batch = await self.handler.decide([each for each in incoming if not self._joins_early(each, by_tag)])
+                if self._early:
+                    incoming = [each for each in incoming if not self._joins_early(each, by_tag)]
+                batch = await self.handler.decide(incoming)
                 for run in self._hold_early(batch, by_tag):
                     group.create_task(self._wait_for_start(inbox, run))
                 batch = DecidedBatch([each for each in batch.decided if each.incoming.tag in by_tag], batch.written)

@@ -52,24 +52,11 @@ _DECODER: Final = msgspec.json.Decoder(Note)
 
 
 class _InFlight:
-    """A request that this worker holds or asks about; once released, `worked` says which it was."""
-
-    __slots__ = ("_over", "worked")
+    """A request that somebody waits for; once it is `over`, `worked` says whether it was worked on, not only asked."""
 
     def __init__(self) -> None:
-        self._over: asyncio.Event | None = None
+        self.over = asyncio.Event()
         self.worked = False
-
-    async def wait(self) -> None:
-        """Returns once the request is released. Few callers wait, so that the event is made only on demand."""
-        if self._over is None:
-            self._over = asyncio.Event()
-        await self._over.wait()
-
-    def end(self, *, worked: bool) -> None:
-        self.worked = worked
-        if self._over is not None:
-            self._over.set()
 
 
 class InFlightRequests:
@@ -86,7 +73,7 @@ class InFlightRequests:
         self._peers = peers
         self._silence = silence
         self._again = again
-        self._own: dict[str, _InFlight] = {}
+        self._own: dict[str, _InFlight | None] = {}
         self._inquiries: dict[str, asyncio.Event] = {}
         self._not_begun: Callable[[], Iterable[str]] | None = None
 
@@ -103,13 +90,15 @@ class InFlightRequests:
         """Marks a request as held by this worker; returns False if it is already."""
         if request in self._own:
             return False
-        self._own[request] = _InFlight()
+        self._own[request] = None
         return True
 
     def end(self, request: str, *, worked: bool = True) -> None:
         """Releases a request; `worked` says that it was worked on, not only asked about."""
-        if (holder := self._own.pop(request, None)) is not None:
-            holder.end(worked=worked)
+        holder = self._own.pop(request, None)
+        if holder is not None:
+            holder.worked = worked
+            holder.over.set()
 
     async def begin_alone(self, request: str) -> bool:
         """Waits until no worker holds the request, then marks it as held; returns whether one held it.
@@ -118,8 +107,9 @@ class InFlightRequests:
         """
         waited = False
         while True:
-            while (holder := self._own.get(request)) is not None:
-                await holder.wait()
+            while request in self._own:
+                holder = self._own[request] = self._own[request] or _InFlight()
+                await holder.over.wait()
                 waited = waited or holder.worked
             self.begin(request)
             try:

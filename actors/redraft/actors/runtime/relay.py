@@ -303,7 +303,7 @@ def _request_message(event: Recorded, request: StepRequested, work: Work, trace:
     """Returns the message of a request; in a traced run, the span of its attempt is the parent of the work."""
     name, body = encode_message(work)
     parent = event.trace
-    if parse_traceparent(trace) is not None:
+    if trace and parse_traceparent(trace) is not None:
         parent = step_context(event.run, trace, request.path, request.attempt).traceparent
     origin = Origin(event.id, "relay", event.causation, event.correlation, parent)
     return BusMessage(name, body, origin, event.run, work)

@@ -158,11 +158,11 @@ def _normalise(critique: Critique, scale: Scale | None, criteria: tuple[Criterio
     if critique.confidence is None and confidences:
         critique = msgspec.structs.replace(critique, confidence=min(confidences))
     if critique.scored:
-        scores = (critique.score, *critique.samples)
-        for each in scores:
-            _require_in(each, scale or UNIT, "a score")
-        score, *samples = (to_share(each, scale or UNIT) for each in scores)
-        return msgspec.structs.replace(critique, score=score, samples=tuple(samples))
+        on = scale or UNIT
+        for each in (critique.score, *critique.samples):
+            _require_in(each, on, "a score")
+        samples = tuple([to_share(each, on) for each in critique.samples]) if critique.samples else ()
+        return msgspec.structs.replace(critique, score=to_share(critique.score, on), samples=samples)
     if marks:
         weights = [each.weight for each in criteria]
         return msgspec.structs.replace(critique, score=fmean([each.score for each in marks], weights), scored=True)

@@ -213,6 +213,7 @@ class Worker:
     def _begin(self, calls: ActiveCalls, deliveries: Iterable[Delivery]) -> Sequence[tuple[Delivery, RedraftError]]:
         """Begins the work on all readable requests; returns the others with their errors."""
         unreadable: list[tuple[Delivery, RedraftError]] = []
+        now = self._settings.clock()
         for delivery in deliveries:
             try:
                 work = self._admission.work(delivery.bus_message)
@@ -220,7 +221,7 @@ class Worker:
             except (CodecError, InputError) as error:
                 unreadable.append((delivery, error))
             else:
-                calls.begin(delivery, work)
+                calls.begin(delivery, work, now)
         return unreadable
 
 

@@ -61,6 +61,10 @@ _EXAMPLES: Final[dict[Role, str]] = {
 }
 
 
+NOTHING: Final = Usage()
+"""The usage of a step that has reported none."""
+
+
 @dataclass(slots=True)
 class Context:
     """The surroundings of a step: its run, its path with iterations, the attempt (from 1) and its options in the plan.
@@ -80,7 +84,7 @@ class Context:
     idempotency_key: str
     options: dict[str, Option] = field(default_factory=dict)
     outputs: tuple[Draft, ...] = ()
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NOTHING
     beside: tuple[Draft, ...] = ()
     meters: tuple[Callable[[], Usage], ...] = ()
     scale: Scale | None = None

@@ -19,16 +19,19 @@ from redraft.events.messages.content import Brief, Critique, DraftRef, Edit, che
 from redraft.events.messages.domain_events import (
     DomainEvent,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftMade,
     DraftPublished,
     DraftRefined,
+    IterationStarted,
     Outcome,
     Parent,
     RunEnded,
     RunQuarantined,
     RunStarted,
     StepFailed,
+    StepRequested,
     VerdictLate,
 )
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
@@ -120,30 +123,44 @@ def result_of(events: Sequence[Recorded]) -> Result | None:
 
 
 def _gather(run: str, ended: RunEnded, happened: Sequence[DomainEvent]) -> Result:
-    answers = [each for each in happened if isinstance(each, _ANSWERS)]
-    texts = {each.draft.ref: each.draft.text for each in happened if isinstance(each, DraftMade)}
+    texts: dict[DraftRef, str] = {}
+    critiques: list[CritiqueMade] = []
+    attempts: list[AttemptMade] = []
+    publications: list[Publication] = []
+    usage = Usage()
+    for each in happened:
+        match each:
+            case StepRequested() | IterationStarted():  # the most frequent
+                continue
+            case DraftGenerated() | DraftEdited():
+                texts[each.draft.ref] = each.draft.text
+            case DraftRefined():
+                texts[each.draft.ref] = each.draft.text
+                attempts.append(_attempt(each, texts.get(each.before, "")))
+            case DraftCritiqued():
+                critiques.append(CritiqueMade(each.path, each.draft, each.critique))
+            case DraftPublished():
+                publications.append(Publication(each.path, each.draft, each.receipt.location))
+            case _:
+                pass
+        if isinstance(each, _ANSWERS) and not each.usage.is_nothing:
+            usage += each.usage
     return Result(
         *(run, ended.outcome, ended.reason, ended.iterations, ended.score),
         _final(happened, ended.draft),
-        tuple(
-            CritiqueMade(each.path, each.draft, each.critique) for each in answers if isinstance(each, DraftCritiqued)
-        ),
-        tuple(
-            AttemptMade(
-                *(each.path, _iteration(each.path), each.before, each.draft.ref, each.changes),
-                texts.get(each.before, ""),
-                *(each.draft.text, each.edits, each.saved_tokens),
-            )
-            for each in answers
-            if isinstance(each, DraftRefined)
-        ),
-        tuple(
-            Publication(each.path, each.draft, each.receipt.location)
-            for each in answers
-            if isinstance(each, DraftPublished)
-        ),
-        sum((each.usage for each in answers if not each.usage.is_nothing), Usage()),
+        tuple(critiques),
+        tuple(attempts),
+        tuple(publications),
+        usage,
         ended.scale,
+    )
+
+
+def _attempt(refined: DraftRefined, text_before: str) -> AttemptMade:
+    return AttemptMade(
+        *(refined.path, _iteration(refined.path), refined.before, refined.draft.ref, refined.changes),
+        text_before,
+        *(refined.draft.text, refined.edits, refined.saved_tokens),
     )
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
+from math import isfinite
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -31,6 +32,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.plan import known
 from redraft.events.messages.redaction import Place, Text, find_texts, redact, restore
+from redraft.events.messages.usage import Usage
 
 T = TypeVar("T")
 Data: TypeAlias = dict[str, object]
@@ -95,9 +97,7 @@ UPCASTS: dict[str, tuple[str, Upcast]] = {}
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors that decoding damaged bytes can raise; JSON may nest too deep."""
 
-UNBOUNDED: Final = frozenset({IterationStarted, LoopClosing, LoopEnded, PanelClosed, RunEnded, StepRequested})
-"""Events of the decider alone, with no bounded field but `reserved`: their bytes can be read again."""
-
+_NOTHING = Usage()
 _ENCODER = msgspec.json.Encoder()
 _EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
 _EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
@@ -138,8 +138,8 @@ def encode_event(
         )
     )
     fingerprint = _fingerprint(run, version, name, plain)
-    stored = Stored(name, b'%b%b",%b' % (HASHED, fingerprint.encode(), plain[1:]), fingerprint)
-    if seal is None and type(event) in UNBOUNDED and b'"reserved"' not in plain and b"null" not in plain:
+    stored = Stored(name, HASHED + fingerprint.encode() + b'",' + plain[1:], fingerprint)
+    if seal is None and _can_be_read(event):
         return stored
     decoder = _EVENT_DECODERS.get(name) if seal is None else None
     if decoder is not None:  # a shorter decode_event, for what is known already
@@ -149,6 +149,19 @@ def encode_event(
     if read != event and b"null" in plain:
         raise CodecError("it holds a number that JSON does not have")
     return stored
+
+
+def _can_be_read(event: DomainEvent) -> bool:
+    """Returns whether the bytes of an event need no trial: an event of the decider, with no number out of bounds."""
+    match event:
+        case StepRequested():
+            return (event.score is None or isfinite(event.score)) and event.reserved == _NOTHING
+        case LoopEnded() | RunEnded():
+            return event.score is None or isfinite(event.score)
+        case IterationStarted() | LoopClosing() | PanelClosed():
+            return True
+        case _:
+            return False
 
 
 def decode_event(
