@@ -18,7 +18,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -29,7 +29,7 @@ from place import open_place
 from stories import fill
 
 from redraft.actors import Actor, Critique, Draft, Workflow, critic, parallel, score
-from redraft.app import Client, open_local, read_settings
+from redraft.app import Client, read_settings
 from redraft.app.process.lifecycle import run
 from redraft.app.wiring.local import open_readonly
 from redraft.events.backends import open_store
@@ -37,6 +37,7 @@ from redraft.events.backends import open_store
 Figures: TypeAlias = dict[str, float]
 """What was measured, by size."""
 
+HERE: Final = Path(__file__)
 RECORDED: Final = (10, 1_000, 100_000)
 COUNTS: Final = (1, 10, 100)
 SIZES: Final = (2_048, 200 * 1024, 2 * 1024 * 1024)
@@ -50,52 +51,55 @@ BYTES: Final = 32 * 1024 * 1024
 """The bytes of drafts that are recorded to measure how many there are in a second."""
 
 
-async def by_recorded(store: str, repeat: int, recorded: Sequence[int]) -> Figures:
-    """CPU milliseconds of a step, by how many runs the log has."""
-    found = {}
-    for runs in recorded:
-        async with open_store(store) as log:
-            await fill(log, runs * STORY)
-        async with open_readonly(read_settings(store=store)):
-            pass  # its read models have caught up
-        found[str(runs)] = (await steps_of(store, {runs: workflow()}, repeat))[str(runs)]
-    return found
+async def by_recorded(folder: Path, repeat: int, recorded: Sequence[int]) -> Figures:
+    """CPU milliseconds of a step, by how many runs the log has. The logs are kept, if the folder is."""
+    plan = workflow()
+    async with AsyncExitStack() as stack:
+        clients = {}
+        for runs in recorded:
+            store = f"sqlite:///{folder / f'recorded-{runs}.db'}"
+            async with open_store(store) as log:
+                await fill(log, runs * STORY)
+            async with open_readonly(read_settings(store=store)):
+                pass  # its read models have caught up
+            clients[runs] = await stack.enter_async_context(open_place(store, "", HERE, list(plan.actors.values())))
+        return await steps_of({runs: (client, plan) for runs, client in clients.items()}, repeat)
 
 
-async def by_iterations(store: str, repeat: int) -> Figures:
-    """CPU milliseconds of a step, by how many iterations its run has: each a critique and a refinement."""
-    return await steps_of(store, {size: workflow(refinements=size) for size in COUNTS}, repeat)
+async def by_plan(folder: Path, repeat: int, plans: dict[int, Workflow]) -> Figures:
+    """CPU milliseconds of a step in runs of each of these plans."""
+    actors = {actor.name: actor for plan in plans.values() for actor in plan.actors.values()}
+    async with open_place(f"sqlite:///{folder / 'plans.db'}", "", HERE, list(actors.values())) as client:
+        return await steps_of({size: (client, plan) for size, plan in plans.items()}, repeat)
 
 
-async def by_critics(store: str, repeat: int) -> Figures:
-    """CPU milliseconds of a step, by how many critics its run has: there are four rounds, so most are critiques."""
+async def steps_of(sizes: dict[int, tuple[Client, Workflow]], repeat: int) -> Figures:
+    """CPU milliseconds of a step, one run after another; the sizes are measured in turn."""
+    found: dict[int, list[float]] = {size: [] for size in sizes}
+    for turn in range(repeat + 1):
+        for size, (client, plan) in sizes.items():
+            begun, steps = time.process_time(), 0
+            while steps < STEPS:
+                steps += await steps_taken(client, plan, "Why tides exist")
+            if turn:  # the first only warms up
+                found[size].append((time.process_time() - begun) * 1000 / steps)
+    return {str(size): min(taken) for size, taken in found.items()}
+
+
+def panels() -> dict[int, Workflow]:
+    """Workflows of four rounds of critics side by side, so that most steps are critiques."""
 
     async def say(draft: Draft) -> Critique:
         return Critique(0.5, suggestions=("say why the far side bulges too",))
 
     critics = [critic(name=f"judge_{number}")(say) for number in range(max(COUNTS))]
-    return await steps_of(store, {size: panel(critics[:size]) for size in COUNTS}, repeat)
+    return {size: panel(critics[:size]) for size in COUNTS}
 
 
 def panel(critics: Sequence[Actor]) -> Workflow:
     judging = parallel("critics", *critics) if len(critics) > 1 else critics[0]
     plan = Workflow("panel").start_with(write)
     return plan.repeat_until(score >= 0.9, max_iterations=3, name="Refinement", body=[judging, improve]).finally_(save)
-
-
-async def steps_of(store: str, plans: dict[int, Workflow], repeat: int) -> Figures:
-    """CPU milliseconds of a step in runs of each plan, one run after another; the plans are measured in turn."""
-    actors = {actor.name: actor for plan in plans.values() for actor in plan.actors.values()}
-    found: dict[int, list[float]] = {size: [] for size in plans}
-    async with open_local(read_settings(store=store), actors.values()) as runtime:
-        for turn in range(repeat + 1):
-            for size, plan in plans.items():
-                begun, steps = time.process_time(), 0
-                while steps < STEPS:
-                    steps += await steps_taken(runtime.client, plan, "Why tides exist")
-                if turn:  # the first only warms up
-                    found[size].append((time.process_time() - begun) * 1000 / steps)
-    return {str(size): min(taken) for size, taken in found.items()}
 
 
 async def steps_taken(client: Client, plan: Workflow, brief: str) -> int:
@@ -148,13 +152,13 @@ def bare_rows(file: Path, body: bytes) -> float:
 def measure(folder: Path, given: argparse.Namespace) -> Iterator[tuple[str, Figures]]:
     """What was measured, each with its name, as soon as it is."""
     if "recorded" in given.only:
-        log = f"sqlite:///{given.log or folder / 'recorded.db'}"
-        yield "cpu_ms_per_step_by_recorded_runs", run(by_recorded(log, given.repeat, given.recorded))
+        logs = given.logs or folder
+        yield "cpu_ms_per_step_by_recorded_runs", run(by_recorded(logs, given.repeat, given.recorded))
     if "iterations" in given.only:
-        log = f"sqlite:///{folder / 'iterations.db'}"
-        yield "cpu_ms_per_step_by_iterations", run(by_iterations(log, given.repeat))
+        plans = {size: workflow(refinements=size) for size in COUNTS}
+        yield "cpu_ms_per_step_by_iterations", run(by_plan(folder, given.repeat, plans))
     if "critics" in given.only:
-        yield "cpu_ms_per_step_by_critics", run(by_critics(f"sqlite:///{folder / 'critics.db'}", given.repeat))
+        yield "cpu_ms_per_step_by_critics", run(by_plan(folder, given.repeat, panels()))
     if "drafts" in given.only:
         yield from run(by_size(folder, given.bus, given.store)).items()
 
@@ -169,7 +173,7 @@ def main() -> None:
     options.add_argument("--only", type=listed, default=what, help=f"some of {','.join(what)} (default all)")
     options.add_argument("--recorded", type=lambda text: [int(each) for each in listed(text)], default=RECORDED)
     options.add_argument("--repeat", type=int, default=5, help="how often each is measured (default 5)")
-    options.add_argument("--log", default="", help="the file of the log of recorded runs, which is kept")
+    options.add_argument("--logs", type=Path, help="a folder for the logs of recorded runs, which are kept")
     options.add_argument("--bus", default="", help="amqp://...: drafts are sent over this broker, with --store")
     options.add_argument("--store", default="", help="postgresql://...: an empty database")
     options.add_argument("--json", action="store_true", help="print one JSON document")
