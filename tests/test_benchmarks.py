@@ -25,6 +25,7 @@ def test_a_history_is_measured(tmp_path: Path, kind: str, filled: list[bool], re
         figures = json.loads(done.stdout)
         assert figures["events"] >= 1500
         assert figures["rebuilt_equal"] is True
+        assert figures["faults"] == 0
         assert bool(figures["filled_per_s"]) is fills
 
 
