@@ -25,19 +25,18 @@ class Rates(msgspec.Struct):
 
 async def rates(bus: str, store: str) -> Rates:
     """Measures each for a second and a half, on a queue and a table of its own."""
-    return Rates(
-        await _publishes(bus, 1), await _publishes(bus, 128), await _commits(store, 1), await _commits(store, 64)
-    )
+    return Rates(await publishes(bus, 1), await publishes(bus, 128), await commits(store, 1), await commits(store, 64))
 
 
-async def _publishes(url: str, at_once: int) -> float:
+async def publishes(url: str, at_once: int, body: bytes = BODY) -> float:
+    """Confirmed publishes a second to a quorum queue of its own, so many in flight."""
     connection = await aio_pika.connect(url)
     async with connection:
         channel = await connection.channel(publisher_confirms=True)
         queue = await channel.declare_queue(f"bare.{uuid4().hex}", durable=True, arguments={"x-queue-type": "quorum"})
         begun, sent = time.perf_counter(), 0
         while time.perf_counter() - begun < SECONDS:
-            letters = [aio_pika.Message(BODY, delivery_mode=aio_pika.DeliveryMode.PERSISTENT) for _ in range(at_once)]
+            letters = [aio_pika.Message(body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT) for _ in range(at_once)]
             await asyncio.gather(*(channel.default_exchange.publish(each, queue.name) for each in letters))
             sent += at_once
         taken = time.perf_counter() - begun
@@ -45,14 +44,15 @@ async def _publishes(url: str, at_once: int) -> float:
     return sent / taken
 
 
-async def _commits(url: str, rows: int) -> float:
+async def commits(url: str, rows: int, body: bytes = BODY) -> float:
+    """Rows a second that a table of its own takes, so many to a commit."""
     table = f"bare_{uuid4().hex}"
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await connection.execute(f"CREATE TABLE {table} (number bigserial PRIMARY KEY, body bytea)".encode())
         insert = f"INSERT INTO {table} (body) SELECT unnest(%s::bytea[])".encode()
         begun, written = time.perf_counter(), 0
         while time.perf_counter() - begun < SECONDS:
-            await connection.execute(insert, ([BODY] * rows,))
+            await connection.execute(insert, ([body] * rows,))
             written += rows
         taken = time.perf_counter() - begun
         await connection.execute(f"DROP TABLE {table}".encode())

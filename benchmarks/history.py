@@ -2,8 +2,9 @@
 
 It fills a store with realistic runs through the store's own appends, and measures how fast the log is read (tail), how
 long all shipped projections take to be made, and to be rebuilt beside those rows and compared with them, and how long
-it takes to open a run (`show`) and to list runs with a filter. Peak memory is told after a tenth of the tail, at its
-end, and after the rebuild.
+it takes to open a run (`show`) and to list runs with a filter; and how long the audit of the whole log takes, its chain
+of hashes and its plans apart. Peak memory is told after a tenth of the tail, at its end, after the rebuild, and at the
+end.
 
 `--store` is sqlite:///path or postgresql://... (an empty database); without it a file in a temporary folder. A store
 that has events already is filled up to N, so that a second run measures without making it again.
@@ -27,6 +28,7 @@ import msgspec
 from stories import fill
 
 from redraft.app.process.lifecycle import run
+from redraft.app.record.record_faults import find_faulty
 from redraft.app.settings.settings import Settings, read_settings, views_path
 from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.events.backends import open_store
@@ -60,9 +62,15 @@ class Figures(msgspec.Struct):
     show_p99_ms: float
     list_p50_ms: float
     list_p99_ms: float
+    chain_s: float
+    chain_cpu_s: float
+    plans_s: float
+    plans_cpu_s: float
+    faults: int
     tail_tenth_mb: float
     tail_mb: float
     rebuilt_mb: float
+    audited_mb: float
 
 
 async def measure(settings: Settings, events: int) -> Figures:
@@ -80,6 +88,7 @@ async def measure(settings: Settings, events: int) -> Figures:
         runs = [str(run) for (run,) in await runtime.views.query("SELECT run FROM runs ORDER BY run")]
         show = percentiles([await timed(partial(opened, runtime, Random(at).choice(runs))) for at in range(ASKED)])
         lists = percentiles([await timed(partial(listed, runtime, at)) for at in range(ASKED)])
+    chain, plans, faults = await audit(settings)
     return Figures(
         store=settings.store.partition(":")[0],
         events=head,
@@ -96,9 +105,15 @@ async def measure(settings: Settings, events: int) -> Figures:
         show_p99_ms=show[1],
         list_p50_ms=lists[0],
         list_p99_ms=lists[1],
+        chain_s=chain[0],
+        chain_cpu_s=chain[1],
+        plans_s=plans[0],
+        plans_cpu_s=plans[1],
+        faults=faults,
         tail_tenth_mb=tail_tenth_mb,
         tail_mb=tail_mb,
         rebuilt_mb=rebuilt_mb,
+        audited_mb=peak_mb(),
     )
 
 
@@ -125,6 +140,17 @@ async def project(settings: Settings, store: EventStore) -> tuple[Taken, Taken, 
         rebuilt = await timed(lambda: rebuild(views, store)), time.process_time() - cpu
     switched = [each for each in told if isinstance(each, Switched)]
     return built, rebuilt, len(switched) == len(SHIPPED) and all(each.same for each in switched)
+
+
+async def audit(settings: Settings) -> tuple[Taken, Taken, int]:
+    """What it took to verify the chain of hashes, and to check all runs against their plans, and how many faults."""
+    async with open_store(settings.store) as store:
+        begun, cpu = time.perf_counter(), time.process_time()
+        report = await store.verify_all()
+        chain = time.perf_counter() - begun, time.process_time() - cpu
+        begun, cpu = time.perf_counter(), time.process_time()
+        found = await find_faulty(store, report)
+        return chain, (time.perf_counter() - begun, time.process_time() - cpu), report.count + len(found)
 
 
 async def opened(runtime: LocalRuntime, text: str) -> None:
@@ -170,12 +196,17 @@ def report(figures: Figures) -> None:
     print(f"open a run        {figures.show_p50_ms:>10.1f} ms p50, {figures.show_p99_ms:.1f} ms p99")
     print(f"list, filtered    {figures.list_p50_ms:>10.1f} ms p50, {figures.list_p99_ms:.1f} ms p99")
     print(f"open the log      {figures.open_log_ms:>10.1f} ms")
+    print(f"audit: the chain  {figures.chain_s:>10.1f} s, {figures.chain_cpu_s:.1f} s of CPU time")
+    print(f"and the plans     {figures.plans_s:>10.1f} s, {figures.plans_cpu_s:.1f} s of CPU time")
     print(
         f"peak memory       {figures.tail_tenth_mb:>10.0f} MB after a tenth of the tail, "
-        f"{figures.tail_mb:.0f} MB after it, {figures.rebuilt_mb:.0f} MB after the rebuild"
+        f"{figures.tail_mb:.0f} MB after it, {figures.rebuilt_mb:.0f} MB after the rebuild, "
+        f"{figures.audited_mb:.0f} MB after the audit"
     )
     if not figures.rebuilt_equal:
         print("THE REBUILT ROWS DIFFER")
+    if figures.faults:
+        print(f"THE AUDIT FOUND {figures.faults} FAULTS")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The benchmark of a long history runs on both stores, and finds rebuilt rows equal. How fast it is is not tested."""
+"""The benchmarks of a long history and of growth run, and rebuilt rows are equal. How fast they are is not tested."""
 
 from __future__ import annotations
 
@@ -25,4 +25,17 @@ def test_a_history_is_measured(tmp_path: Path, kind: str, filled: list[bool], re
         figures = json.loads(done.stdout)
         assert figures["events"] >= 1500
         assert figures["rebuilt_equal"] is True
+        assert figures["faults"] == 0
         assert bool(figures["filled_per_s"]) is fills
+
+
+def test_growth_is_measured() -> None:
+    """Every recorded run stays in the log for the larger size; a figure is CPU time and so never nothing."""
+    command = [sys.executable, str(ROOT / "benchmarks/growth.py"), "--only", "recorded", "--recorded", "2,4"]
+    done = subprocess.run(
+        [*command, "--repeat", "1", "--json"], capture_output=True, text=True, check=False, timeout=150
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    (figures,) = json.loads(done.stdout).values()
+    assert list(figures) == ["2", "4"]
+    assert all(each > 0 for each in figures.values())

@@ -21,6 +21,7 @@ from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.lease import LeaseHolder
 from redraft.events.store.recorder import (
+    LogRow,
     MemoryRecorder,
     Notification,
     Opened,
@@ -165,7 +166,7 @@ class SimRecorder:
         self._may_fail()
         return self._database.rows.select_notifications(*args, **kwargs)
 
-    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         self._may_fail()
         return self._database.rows.select_after(position, limit, max_bytes)
 

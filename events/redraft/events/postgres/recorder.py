@@ -24,7 +24,7 @@ from redraft.events.encryption.keyring import IMPORTED, TABLE, DatabaseKeys
 from redraft.events.postgres.connection import Connections, Cursor, Database, execute
 from redraft.events.postgres.direct_writer import PostgresDirectWriter
 from redraft.events.postgres.schema import EVENTS, inspect, prepare, schema_change
-from redraft.events.store.recorder import LAST, Notification, Opened, StoredEvent, versions_between
+from redraft.events.store.recorder import LAST, LogRow, Notification, Opened, StoredEvent, versions_between
 
 RECONNECT_SECONDS: Final = 1.0
 """Seconds between the loss of a connection and the next attempt to connect."""
@@ -250,8 +250,8 @@ class PostgresRecorder(PostgresApplicationRecorder):
             return self._read(self._select_topics, (first, last, list(topics), limit))
         return self._read(self._select_log, (first, last, limit))
 
-    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
-        return self._read(self._select_after, (position, limit, max_bytes))
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
+        return [LogRow(*row) for row in self._fetch(self._select_after, (position, limit, max_bytes))]
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         return self._read(self._select_by_run, (run, version, limit))
@@ -279,12 +279,15 @@ class PostgresRecorder(PostgresApplicationRecorder):
         return int(last)
 
     def _read(self, statement: Composed, values: Sequence[object]) -> list[Notification]:
+        found = self._fetch(statement, values)
+        return [Notification(run, version, topic, state, at) for at, run, version, topic, state in found]
+
+    def _fetch(self, statement: Composed, values: Sequence[object]) -> list[tuple[Any, ...]]:
         with (
             self.datastore.get_connection() as connection,
             connection.cursor(binary=True, row_factory=tuple_row) as cursor,
         ):
-            found = cursor.execute(statement, values, prepare=True).fetchall()
-        return [Notification(run, version, topic, state, at) for at, run, version, topic, state in found]
+            return cursor.execute(statement, values, prepare=True).fetchall()
 
     def _statement(self, text: str) -> Composed:
         schema = self.datastore.schema

@@ -42,7 +42,7 @@ from redraft.events.sqlite.file import (
 )
 from redraft.events.sqlite.schema import CREATE_IDS, CREATE_LATER, add_rules, inspect, rules_of
 from redraft.events.store.append import NewRow
-from redraft.events.store.recorder import Opened, versions_between
+from redraft.events.store.recorder import LogRow, Opened, versions_between
 
 _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
@@ -212,19 +212,20 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             (str(originator_id), *versions_between(gt, lte), -1 if limit is None else limit),
         )
 
-    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         statement = (
             "SELECT rowid, originator_id, originator_version, topic, state "  # noqa: S608
             f"FROM {self.events_table_name} WHERE rowid>? ORDER BY rowid LIMIT ?"
         )
-        found: list[Notification] = []
-        with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():
-            cursor = connection.cursor()
-            cursor.execute(statement, (position, limit))
-            while max_bytes > 0 and (row := cursor.fetchone()) is not None:
-                at, run, version, topic, state = row
-                found.append(Notification(run, version, topic, state, at))
-                max_bytes -= len(state) if isinstance(state, bytes | str) else 0
+        found: list[LogRow] = []
+        connected = self.datastore.get_connection(commit=False)
+        with connected as connection, _errors_of_the_library(), connection.cursor() as cursor:
+            cursor.row_factory = None
+            for row in cursor.execute(statement, (position, limit)):
+                found.append(LogRow(*row))
+                max_bytes -= len(row[4]) if isinstance(row[4], bytes | str) else 0
+                if max_bytes <= 0:
+                    break
         return found
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:

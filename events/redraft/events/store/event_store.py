@@ -21,7 +21,7 @@ from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent, encode
 from redraft.events.store.group_commit import Committer, Inline, Result
 from redraft.events.store.raw_rows import RowCopier, place_of, unreadable
-from redraft.events.store.recorder import Notification, Opened, PersistenceError, Recorder, explain
+from redraft.events.store.recorder import LogRow, Notification, Opened, PersistenceError, Recorder, explain
 from redraft.events.store.tail import Tail
 from redraft.events.store.verification import LogCheck, Report
 
@@ -275,13 +275,13 @@ class EventStore:
     def _read_batch(self, position: int, limit: int) -> Sequence[Entry]:
         return [self._entry(row) for row in self._recorder.select_after(position, limit, READ_BYTES)]
 
-    def _entry(self, row: Notification) -> Entry:
+    def _entry(self, row: LogRow | Notification) -> Entry:
         try:
             return self._decode(row)
         except (CodecError, Tampered) as error:
             return unreadable(row, error)
 
-    def _decode(self, row: Notification) -> Recorded:
+    def _decode(self, row: LogRow | Notification) -> Recorded:
         run, version, position = place_of(row)
         if row.topic == _ERASED:
             self._keyring.drop(run)

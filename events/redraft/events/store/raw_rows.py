@@ -17,13 +17,21 @@ from redraft.events.encryption.keyring import Keyring
 from redraft.events.errors import CodecError, StoreError, Tampered, UnknownName, UnknownRules
 from redraft.events.messages.codec import Opener, hash_of
 from redraft.events.messages.envelope import Unreadable
-from redraft.events.store.recorder import IntegrityError, Notification, PersistenceError, Recorder, StoredEvent, explain
+from redraft.events.store.recorder import (
+    IntegrityError,
+    LogRow,
+    Notification,
+    PersistenceError,
+    Recorder,
+    StoredEvent,
+    explain,
+)
 
 LONGEST: Final = 200
 """The most characters that are reported of an unknown name."""
 
 
-def place_of(row: Notification) -> tuple[str, int, int]:
+def place_of(row: LogRow | Notification) -> tuple[str, int, int]:
     """Returns the run, version and position of a row. Raises CodecError when its version is not a number."""
     run, version = _text(row.originator_id), _number(row.originator_version)
     if version is None:
@@ -31,7 +39,7 @@ def place_of(row: Notification) -> tuple[str, int, int]:
     return run, version, row.id
 
 
-def unreadable(row: Notification, error: CodecError | Tampered) -> Unreadable:
+def unreadable(row: LogRow | Notification, error: CodecError | Tampered) -> Unreadable:
     """Returns an `Unreadable` with what is known of a row that could not be read because of this error."""
     return Unreadable(
         _text(row.originator_id),

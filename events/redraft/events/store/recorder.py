@@ -27,6 +27,7 @@ __all__ = [
     "DataError",
     "DatabaseError",
     "IntegrityError",
+    "LogRow",
     "MemoryRecorder",
     "Notification",
     "Opened",
@@ -36,6 +37,16 @@ __all__ = [
     "StoredEvent",
     "explain",
 ]
+
+
+class LogRow(msgspec.Struct, frozen=True, gc=False):
+    """A row of the log: the fields of the library's `Notification`, which is several times as slow to create."""
+
+    id: int
+    originator_id: str
+    originator_version: int
+    topic: str
+    state: bytes
 
 
 class Recorder(Protocol):
@@ -60,7 +71,7 @@ class Recorder(Protocol):
     ) -> Sequence[Notification]:
         """Returns the events of the log from a position on, up to and with `stop`."""
 
-    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         """Returns the rows of the log after a position, of at most `max_bytes` together, but at least one."""
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
@@ -186,9 +197,12 @@ class MemoryRecorder(POPOApplicationRecorder):
                 Notification(run, s.originator_version, s.topic, s.state, at[s.originator_version] + 1) for s in found
             ]
 
-    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[Notification]:
+    def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         """Returns the rows of the log after a position. They are in memory, so their bytes are not counted."""
-        return self.select_notifications(position, limit, inclusive_of_start=False)
+        return [
+            LogRow(row.id, str(row.originator_id), row.originator_version, row.topic, row.state)
+            for row in self.select_notifications(position, limit, inclusive_of_start=False)
+        ]
 
     def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
         with self._database_lock:
