@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan, check_ready
@@ -23,7 +23,7 @@ from redraft.app.models.configuration import Models, with_model
 from redraft.app.models.estimates import with_estimates
 from redraft.app.workflows.run_settings import apply_settings, read_budget, refuse_vain
 from redraft.events.errors import ConditionError, InputError, PlanError
-from redraft.events.messages.conditions import Condition
+from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Plan, Repeat
 
@@ -159,6 +159,14 @@ def read_condition(text: str) -> Condition:
         return parse_condition(text)
     except ConditionError as error:
         raise ConditionError(f"--until: {error}") from None
+
+
+def margin_of(text: str) -> float | Points:
+    """Returns the margin of an option `--rollback-margin`; raises ConditionError, which names the option."""
+    try:
+        return read_margin(text)
+    except ConditionError as error:
+        raise ConditionError(f"--rollback-margin: {error}") from None
 
 
 def prepare(plan: Plan, brief: Brief, models: Models, own: frozenset[ActorKey] = frozenset(), model: str = "") -> Plan:
