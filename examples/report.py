@@ -6,10 +6,11 @@ Each function stands where Flyte's example asks a model. Run it: `python example
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from pydantic import BaseModel, Field
 
-from redraft.actors import Brief, Draft, Workflow, critic, generator, refiner, score
+from redraft.actors import Brief, Draft, Workflow, critic, generator, publisher, refiner, score
 from redraft.actors import Critique as Said
 from redraft.app import refine
 
@@ -47,6 +48,14 @@ def revise_content(draft: Draft, critique: Said) -> str:
     return "\n".join((draft.text, *critique.suggestions))
 
 
+@publisher
+def format_outputs(draft: Draft) -> Path:
+    title, _, body = draft.text.partition("\n\n")
+    page = Path("report.md")
+    page.write_text(f"# {title}\n\n{body}\n")
+    return page
+
+
 report = (
     Workflow("report_pipeline")
     .start_with(generate_initial_draft)
@@ -56,6 +65,7 @@ report = (
         name="refinement",
         body=[critique_content, revise_content],
     )
+    .finally_(format_outputs)
 )
 
 

@@ -34,6 +34,7 @@ LAST = {
     "measures.py": "accepted: the condition holds: failing 1 <= 1, change(words) 0.1 <= 0.1",
     "flyte.py": "accepted after 3 iterations: the condition holds: score 8 of 10 >= 8",
     "patches.py": "saved: 5,343 tokens, 97% of what it writes",
+    "strategos.py": "-- all-tests-passing: accepted, 4 critiques: the condition holds: all_tests_passing 1 >= 1",
     "follow.py": "event 20: accepted: the condition holds: score 1.00 >= 0.9",
 }
 """What an example says last, of those that have no test of their own."""
@@ -65,6 +66,24 @@ def test_the_four_ways_for_a_loop_to_end(tmp_path: Path):
         "-- tests-pass: accepted, 3 iterations: the condition holds: errors 0 == 0",
     ]
     assert said[-1] == ends[-1]
+
+
+SURE = "score 1.00 >= 0.6, confidence 0.90 >= 0.85"
+
+
+def test_the_loops_of_strategos_end_by_quality_change_confidence_and_tests(tmp_path: Path):
+    said = run(tmp_path, ROOT / "examples" / "strategos.py").strip().splitlines()
+    ends = [line for line in said if line.startswith("-- ")]
+    assert ends[:-1] == [
+        "-- iterative-refinement: accepted, 4 critiques: the condition holds: score 1.00 >= 0.9",
+        "-- improvement-delta: accepted, 5 critiques: the condition holds: change(quality) 0 < 0.01",
+        f"-- confidence-threshold: accepted, 4 critiques: the condition holds: {SURE}",
+    ]
+
+
+def test_the_report_of_flyte_is_written_to_a_file(tmp_path: Path):
+    run(tmp_path, ROOT / "examples" / "report.py")
+    assert (tmp_path / "report.md").read_text().startswith("# Why it rains\n\nWater rises")
 
 
 def test_a_critic_that_says_approved_and_a_refiner_with_nothing_to_change_end_the_loop(tmp_path: Path):

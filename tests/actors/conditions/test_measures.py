@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redraft.actors.conditions.reading import check_reading
+from redraft.actors.conditions.holding import check_reading
 from redraft.actors.conditions.text import parse_condition, print_condition
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import Compare, Condition, change, errors, measure
@@ -49,7 +49,8 @@ def test_a_measure_that_stands_alone_is_at_least_one() -> None:
         ("change(words, 2) < 0.1", "change is of one measure"),
         ("change(words) < 1 of 10", "change has no scale"),
         ("change(words) < 0", "change(words) < 0 can never hold, as change is a number from 0"),
-        ("change(score) < 0.1", "did you mean score?"),
+        ("change(score) < 0.1", "change is of a measure, and score is none; write plateau(gain=0.01, over=2)"),
+        ("change(errors) < 0.1", "'errors' is no criterion or measure; write one, such as accuracy or words"),
         ("cange(words) < 0.1", "column 1"),
     ],
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from redraft.actors.conditions.reading import check_reading, compare, share_of_gain
+from redraft.actors.conditions.holding import check_reading
+from redraft.actors.conditions.reading import compare, share_of_gain
 from redraft.actors.conditions.text import parse_condition, print_condition
-from redraft.events.errors import ConditionError
+from redraft.actors.workflow.roles import critic
+from redraft.events.errors import ActorError, ConditionError
 from redraft.events.messages.conditions import Compare, confidence, criterion, lowest, points, score
 from redraft.events.messages.plan import Criterion, Step
 from redraft.events.messages.scales import Scale, score_text, to_share
@@ -122,3 +124,48 @@ def test_a_score_is_shown_on_its_scale_never_rounded_up_to_a_threshold(
     assert score_text(share, scale) == text
     if text.endswith(" of 10"):
         assert score_text(share, scale, beside=True).startswith(f"{text} (0.") or share in (0.0, 1.0)
+
+
+@pytest.mark.parametrize("name", ["2nd", "and", "not", "fact-check", "3-b", "class", "of", "1e5"])
+def test_a_critic_of_any_name_stands_in_conditions(name: str) -> None:
+    step = Step("critic", "judge", name, scale=(1, 10), criteria=(Criterion("tone"),), measures=("words",))
+    text = f"({name}.tone >= 8 of 10 and not {name}.score < 5 and change({name}.words) < 0.1) or {name}.words == 1e3"
+    condition = parse_condition(text)
+    assert print_condition(condition) == text.replace("1e3", "1000")
+    assert check_reading(condition, (step,)) == condition
+    assert f"{name}.tone >= 8" in print_condition(criterion[f"{name}.tone"] >= 8)
+
+
+@pytest.mark.parametrize("name", ["and", "class", "pass", "is", "None"])
+def test_a_criterion_or_measure_that_no_condition_could_name_is_refused(name: str) -> None:
+    for said in ({"criteria": {name: "x"}}, {"measures": (name,)}):
+        with pytest.raises(ActorError, match=f"'{name}' cannot be used in a condition; write letters"):
+            critic(**said)(lambda draft: 1)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "said"),
+    [
+        ("score >= 5 of 7", (0, 100), "declared here; write of 100 or 1"),
+        ("score >= 5 of 7", (1, 10), "declared here; write of 10, 100 or 1"),
+        ("score >= 5 of 7", (0, 2), "declared here; write of 2, 100 or 1"),
+        ("plateau(gain=5 of 7)", (0, 100), "declared here; write of 100 or 1"),
+    ],
+)
+def test_the_scales_that_may_be_named_come_once_each(text: str, scale: Scale, said: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        check_reading(parse_condition(text), (Step("critic", "judge", "judge", scale=scale),))
+    assert str(refused.value).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("score", "score is a word of conditions; use another"),
+        ("scor", "scor is nearly score, a word of conditions; use another"),
+    ],
+)
+def test_a_measure_by_a_word_of_conditions_is_told_once(name: str, said: str) -> None:
+    with pytest.raises(ActorError) as refused:
+        critic(measures=(name,))(lambda draft: 1)
+    assert str(refused.value) == f"@critic: measures: {said}"

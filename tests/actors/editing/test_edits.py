@@ -26,7 +26,7 @@ def test_edits_change_their_quotes_and_nothing_else() -> None:
     [
         ([Edit("tide", "flood")], "gave an edit of 'tide', which is in the draft more than once"),
         ([Edit("Tide", "flood")], "gave an edit of 'Tide', which is not in the draft"),
-        ([Edit("goes out.\n", "")], "gave an edit of 'goes out.', which is not in the draft"),
+        ([Edit("goes out.\n", "")], r"gave an edit of 'goes out\.\\n', which is not in the draft"),
         ([Edit("", "Now: ")], "gave an edit without a quote"),
         ([Edit("comes in", "x"), Edit("in. The", "y")], "overlap: of 'comes in' and of 'in. The'"),
         ([Edit("Teh", "The"), Edit("Teh", "A")], "overlap"),
@@ -43,6 +43,22 @@ def test_a_quote_whose_places_overlap_stands_there_twice() -> None:
     with pytest.raises(ContentError, match="more than once"):
         apply_edits([Edit("aa", "b")], "baaab")
     assert "2 times" in edits_fault([Edit("aa", "b")], "baaab", "bbab")
+
+
+def test_an_edit_answers_the_issues_whose_place_its_quote_overlaps() -> None:
+    issues = [
+        Issue("misspelled", "Teh", (0, 3), id="slip"),
+        Issue("dull", "tide comes", (4, 14), id="dull"),
+        Issue("wide", TEXT, (0, len(TEXT)), id="wide"),
+        Issue("refused", "Teh", (0, 3), id="refused"),
+        Issue("elsewhere", "Moon", (50, 54), id="moon"),
+        Issue("touched", " ", (3, 4), id="space"),
+        Issue("nowhere", id="nowhere"),
+    ]
+    edits = (Edit("Teh", "The"), Edit("tide comes", "sea comes", ("wide",)))
+    made = with_text(Revision(edits=edits, refusals=(Refusal("refused", "no"),)), TEXT, issues)
+    assert [each.issues for each in made.edits] == [("slip",), ("wide", "dull")]
+    assert with_text(Revision(edits=made.edits), TEXT, issues[:3]).edits == made.edits
 
 
 def test_a_revision_names_only_issues_that_there_are_and_says_which_it_declines() -> None:

@@ -51,7 +51,7 @@ def test_what_is_said_of_two_places_is_two_issues_and_said_twice_of_one_is_one()
     [
         (Issue("dull", "ebb"), "quoted 'ebb', which is not in the draft"),
         (Issue("  ", "Teh"), "gave an issue without a text"),
-        (Issue("dull", "Teh", (1, 4)), "quoted 'Teh', and at 1 to 4 stands 'eh'"),
+        (Issue("dull", "Teh", (1, 4)), "quoted 'Teh', and at 1 to 4 stands 'eh '"),
         (Issue("dull", span=(40, 99)), "gave the place 40 to 99 in a draft of 43 characters"),
         (Issue("dull", span=(3, 3)), "gave the place 3 to 3"),
         (Issue("dull", "Teh", criterion="tnoe"), "of 'tnoe', a criterion that it does not declare; .*tone"),

@@ -47,7 +47,7 @@ def test_a_plan_reads_alike_in_yaml_and_in_python() -> None:
     ("right", "wrong", "fault"),
     [
         ("[words]", "[word s]", "plan:14: Refinement/judge: measures: 'word s' cannot be used in a condition"),
-        ("[words]", "[scores]", "measures: scores is a word of conditions, or nearly"),
+        ("[words]", "[scores]", "measures: scores is nearly score, a word of conditions"),
         ("[words]", "[words, 'words?']", "measures: words comes twice, or is a criterion too; keep one"),
         ("until: words", "until: wrods", "plan:5: Refinement: until: wrods is no criterion or measure"),
         ("gate: failing", "gate: change(failing)", "is no word about one draft"),

@@ -119,7 +119,7 @@ def test_an_undeclared_criterion_is_invalid() -> None:
     ("make", "fault"),
     [
         (lambda: critic(criteria={"score": "x"}), "score is a word of conditions"),
-        (lambda: critic(criteria={"error": "x"}), "error is a word of conditions, or nearly"),
+        (lambda: critic(criteria={"error": "x"}), "error is nearly errors, a word of conditions"),
         (lambda: critic(criteria={"a-b": "x"}), "'a-b' cannot be used in a condition"),
         (
             lambda: critic(criteria={"tone": "x"}, weights={"tome": 2}),

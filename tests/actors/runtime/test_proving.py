@@ -80,7 +80,7 @@ async def test_places_ids_lines_and_texts_are_filled_in(store: EventStore) -> No
     assert (slip.span, dull.span, TEXT[slice(*(dull.span or ()))]) == ((0, 3), (29, 36), "is calm")
     assert (len(slip.id), dull.id) == (12, "dull")
     assert (judged.critique.errors, judged.critique.suggestions) == (("“Teh”: misspelled",), ("“is calm”: dull",))
-    body = f'"edits":[{{"quote":"Teh tide","replacement":"The tide","issues":["{slip.id}"]}}]'
+    body = '"edits":[{"quote":"Teh tide","replacement":"The tide"}]'
     refined = await talk.refined(f'{body},"refusals":[{{"issue":"dull","reason":"it is"}}]')
     assert isinstance(refined, DraftRefined)
     assert refined.draft.text == TEXT.replace("Teh tide", "The tide")
@@ -94,7 +94,7 @@ async def test_places_ids_lines_and_texts_are_filled_in(store: EventStore) -> No
     [
         ('{"text":"dull","quote":"ebb"}', "judge quoted 'ebb', which is not in the draft"),
         ('{"text":"dull","criterion":"tone"}', "judge gave an issue of 'tone', a criterion that it does not declare"),
-        ('{"text":"dull","quote":"calm","span":[0,4]}', "judge quoted 'calm', and at 0 to 4 stands 'Teh'"),
+        ('{"text":"dull","quote":"calm","span":[0,4]}', "judge quoted 'calm', and at 0 to 4 stands 'Teh '"),
         (f'{DULL},{SLIPPED[:-1]},"id":"dull"}}', "judge gave the id 'dull' to two issues"),
     ],
 )
@@ -124,6 +124,24 @@ async def test_a_revision_that_its_draft_does_not_bear_out_is_a_failed_attempt(s
     refused = await talk.refined(body)
     assert isinstance(refused, StepFailed)
     assert (refused.kind, refused.message[: len(REFUSED[body])]) == ("invalid", REFUSED[body])
+
+
+@pytest.mark.parametrize(("quote", "is_there"), [("Teh  tide", True), ("ebb", False)])
+async def test_a_criterion_whose_quote_is_not_in_its_draft_is_a_failed_attempt(
+    store: EventStore, quote: str, is_there: bool
+) -> None:
+    talk = await Talk(store).written()
+    mark = f'{{"name":"spelling","score":0.5,"quote":"{quote}"}}'
+    body = f'"draft":{{"version":1,"sha256":"{digest(TEXT)}"}},"critique":{{"score":0.5,"criteria":[{mark}]}}'
+    judged = await talk.says("critiqued", "L[1]/judge", body)
+    if is_there:
+        assert isinstance(judged, DraftCritiqued)
+        return
+    assert isinstance(judged, StepFailed)
+    assert (judged.kind, judged.message) == (
+        "invalid",
+        "judge quoted 'ebb', which is not in the draft; quote it word by word",
+    )
 
 
 async def test_a_text_as_it_was_needs_not_be_sent(store: EventStore) -> None:

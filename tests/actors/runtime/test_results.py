@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,40 @@ async def test_an_object_has_the_fields_of_a_critique_others_are_details(kind: A
         kind(score=0.5, improvements=["more"], tone="dry", words={}), fields={"improvements": "suggestions"}
     )
     assert said == Critique(0.5, suggestions=("more",), critic="judge", details={"tone": "dry", "words": "{}"})
+
+
+class Grave(StrEnum):
+    ERROR = "error"
+    NOTE = "note"
+
+
+class Finding(BaseModel):
+    text: str
+    quote: str = ""
+    severity: Grave = Grave.NOTE
+
+
+class Report(BaseModel):
+    marks: dict[str, int]
+    sure: float
+    counted: dict[str, int]
+    findings: list[Finding]
+
+
+async def test_a_model_of_ones_own_may_name_criteria_measures_confidence_and_issues_as_it_likes() -> None:
+    given = Report(
+        marks={"tone": 8},
+        sure=0.7,
+        counted={"words": 2},
+        findings=[Finding(text="dull", quote="draft", severity=Grave.ERROR), Finding(text="no title")],
+    )
+    fields = {"marks": "criteria", "sure": "confidence", "counted": "measures", "findings": "issues"}
+    said = await critique(given, fields=fields, scale=(0, 10), criteria={"tone": "for children"}, measures=("words",))
+    assert (said.score, said.confidence, said.errors, said.suggestions) == (0.8, 0.7, ("“draft”: dull",), ("no title",))
+    assert [(each.text, each.span, each.severity) for each in said.issues] == [
+        ("dull", (4, 9), "error"),
+        ("no title", None, "note"),
+    ]
 
 
 async def test_fields_that_stand_for_one_are_joined_and_one_text_is_one_line() -> None:

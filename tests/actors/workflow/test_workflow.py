@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -8,7 +9,7 @@ from redraft.actors.workflow.roles import Actor, critic, generator, publisher, r
 from redraft.actors.workflow.workflow import Workflow, parallel, repeat, step
 from redraft.events.errors import ActorError, ConditionError, InputError, PlanError
 from redraft.events.messages.conditions import outputs, plateau, score
-from redraft.events.messages.content import Critique
+from redraft.events.messages.content import Critique, Draft
 from redraft.events.messages.plan import Parallel, Plan, Repeat, Retry, Step
 
 
@@ -229,3 +230,26 @@ def test_what_is_built_wrong_is_refused_at_the_call_that_makes_it(
 
 def test_a_workflow_may_be_incomplete_while_it_is_built() -> None:
     assert len(Workflow("article").then(judge).actors) == 1
+
+
+def test_a_condition_can_be_about_what_a_shipped_critic_counts():
+    tests = step("pytest", role="critic", options={"tests": ["tests"]})
+    made = Workflow("w").start_with(write).repeat_until("all_tests_passing", max_iterations=2, body=[tests])
+    (_, loop) = made.plan.steps
+    assert isinstance(loop, Repeat)
+    assert "all_tests_passing" in cast("Step", loop.body[0]).measures
+
+
+def test_a_critic_of_ones_own_by_the_name_of_a_shipped_one_declares_what_it_counts():
+    @critic(measures=("lines",))
+    def prose(draft: Draft) -> dict[str, object]:
+        return {"measures": {"lines": 1}}
+
+    named = (
+        Workflow("w")
+        .start_with(write)
+        .repeat_until("lines >= 2", max_iterations=2, body=[step("prose", role="critic")])
+    )
+    with pytest.raises(PlanError, match="lines is no criterion or measure"):
+        named.plan  # noqa: B018 - it is the shipped one
+    assert cast("Step", cast("Repeat", named.plan_with([prose]).steps[1]).body[0]).measures == ("lines",)

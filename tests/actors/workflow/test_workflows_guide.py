@@ -12,7 +12,8 @@ from tests.pages import ROOT, blocks
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.formats.yaml_reader import read_plan
-from redraft.actors.workflow.workflow import Workflow
+from redraft.actors.workflow.counting import shipped_critics
+from redraft.actors.workflow.workflow import Workflow, declare
 from redraft.events.errors import InputError
 from redraft.events.messages import conditions as words
 from redraft.events.messages.plan import Plan
@@ -32,7 +33,8 @@ def python_plans() -> dict[str, Plan]:
 
 
 def test_each_example_gives_the_same_plan_in_both_forms() -> None:
-    in_yaml = {plan.name: plan for plan in map(read_plan, blocks(GUIDE, "yaml"))}
+    read = [declare(read_plan(each), shipped_critics(())) for each in blocks(GUIDE, "yaml")]
+    in_yaml = {plan.name: plan for plan in read}
     assert len(in_yaml) == 10
     assert in_yaml == python_plans()
 

@@ -101,6 +101,19 @@ def test_what_if_decides_again_by_a_criterion():
     assert "did you mean accuracy?" in wrong.err
 
 
+def test_a_margin_on_the_scale_is_taken_by_what_if_and_by_a_fork():
+    run(PLAN.replace("accuracy >= 8 and tone >= 6", "accuracy >= 10"))
+    told = said("whatif", "last", "--rollback-margin", "1 of 10")
+    assert "under the policy: rollback_margin 1 of 10" in told
+    assert "both make the same decisions" in told
+    wrong = call("whatif", "last", "--rollback-margin", "1")
+    assert (wrong.code, "write rollback_margin: 1 of 10, or" in wrong.err) == (2, True)
+    wrong = call("whatif", "last", "--rollback-margin", "much")
+    assert (wrong.code, "--rollback-margin: 'much' is no margin; write a number" in wrong.err) == (2, True)
+    spoken = call("fork", "last", "--at", "6", "--set", "rollback_margin=1 of 10", "--actors", "actors.py")
+    assert "accepted, score 8.667 of 10" in spoken.err, spoken.err
+
+
 def test_a_fork_may_ask_for_another_criterion():
     run()
     spoken = call("fork", "last", "--at", "6", "--set", "until=tone >= 7", "--actors", "actors.py")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.streams import recorded
 
 from redraft.actors import Critique, Retry, StepError, Workflow, critic, generator, publisher, refiner, score, step
 from redraft.actors.deciding.policy import with_limits
-from redraft.app.client.result import Result
+from redraft.app.client.result import Change, Result, fork_of
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime, open_local
+from redraft.app.workflows.run_settings import apply_settings
 from redraft.events.errors import InputError, NoSuchRun, PlanError
 from redraft.events.messages.content import Brief
 from redraft.events.messages.domain_events import (
@@ -26,10 +29,12 @@ from redraft.events.messages.domain_events import (
     StepFailed,
     StepRequested,
 )
+from redraft.events.messages.plan import Plan, Repeat, Step
 from redraft.projections.read_models.runs_query import find_run
 
 ANSWERS = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
 DONE: Counter[str] = Counter()
+WHEN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @generator
@@ -92,6 +97,21 @@ async def test_a_fork_at_every_event_ends_as_its_parent_and_does_only_what_was_n
             left = [event.data for event in parent[at:] if isinstance(event.data, ANSWERS)]
             assert DONE.total() == len(left)
             assert await runtime.store.verify(fork) == len(await runtime.store.read(fork))
+
+
+@pytest.mark.parametrize("plan", [None, "the same"])
+def test_a_fork_whose_condition_no_run_begins_with_any_more_says_what_to_set(plan: str | None):
+    loop = Repeat("Loop", score >= 0, 3, (Step("critic", "judge", "judge"), Step("refiner", "improve", "improve")))
+    old = Plan("old", (Step("generator", "write", "write"), loop))
+    past = recorded("old", [("coordinator", RunStarted(old, Brief("a"), WHEN))])
+    with pytest.raises(PlanError) as caught:
+        fork_of(past, 1, "new", "", Change(old if plan else None))
+    assert str(caught.value) == (
+        "Loop: until: the condition always holds, as scores are 0..1, so score >= 0 decides nothing; change the number"
+        "; a fork needs another: --set 'Loop.until=score >= 90 of 100'"
+    )
+    better = apply_settings(old, ["Loop.until=score >= 90 of 100"]).plan
+    assert fork_of(past, 1, "new", "", Change(better)).plan == better
 
 
 async def test_a_fork_is_listed_with_its_parent_and_counts_only_its_own_work(settings: Settings):

@@ -41,6 +41,19 @@ def test_settings_of_the_loop() -> None:
     assert apply_settings(PLAN, []).plan == PLAN
 
 
+def test_a_margin_may_say_its_scale_and_one_without_is_on_none() -> None:
+    judge = Step("critic", "judge", "judge", scale=(1.0, 10.0))
+    plan = Plan("p", (PLAN.steps[0], Repeat("Loop", score >= 8, 3, (judge, Step("refiner", "improve", "improve")))))
+    made = apply_settings(plan, ["rollback_margin=1 of 10"]).plan
+    assert (loop(made).rollback_margin, loop(made).rollback_top) == (1, 10)
+    made = apply_settings(made, ["rollback_margin=2"]).plan
+    assert (loop(made).rollback_margin, loop(made).rollback_top) == (2, None)
+    with pytest.raises(InputError, match=r"--set rollback_margin: Loop: .*write rollback_margin: 1 of 10, or"):
+        apply_settings(plan, ["rollback_margin=1"])
+    with pytest.raises(InputError, match=r"'1 of ten' is no margin; write a number such as 0\.1, or 1 of 10"):
+        apply_settings(plan, ["rollback_margin=1 of ten"])
+
+
 def test_settings_of_a_loop_among_several() -> None:
     for key in ("Inner.until", "Outer/Inner.until"):
         outer = loop(apply_settings(NESTED, [f"{key}=score >= 0.5"]).plan)

@@ -12,14 +12,12 @@ from typing import Final, get_args
 
 import msgspec
 
-from redraft.actors.conditions.text import COMPARE, is_reference, name_of, print_condition, print_number, terms, truth
+from redraft.actors.conditions.text import COMPARE, is_reference, name_of, print_condition, print_number, terms
 from redraft.events.errors import ConditionError, suggest
 from redraft.events.messages.conditions import (
     CONFIDENCE,
     LOWEST,
     NAMED,
-    AllOf,
-    AnyOf,
     Compare,
     Condition,
     Oscillating,
@@ -100,16 +98,17 @@ def scale_named(name: str, critics: Sequence[Step]) -> Scale | None:
 
 def compare(term: Compare, share: float, critics: Sequence[Step]) -> bool:
     """Returns whether a comparison of a score or criterion holds for this share, read on its scale."""
-    scale = _scale_meant(term.value, term.top, scale_named(name_of(term), critics))
+    scale = scale_meant(term.value, term.top, scale_named(name_of(term), critics))
     return COMPARE[term.operator](share if scale is None else on_scale(share, scale), term.value)
 
 
 def shown_scale(term: Compare, critics: Sequence[Step]) -> Scale | None:
     """Returns the scale on which people are shown what a comparison measures."""
-    return _scale_meant(term.value, term.top, scale_named(name_of(term), critics))
+    return scale_meant(term.value, term.top, scale_named(name_of(term), critics))
 
 
-def _scale_meant(value: float, top: float | None, scale: Scale | None) -> Scale | None:
+def scale_meant(value: float, top: float | None, scale: Scale | None) -> Scale | None:
+    """Returns the scale on which a number is read, beside what declares this scale; None for 0..1."""
     if top is not None:
         return scale if scale is not None and top == scale[1] else _PERCENT if top == _PERCENT[1] else UNIT
     if scale is None:
@@ -130,45 +129,22 @@ def share_of_gain(
     return round(gain / (scale[1] - scale[0]), 9)
 
 
-def check_reading(condition: Condition, critics: Sequence[Step]) -> Condition:
-    """Returns the condition itself; raises ConditionError for a name that no critic declares, or a number on no scale.
-
-    A number that could be meant on two scales is refused, with both spellings; so is a condition that never or always
-    holds.
-    """
-    found = terms(condition)
-    for term in found:
-        match term:
-            case Compare() if term.quantity in NAMED and is_measure(term.of, critics):
-                _check_measure(term, critics)
-            case Compare(quantity="change"):
-                _check_changes(term, critics)
-            case Compare(quantity="score" | "criterion"):
-                _check_compare(term, critics)
-            case Plateau():
-                name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics)
-                check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, scale_named(name, critics))
-            case Oscillating() if term.of is not msgspec.UNSET:
-                check_name_declared(term.of, critics)
-            case _:
-                pass
-    match truth(condition, lambda term: _truth_of_score(term, critics), lambda group: _truth_of_group(group, critics)):
-        case False:
-            why = "its parts exclude each other, or those under `not` always hold"
-            raise ConditionError(f"the condition can never hold, whatever is measured; {why}")
-        case True:
-            raise ConditionError(f"the condition always holds, {_always(found, critics)}; change the number")
-        case None:
-            return condition
-
-
-def _always(found: Sequence[Condition], critics: Sequence[Step]) -> str:
-    """Returns why a condition always holds: by the scale of a score, if a comparison with one does."""
-    for term in found:
-        if isinstance(term, Compare) and term.quantity in ("score", "criterion") and _truth_of_score(term, critics):
-            low, high = shown_scale(term, critics) or UNIT
-            return f"as scores are {low:g}..{high:g}, so {print_condition(term)} decides nothing"
-    return "whatever is measured, so it decides nothing"
+def check_term(term: Condition, critics: Sequence[Step]) -> None:
+    """Raises ConditionError for a name that no critic declares, and for a number on no scale, or on two."""
+    match term:
+        case Compare() if term.quantity in NAMED and is_measure(term.of, critics):
+            _check_measure(term, critics)
+        case Compare(quantity="change"):
+            _check_changes(term, critics)
+        case Compare(quantity="score" | "criterion"):
+            _check_compare(term, critics)
+        case Plateau():
+            name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics)
+            check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, scale_named(name, critics))
+        case Oscillating() if term.of is not msgspec.UNSET:
+            check_name_declared(term.of, critics)
+        case _:
+            pass
 
 
 def check_names(condition: Condition, critics: Sequence[Step]) -> None:
@@ -242,19 +218,24 @@ def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
             )
     else:
         _check_on_scale(term, scale)
-    if _truth_of_score(term, critics) is False:
-        low, high = _scale_meant(value, term.top, scale) or UNIT
+    if truth_of_score(term, critics) is False:
+        low, high = scale_meant(value, term.top, scale) or UNIT
         scores = f"scores are {low:g}..{high:g}"
         raise ConditionError(f"{written} can never hold, as {scores}; change the number")
 
 
 def _check_top(term: Compare, scale: Scale | None) -> None:
-    written, (low, high) = print_condition(term), _scale_meant(term.value, term.top, scale) or UNIT
+    written, (low, high) = print_condition(term), scale_meant(term.value, term.top, scale) or UNIT
     if term.top != high:
-        declared = f"{scale[1]:g}, " if scale is not None else ""
-        raise ConditionError(f"{written} names no scale that is declared here; write of {declared}100 or 1")
+        raise ConditionError(f"{written} names no scale that is declared here; write {_tops(scale)}")
     if not low <= term.value <= high:
         raise ConditionError(f"scores are {low:g}..{high:g}, so {written} is out of range; change the number")
+
+
+def _tops(scale: Scale | None) -> str:
+    """Returns what may be said of the scale of a number: `of 10, 100 or 1`."""
+    *others, last = dict.fromkeys(f"{top:g}" for top in (*([scale[1]] if scale is not None else []), 100, 1))
+    return f"of {', '.join(others)} or {last}"
 
 
 def _check_on_scale(term: Compare, scale: Scale) -> None:
@@ -283,10 +264,7 @@ def check_gain(
     if said is not None:
         known = {1.0: 1.0, 100.0: 100.0, **({scale[1]: span} if scale is not None else {})}
         if said not in known:
-            declared = f"{scale[1]:g}, " if scale is not None else ""
-            raise ConditionError(
-                f"{what} of {said:g} names no scale that is declared here; write of {declared}100 or 1"
-            )
+            raise ConditionError(f"{what} of {said:g} names no scale that is declared here; write {_tops(scale)}")
         span = known[said]
     elif scale is not None and gain not in (0, default) and gain <= min(1.0, span) and span != 1.0:
         raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))
@@ -294,35 +272,12 @@ def check_gain(
         raise ConditionError(f"{what} is {print_number(gain)}; write a number up to {span:g}, such as 0.01")
 
 
-def _truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
+def truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:
     """Returns True or False for a comparison of a score that always or never holds on its scale; else None."""
     if is_measure(term.of, critics):
         return None
-    low, high = _scale_meant(term.value, term.top, scale_named(name_of(term), critics)) or UNIT
+    low, high = scale_meant(term.value, term.top, scale_named(name_of(term), critics)) or UNIT
     if term.operator == "==":
         return None if low <= term.value <= high else False
     at_low, at_high = (COMPARE[term.operator](end, term.value) for end in (low, high))
     return at_low if at_low == at_high else None
-
-
-_NEAR: Final = 1e-6
-"""A score this far below and above each number of a condition is tried, to see whether it can hold. A share, 0..1."""
-
-
-def _truth_of_group(group: AnyOf | AllOf, critics: Sequence[Step]) -> bool | None:
-    """Returns False for `score >= 0.9 and score < 0.2`, True for `score >= 0.2 or score < 0.9`, else None."""
-    compared: dict[str, list[Compare]] = {}
-    for part in group.conditions:
-        if isinstance(part, Compare) and part.quantity in ("score", "criterion") and not is_measure(part.of, critics):
-            compared.setdefault(name_of(part), []).append(part)
-    of_any = isinstance(group, AnyOf)
-    for name, terms_ in compared.items():
-        scales = [_scale_meant(each.value, each.top, scale_named(name, critics)) or UNIT for each in terms_]
-        shares = [to_share(each.value, scale) for each, scale in zip(terms_, scales, strict=True)]
-        tried = [0.0, 1.0, *(share + step for share in shares for step in (-_NEAR, 0.0, _NEAR))]
-        held = [[compare(each, share, critics) for each in terms_] for share in tried if 0 <= share <= 1]
-        if of_any and all(map(any, held)):
-            return True
-        if not of_any and not any(map(all, held)):
-            return False
-    return None

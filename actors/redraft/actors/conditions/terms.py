@@ -26,11 +26,15 @@ from redraft.events.messages.conditions import (
 MAX_NESTING: Final = 50
 """The depth to which parentheses may nest, and the number of `not`, `~` and `-` that may stand in a row."""
 
+CRITIC: Final = r"(?=[\w-]*[A-Za-z_])\w[\w-]*"
+"""The name of a critic before a dot, as a pattern: any that has a letter, such as `2nd`, and `not` too."""
+
 _WORD: Final = re.compile(
-    r"""
-      (?P<slip>   && | \|\| | != | <> | => | =< | [!≥≤≠¬%^*/+{}\[\]'"`;:@?] )
+    rf"""
+      (?P<slip>   && | \|\| | != | <> | => | =< | [!≥≤≠¬%^*/+{{}}\[\]'"`;:@?] )
+    | (?P<critic> {CRITIC}\.[A-Za-z_]\w* )
     | (?P<number> (?: \d[\d_]*\.?[\d_]* | \.\d[\d_]* ) (?: [eE][+-]?\d+ )? )
-    | (?P<name>   [A-Za-z_][\w-]*\.[A-Za-z_]\w* | [A-Za-z_]\w* )
+    | (?P<name>   [A-Za-z_]\w* )
     | (?P<sign>   >= | <= | == | [<>|&~(),=-] )
     | (?P<space>  \s+ )
     """,
@@ -143,6 +147,8 @@ def _read_change(node: ast.Call, operator: Operator, right: ast.expr) -> Compare
     """Returns the comparison of how much a measure changed: `change(words) < 0.1`."""
     if len(node.args) != 1 or node.keywords:
         raise fault_at(node, "change is of one measure; write change(words) < 0.1")
+    if isinstance(node.args[0], ast.Name) and node.args[0].id == "score":
+        raise fault_at(node, "change is of a measure, and score is none; write plateau(gain=0.01, over=2)")
     value, top = _number_of(right)
     if top is not None:
         raise fault_at(right, "change has no scale; write a share, such as change(words) < 0.1")
@@ -246,8 +252,9 @@ def _reference(node: ast.expr) -> str:
     """Returns the name of a criterion: `accuracy`, `judge.accuracy`, `min(criteria)`, `confidence`."""
     match node:
         case ast.Name(id=known):
-            if fault := reserved(known):
-                raise fault_at(node, fault)
+            if near := reserved(known):
+                other = "is no criterion or measure; write one, such as accuracy or words"
+                raise fault_at(node, f"{known!r} {other if near == known else f'is not known; did you mean {near}?'}")
             return known
         case ast.Attribute(value=ast.Name(id=critic), attr=known):
             return f"{critic}.{known}"
@@ -260,9 +267,8 @@ def _reference(node: ast.expr) -> str:
 
 
 def reserved(name: str) -> str:
-    """Returns why a criterion cannot have this name: a condition has it, or nearly; empty when it can."""
-    near = get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR)
-    return f"{name!r} is not known; did you mean {near[0]}?" if near else ""
+    """Returns the word of conditions that a criterion cannot be named as, or nearly as; empty when there is none."""
+    return next(iter(get_close_matches(name, _KNOWN, n=1, cutoff=_NEAR)), "")
 
 
 def _number_of(node: ast.expr) -> tuple[float, float | None]:

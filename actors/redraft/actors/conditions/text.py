@@ -17,7 +17,15 @@ from typing import Final, assert_never, get_args
 
 import msgspec
 
-from redraft.actors.conditions.terms import MAX_NESTING, check_words, fault_at, read_call, read_comparison, read_name
+from redraft.actors.conditions.terms import (
+    CRITIC,
+    MAX_NESTING,
+    check_words,
+    fault_at,
+    read_call,
+    read_comparison,
+    read_name,
+)
 from redraft.actors.values import is_number, is_one_of, is_whole, shown
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import (
@@ -33,14 +41,16 @@ from redraft.events.messages.conditions import (
     Operator,
     Oscillating,
     Plateau,
+    Points,
     Quantity,
 )
 
 MAX_CHARACTERS: Final = 2_000
 """The longest text of a condition."""
 
+_POINTS: Final = re.compile(r"(-?\d{1,18}(?:\.\d*)?(?:[eE][+-]?\d+)?)(?: of (\d{1,18}(?:\.\d+)?))?", re.ASCII)
 _OF: Final = re.compile(r"(?<=[\d.])(\s+)of(?=\s+[\d.])", re.ASCII)
-_DASHED: Final = re.compile(r"[A-Za-z_][\w-]*(?=\.[A-Za-z_])", re.ASCII)
+_CRITIC: Final = re.compile(rf"(?<![\w.-]){CRITIC}(?=\.[A-Za-z_])", re.ASCII)
 
 _EXAMPLE: Final = "score >= 0.9 or plateau(gain=0.01, over=2)"
 
@@ -62,11 +72,11 @@ def print_condition(condition: Condition) -> str:
     """Returns the text of a condition that passes `check_printable`; `parse_condition` reads it as an equal one."""
     match condition:
         case Compare():
-            return f"{name_of(condition)} {condition.operator} {_with_top(condition.value, condition.top)}"
+            return f"{name_of(condition)} {condition.operator} {print_points(condition.value, condition.top)}"
         case Approved():
             return "approved"
         case Plateau():
-            gain = _with_top(condition.gain, condition.top)
+            gain = print_points(condition.gain, condition.top)
             return f"plateau(gain={gain}, over={condition.over}{_with_name(condition.of)})"
         case Oscillating():
             return f"oscillating(window={condition.window}{_with_name(condition.of)})"
@@ -89,7 +99,19 @@ def name_of(term: Compare) -> str:
     return term.of if term.quantity == "criterion" else term.quantity
 
 
-def _with_top(value: float, top: float | msgspec.UnsetType | None) -> str:
+def read_margin(text: str) -> float | Points:
+    """Returns a margin as a person writes it, with the scale that is meant, if any: `0.1`, `1 of 10`.
+
+    Raises ConditionError.
+    """
+    found = _POINTS.fullmatch(text.strip())
+    if found is None:
+        raise ConditionError(f"{text!r} is no margin; write a number such as 0.1, or 1 of 10")
+    return float(found[1]) if found[2] is None else Points(float(found[1]), float(found[2]))
+
+
+def print_points(value: float, top: float | msgspec.UnsetType | None) -> str:
+    """Returns the text of a number, with the scale that is meant, if it says one: `1 of 10`."""
     of = "" if top is None or top is msgspec.UNSET else f" of {print_number(top)}"
     return f"{print_number(value)}{of}"
 
@@ -123,7 +145,7 @@ def _parse(text: str) -> ast.expr:
     line = "".join(" " if character.isspace() else character for character in text)
     plain = line.strip()
     line = _OF.sub(lambda found: f"{found[1]}@ ", line)  # an operator of Python that no condition has
-    line = _DASHED.sub(lambda found: found.group().replace("-", "_"), line)
+    line = _CRITIC.sub(lambda found: "_" * len(found.group()), line)  # such as 2nd, fact-check, not
     try:
         body = ast.parse(line.strip(), mode="eval").body
     except SyntaxError as error:
@@ -203,8 +225,10 @@ COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
 }
 """The function of each operator."""
 
-_COUNTS: Final[frozenset[Quantity]] = frozenset({"errors", "outputs", "tokens"})
-_REFERENCE: Final = re.compile(r"(?:[A-Za-z_][\w-]*\.)?[A-Za-z_]\w*", re.ASCII)
+COUNTS: Final[frozenset[Quantity]] = frozenset({"errors", "outputs", "tokens"})
+"""Quantities that are whole numbers."""
+
+_REFERENCE: Final = re.compile(rf"(?:{CRITIC}\.)?[A-Za-z_]\w*", re.ASCII)
 _KINDS: Final = (Compare, Approved, Plateau, Oscillating, Exit, AnyOf, AllOf, Not)
 
 
@@ -322,7 +346,7 @@ def _compare_fault(term: Compare) -> str | None:
         return f"of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
     if term.top is not None and term.quantity not in ("score", "criterion"):
         return f"{term.quantity} has no scale; write one number"
-    written = f"{name_of(term)} {term.operator} {_with_top(term.value, term.top)}"
+    written = f"{name_of(term)} {term.operator} {print_points(term.value, term.top)}"
     if term.quantity in ("score", "criterion"):
         return None if term.value >= 0 or term.top is None else f"{written} is below any score; write a number from 0"
     if _compare_truth(term) is False:
@@ -336,13 +360,13 @@ def is_reference(name: object) -> bool:
 
 
 def _range_of(quantity: Quantity) -> str:
-    return f"{quantity} is {'a whole number' if quantity in _COUNTS else 'a number'} from 0"
+    return f"{quantity} is {'a whole number' if quantity in COUNTS else 'a number'} from 0"
 
 
 def _compare_truth(term: Compare) -> bool | None:
     low, high = 0.0, math.inf
     if term.operator == "==":
-        between = term.quantity in _COUNTS and not float(term.value).is_integer()
+        between = term.quantity in COUNTS and not float(term.value).is_integer()
         return False if between or not low <= term.value <= high else None
     compares = COMPARE[term.operator]
     at_low, at_high = compares(low, term.value), compares(high, term.value)

@@ -81,7 +81,9 @@ def _shape(path: str, node: Node) -> Node:
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
             return replace(node, queue_wait=None, measures=())  # what is counted hangs on actor and options
         case Repeat():
-            return replace(node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0)
+            return replace(
+                node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0, rollback_top=None
+            )
         case _:
             return node
 

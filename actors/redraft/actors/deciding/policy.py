@@ -6,14 +6,14 @@ from sys import getsizeof
 from typing import Final
 
 import msgspec
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict, astuple, replace
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.text import print_condition, print_points
 from redraft.actors.deciding.state import Frame, Made, RunState
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import closing_body, find_loop, map_nodes
 from redraft.events.errors import PlanError
-from redraft.events.messages.conditions import Condition
+from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.content import Draft, DraftRef
 from redraft.events.messages.plan import Keep, Node, Plan, Repeat
 
@@ -36,19 +36,26 @@ def with_plan(state: RunState, plan: Plan) -> RunState:
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The settings of a loop that are to be different. None leaves a setting as its plan has it."""
+    """The settings of a loop that are to be different. None leaves a setting as its plan has it.
+
+    A margin may say its scale: `Points(1, 10)`.
+    """
 
     until: Condition | None = None
     max_iterations: int | None = None
     keep: Keep | None = None
-    rollback_margin: float | None = None
+    rollback_margin: float | Points | None = None
 
     @property
     def changes_nothing(self) -> bool:
         return self == Policy()
 
     def __str__(self) -> str:
-        said = {**asdict(self), "until": print_condition(self.until) if self.until is not None else None}
+        said = asdict(self)
+        if self.until is not None:
+            said["until"] = print_condition(self.until)
+        if isinstance(self.rollback_margin, Points):
+            said["rollback_margin"] = print_points(*astuple(self.rollback_margin))
         return ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
 
 
@@ -59,6 +66,10 @@ def with_policy(plan: Plan, policy: Policy, loop: str = "") -> Plan:
     """
     path = find_loop(plan, loop)
     given = {name: value for name, value in asdict(policy).items() if value is not None}
+    if isinstance(margin := policy.rollback_margin, Points):
+        given |= {"rollback_margin": margin.value, "rollback_top": margin.of}
+    elif margin is not None:
+        given["rollback_top"] = None
 
     def changed(place: str, node: Node) -> Node:
         return replace(node, **given) if place == path else node

@@ -51,13 +51,15 @@ def _placed(edit: Edit, text: str) -> tuple[int, int, Edit]:
 def with_text(revision: Revision, before: str, issues: Sequence[Issue]) -> Revision:
     """Returns the revision of this draft with its whole text, and a line for each issue that it declines.
 
+    An issue that no edit names and that is not refused is named by the first edit whose quote overlaps its place.
     Raises ContentError when its edits do not apply, or say something else than its text, and when it names an issue
     that is none of the draft's.
     """
     check_named(revision, {issue.id for issue in issues})
-    text = revision.text
-    if revision.edits:
-        text = apply_edits(revision.edits, before)
+    text, edits = revision.text, revision.edits
+    if edits:
+        text = apply_edits(edits, before)
+        edits = _with_answered(revision, before, issues)
         if revision.text not in ("", text):
             raise ContentError("gave a text and edits that do not make this text; give one of them")
     elif not text and (revision.exit or revision.declined or revision.refusals):
@@ -65,7 +67,20 @@ def with_text(revision: Revision, before: str, issues: Sequence[Issue]) -> Revis
     lines = {issue.id: issue.line for issue in issues}
     said = (f"{lines[each.issue]} — {each.reason}" for each in revision.refusals)
     declined = tuple(dict.fromkeys((*revision.declined, *said)))
-    return replace(revision, text=text, declined=declined)
+    return replace(revision, text=text, declined=declined, edits=edits)
+
+
+def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> tuple[Edit, ...]:
+    said = {name for edit in revision.edits for name in edit.issues} | {each.issue for each in revision.refusals}
+    open_ = {issue.id: issue.span for issue in issues if issue.span is not None and issue.id not in said}
+    found = []
+    for edit in revision.edits:
+        start = before.index(edit.quote)
+        end = start + len(edit.quote)
+        met = [name for name, span in open_.items() if span[0] < end and start < span[1]]
+        open_ = {name: span for name, span in open_.items() if name not in met}
+        found.append(replace(edit, issues=(*edit.issues, *met)) if met else edit)
+    return tuple(found)
 
 
 def check_named(revision: Revision, known: Collection[str]) -> None:

@@ -23,9 +23,12 @@ MAX_ID: Final = 64
 def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> Critique:
     """Returns the critique of this text with each issue's place and id, and its line among the errors or suggestions.
 
-    Raises ContentError for a quote that is not in the text, a criterion that is not declared, and an id given twice.
+    Raises ContentError for a quote that is not in the text, also that of a criterion, for a criterion that is not
+    declared, and an id given twice.
     What it has returned once it returns again unchanged.
     """
+    for mark in critique.criteria:
+        _require_quote(mark.quote, text)
     if not critique.issues:
         return critique
     if len(critique.issues) > MAX_ISSUES:
@@ -55,11 +58,7 @@ def _located(issue: Issue, text: str, criteria: Collection[str]) -> Issue:
 def _place_of(issue: Issue, text: str) -> Span | None:
     """Returns the place of an issue; None for one that has none."""
     if issue.span is None:
-        if not issue.quote.strip():
-            return None
-        if (found := first_place(issue.quote, text)) is None:
-            raise ContentError(f"quoted {brief(issue.quote)}, which is not in the draft; quote it word by word")
-        return found
+        return _require_quote(issue.quote, text)
     start, end = issue.span
     if not 0 <= start < end <= len(text):
         raise ContentError(f"gave the place {start} to {end} in a draft of {len(text)} characters; leave span out")
@@ -67,6 +66,15 @@ def _place_of(issue: Issue, text: str) -> Span | None:
         there = brief(text[start:end])
         raise ContentError(f"quoted {brief(issue.quote)}, and at {start} to {end} stands {there}; leave span out")
     return issue.span
+
+
+def _require_quote(quote: str, text: str) -> Span | None:
+    """Returns the place of a quote, None for an empty one. Raises ContentError for one that is not in the text."""
+    if not quote.strip():
+        return None
+    if (found := first_place(quote, text)) is None:
+        raise ContentError(f"quoted {brief(quote)}, which is not in the draft; quote it word by word")
+    return found
 
 
 def _with_ids(issues: Sequence[Issue]) -> tuple[Issue, ...]:

@@ -65,6 +65,5 @@ def _between(spans: Sequence[Span], text: str) -> Iterator[str]:
 
 
 def brief(quote: str) -> str:
-    """Returns a quote as an error repeats it: in one line, and not at length."""
-    line = " ".join(quote.split())
-    return repr(line if len(line) <= SHOWN else f"{line[:SHOWN]}…")
+    """Returns a quote as an error repeats it: sign by sign, line ends as `\\n`, and not at length."""
+    return repr(quote if len(quote) <= SHOWN else f"{quote[:SHOWN]}…")

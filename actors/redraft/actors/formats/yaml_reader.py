@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.formats.yaml_source import (
     SourceNode,
     compose,
@@ -37,7 +37,7 @@ from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import path_of
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.messages.conditions import Condition
+from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import (
     Approve,
     Arm,
@@ -55,7 +55,6 @@ from redraft.events.messages.plan import (
 
 __all__ = ["print_plan", "read_plan"]
 
-_POINTS: Final = re.compile(r"(\d+(?:\.\d+)?) of (\d+(?:\.\d+)?)", re.ASCII)
 
 Lines: TypeAlias = dict[str, dict[str, int]]
 """For each path of a plan, the lines of its settings; under the empty name, where the node begins."""
@@ -130,8 +129,8 @@ def _step(spot: SourceNode, role: Role, item: SourceNode, parent: str, lines: Li
 def _repeat(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> Repeat:
     found = mapping(spot, KEYS["repeat"], ("until", "max_iterations", "body"))
     given = _settings(found, name="Refinement")
-    if isinstance(given.get("rollback_margin"), tuple):
-        given["rollback_margin"], given["rollback_top"] = given["rollback_margin"]
+    if isinstance(margin := given.get("rollback_margin"), Points):
+        given |= {"rollback_margin": margin.value, "rollback_top": margin.of}
     path = path_of(parent, given["name"])
     lines[path] = _lines(item, found)
     return Repeat(**given, body=tuple(_node(each, path, lines) for each in sequence(found["body"])))
@@ -186,14 +185,14 @@ def _condition(spot: SourceNode) -> Condition:
         raise spot.fault(str(error)) from None
 
 
-def _margin(spot: SourceNode) -> float | tuple[float, float]:
+def _margin(spot: SourceNode) -> float | Points:
     """Returns a margin, or with its scale: `1 of 10`."""
     if not is_kind(spot, "str"):
         return read_number(spot)
-    found = _POINTS.fullmatch(read_text(spot))
-    if found is None:
-        raise spot.fault(f"{read_text(spot)!r} is no margin; write a number such as 0.1, or 1 of 10")
-    return float(found[1]), float(found[2])
+    try:
+        return read_margin(read_text(spot))
+    except ConditionError as error:
+        raise spot.fault(str(error)) from None
 
 
 def _gate(spot: SourceNode) -> bool | Condition:

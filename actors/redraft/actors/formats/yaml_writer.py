@@ -7,7 +7,7 @@ from typing import Final, TypeAlias, cast
 import msgspec
 import yaml
 
-from redraft.actors.conditions.text import print_condition, print_number
+from redraft.actors.conditions.text import print_condition, print_points
 from redraft.actors.plans.arms import NAMES
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Parallel, Plan, Repeat, Retry, Role, Step
@@ -112,15 +112,10 @@ def _plain(key: str, value: object) -> object:
             kind = type(value).__name__.lower()
             document = _settings(kind, value)
             if isinstance(value, Repeat) and value.rollback_top is not None:
-                document["rollback_margin"] = print_margin(value)
+                document["rollback_margin"] = print_points(value.rollback_margin, value.rollback_top)
             return {kind: document}
         case _:
             return print_condition(cast("Condition", value)) if key in ("until", "success") else value
-
-
-def print_margin(loop: Repeat) -> str:
-    """Returns the text of a margin that says its scale: `1 of 10`."""
-    return f"{print_number(loop.rollback_margin)} of {print_number(loop.rollback_top or 1)}"
 
 
 def _criterion(criterion: Criterion) -> object:

@@ -15,7 +15,8 @@ from typing import Final, Literal, TypeAlias, assert_never, get_args
 
 import msgspec
 
-from redraft.actors.conditions.reading import check_gain, check_name_declared, check_reading, critics_of, scale_named
+from redraft.actors.conditions.holding import check_reading
+from redraft.actors.conditions.reading import check_gain, check_name_declared, critics_of, scale_named
 from redraft.actors.conditions.text import check_printable, is_reference, print_condition, terms
 from redraft.actors.plans.check_nodes import (
     check_approve,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from keyword import kwlist
 from typing import Final, get_args
 
 from redraft.actors.conditions.terms import reserved
@@ -116,7 +117,8 @@ MAX_CRITERIA: Final = 50
 """How many criteria a critic may declare."""
 
 _CRITERION: Final = re.compile(r"[A-Za-z_]\w{0,99}", re.ASCII)
-_TAKEN: Final = frozenset({"criteria", "min", "max", "mean", "of", "and", "or", "not", "confidence"})
+_TAKEN: Final = frozenset({"criteria", "min", "max", "mean", "of", "confidence", *kwlist})
+"""Words of conditions, and those of Python, in whose form they are read: and, or, not, class, …"""
 
 
 def check_scale(path: str, what: str, scale: object) -> None:
@@ -142,7 +144,7 @@ def check_criteria(path: str, criteria: object) -> None:
             remedy = "write letters, digits and _, a letter first, and no word of conditions"
             raise PlanError(path, f"criteria: {shown(each.name)} cannot be used in a condition; {remedy}")
         if near := reserved(each.name):
-            raise PlanError(path, f"criteria: {each.name} is a word of conditions, or nearly ({near}); use another")
+            raise PlanError(path, f"criteria: {_near(each.name, near)}; use another")
         if each.name in seen:
             raise PlanError(path, f"criteria: {each.name} comes twice; keep one")
         seen.add(each.name)
@@ -155,6 +157,10 @@ def check_criteria(path: str, criteria: object) -> None:
             raise PlanError(path, f"criteria.{each.name}.weight is {shown(each.weight)}; write a number from 0")
     if criteria and not sum(each.weight for each in criteria) > 0:
         raise PlanError(path, "criteria: all have the weight 0; give at least one a weight above 0")
+
+
+def _near(name: str, word: str) -> str:
+    return f"{name} is a word of conditions" if name == word else f"{name} is nearly {word}, a word of conditions"
 
 
 MAX_MEASURES: Final = 50
@@ -173,7 +179,7 @@ def check_measures(path: str, measures: object, criteria: tuple[Criterion, ...] 
             remedy = "write letters, digits and _, a letter first, and no word of conditions"
             raise PlanError(path, f"measures: {shown(name)} cannot be used in a condition; {remedy}")
         if near := reserved(name):
-            raise PlanError(path, f"measures: {name} is a word of conditions, or nearly ({near}); use another")
+            raise PlanError(path, f"measures: {_near(name, near)}; use another")
         if name in seen:
             raise PlanError(path, f"measures: {name} comes twice, or is a criterion too; keep one")
         seen.add(name)

@@ -25,7 +25,8 @@ def needs_proof(message: Message, asked: OpenStep | None) -> bool:
     """Returns whether an outcome says something of the words of its draft; most do not, and need no texts read."""
     match message:
         case Critiqued():
-            return bool(message.critique.issues) and asked is not None and message.draft == asked.draft
+            quotes = message.critique.issues or any(mark.quote for mark in message.critique.criteria)
+            return bool(quotes) and asked is not None and message.draft == asked.draft
         case Refined():
             said = message.edits or message.refusals or not message.text
             return asked is not None and asked.draft is not None and bool(said or asked.step.only_issues)
@@ -91,7 +92,7 @@ def _proven_revision(message: Refined, asked: OpenStep, before: str, issues: Seq
     revision = with_text(said, before, issues)
     if asked.step.only_issues and not asked.request.advice:
         check_only_issues(before, revision.text, issues)
-    return replace(message, text=revision.text, declined=revision.declined)
+    return replace(message, text=revision.text, declined=revision.declined, edits=revision.edits)
 
 
 def _failure(message: OutcomeMessage, fault: str) -> Failed:

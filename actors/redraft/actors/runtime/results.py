@@ -110,8 +110,8 @@ def critique_of(
 ) -> Critique:
     """Returns a critic's critique by its name, with each score mapped from its scale to 0..1. Raises InvalidResult.
 
-    Its issues are those of this text: raises ContentError for one whose quote is not there. The plan's `scale` and
-    `criteria`, if it has any, must be those that the actor declares, if it declares any.
+    Its issues and quotes are those of this text: raises ContentError for one whose quote is not there. The plan's
+    `scale` and `criteria`, if it has any, must be those that the actor declares, if it declares any.
     """
     own = None if actor.scale == UNIT else actor.scale
     if own and scale and own != scale:
@@ -137,7 +137,7 @@ def critique_of(
             critique = _critique_from(given, dict(actor.fields), described(returned))
     critique = msgspec.structs.replace(critique, critic=actor.name, scale=scale, on_scale=False)
     critique = _normalise(critique, scale or own, declared)
-    return locate_issues(critique, text, [each.name for each in declared]) if critique.issues else critique
+    return locate_issues(critique, text, [each.name for each in declared])
 
 
 def _as_it_is(returned: Critique) -> Critique | None:

@@ -177,7 +177,10 @@ Publisher: TypeAlias = Actor[Literal["publisher"]]
 
 Decorator: TypeAlias = Callable[[Function], Actor[R]]
 
-MAPPED: Final = ("score", "approved", "strengths", "weaknesses", "suggestions", "errors", "samples")
+MAPPED: Final = (
+    *("score", "approved", "strengths", "weaknesses", "suggestions", "errors", "samples"),
+    *("criteria", "confidence", "measures", "issues"),
+)
 """The fields of a critique that `@critic(fields={...})` may map others to."""
 
 

@@ -34,6 +34,7 @@ from redraft.actors.workflow.builders import (
     repeat,
     step,
 )
+from redraft.actors.workflow.counting import shipped_critics
 from redraft.actors.workflow.declaring import with_declared
 from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import PlanError
@@ -82,7 +83,15 @@ class Workflow:
 
         A name or number of a condition that its critics do not declare, or no scale for, is a fault too.
         """
-        return check_ready(self._plan)
+        return self.plan_with(())
+
+    def plan_with(self, others: Iterable[Actor]) -> Plan:
+        """Returns the whole plan, in which critics given by name declare what these, or the shipped ones, do.
+
+        Raises PlanError as `plan` does.
+        """
+        actors = (*self._actors.values(), *others)
+        return check_ready(declare(self._plan, (*actors, *shipped_critics(actors))))
 
     @property
     def actors(self) -> Actors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,7 +14,7 @@ from redraft.actors.plans.check import check_ready
 from redraft.actors.values import shown
 from redraft.actors.workflow.workflow import Workflow, pin_versions, unpin_versions
 from redraft.app.subscribing.subscriber import is_end, refuse_set_aside, unread
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, Critique, DraftRef, Edit, check_tags
 from redraft.events.messages.domain_events import (
@@ -218,12 +219,28 @@ def fork_of(past: Sequence[Recorded], at: int, run: str, key: str, change: Chang
     before = state_at(past, at)
     begun = past[0].data
     tags = begun.tags if change.tags is None and isinstance(begun, RunStarted) else change.tags or ()
-    plan = unpin_versions(before.plan) if change.plan is None else planned(change.plan)
+    plan = _ready(unpin_versions(before.plan) if change.plan is None else change.plan)
     brief = before.brief if change.brief is None else as_brief(change.brief)
     start = StartRun(run, plan, brief, key, check_tags(tags), Parent(past[0].run, at))
     if fault := why_unfit(start, past[:at]):
         raise InputError(f"it cannot be forked: {fault}")
     return start
+
+
+def _ready(plan: Workflow | Plan) -> Plan:
+    """Returns the plan of a fork. Raises PlanError, with the remedy where a run of an earlier release began with it."""
+    try:
+        return planned(plan)
+    except PlanError as error:
+        setting, colon, _ = error.fault.partition(": ")
+        if not colon or setting not in _SETTABLE:
+            raise
+        remedy = f"a fork needs another: --set '{error.path}.{setting}={_SETTABLE[setting]}'"
+        raise PlanError(error.path, f"{error.fault}; {remedy}") from None
+
+
+_SETTABLE: Final = {"until": "score >= 90 of 100", "rollback_margin": "10 of 100"}
+"""What a fork may change of a condition or margin that no run begins with any more, each with an example."""
 
 
 def state_at(past: Sequence[Recorded], at: int) -> RunState:

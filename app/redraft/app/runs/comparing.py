@@ -12,7 +12,7 @@ import msgspec
 from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
 from redraft.app.wiring.local import LocalRuntime
-from redraft.app.workflows.sources import read_condition
+from redraft.app.workflows.sources import margin_of, read_condition
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Mark
@@ -106,14 +106,15 @@ def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: st
 
 
 def read_policies(
-    until: Sequence[str], max_iterations: int | None, keep: str | None, rollback_margin: float | None
+    until: Sequence[str], max_iterations: int | None, keep: str | None, rollback_margin: str | None
 ) -> list[Policy]:
     """Returns a policy for each condition, or one without. Raises InputError for what is wrong, or changes nothing."""
     kept = next((each for each in get_args(Keep) if each == keep), None)
     if keep is not None and kept is None:
         raise InputError(f"--keep is {keep!r}; write {' or '.join(get_args(Keep))}")
     conditions: list[Condition | None] = [read_condition(text) for text in until]
-    found = [Policy(each, max_iterations, kept, rollback_margin) for each in conditions or [None]]
+    margin = margin_of(rollback_margin) if rollback_margin is not None else None
+    found = [Policy(each, max_iterations, kept, margin) for each in conditions or [None]]
     if any(policy.changes_nothing for policy in found):
         raise InputError("say what should differ: --until, --max-iterations, --keep or --rollback-margin")
     return found

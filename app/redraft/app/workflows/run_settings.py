@@ -9,7 +9,7 @@ from typing import Final, get_args
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import Policy, with_policy
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan
@@ -99,8 +99,8 @@ def _policy(name: str, value: str) -> Policy:
             return Policy(keep=kept)
         case "max_iterations" if _WHOLE.fullmatch(value):
             return Policy(max_iterations=int(value))
-        case "rollback_margin" if _WHOLE.fullmatch(value) or _NUMBER.fullmatch(value):
-            return Policy(rollback_margin=float(value))
+        case "rollback_margin":
+            return Policy(rollback_margin=read_margin(value))
         case _:
             raise InputError(f"it is {value!r}; write a number")
 

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan, check_ready
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.values import ignore
+from redraft.actors.workflow.counting import shipped_critics
 from redraft.actors.workflow.roles import Actor, ActorKey
 from redraft.actors.workflow.workflow import declare, unpin_versions
-from redraft.app.builtin.support.measures import COUNTING
 from redraft.app.builtin.support.options import nearest
 from redraft.app.models.configuration import Models, with_model
 from redraft.app.models.estimates import with_estimates
 from redraft.app.workflows.run_settings import apply_settings, read_budget, refuse_vain
 from redraft.events.errors import ConditionError, InputError, PlanError
-from redraft.events.messages.conditions import Condition
+from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Plan, Repeat
 
@@ -67,7 +66,7 @@ def read_source(
     own = own_actors(actors)
     match Path(name.partition(":")[0]).suffix:
         case "" if name in SHIPPED:
-            plan = declare(_shipped_plan(name, tests, publish, model), _shipped_critics(own))
+            plan = declare(_shipped_plan(name, tests, publish, model), shipped_critics(own))
             return Source(plan, own, shipped=True)
         case ".yaml" | ".yml":
             return Source(_yaml_plan(Path(name), own), own)
@@ -137,16 +136,8 @@ def _declared(plan: Plan, own: Sequence[Actor]) -> Plan:
 
     known = {*ACTORS, *((actor.role, actor.name) for actor in own)}
     critics = (step for _, step in steps_in(plan.steps) if step.role == "critic")
-    plan = declare(plan, (*own, *_shipped_critics(own)))
+    plan = declare(plan, (*own, *shipped_critics(own)))
     return check_ready(plan) if all((step.role, step.actor) in known for step in critics) else plan
-
-
-def _shipped_critics(own: Sequence[Actor]) -> Iterator[Actor]:
-    """Yields the shipped critics as far as plans look at them: what they declare. None of them is imported."""
-    keys = {(actor.role, actor.name) for actor in own}
-    for name, measures in COUNTING.items():
-        if ("critic", name) not in keys:
-            yield Actor(name, "critic", ignore, (), is_async=False, measures=measures)
 
 
 def _python(name: str, own: tuple[Actor, ...]) -> Source:
@@ -159,7 +150,7 @@ def _python(name: str, own: tuple[Actor, ...]) -> Source:
     given = tuple(found for each in workflow.actors.values() for found in actors if found == each)
     keys = {(actor.role, actor.name) for actor in given}
     others = tuple(actor for actor in actors if (actor.role, actor.name) not in keys)
-    return Source(workflow.plan, (*given, *others, *own))
+    return Source(workflow.plan_with((*others, *own)), (*given, *others, *own))
 
 
 def read_condition(text: str) -> Condition:
@@ -168,6 +159,14 @@ def read_condition(text: str) -> Condition:
         return parse_condition(text)
     except ConditionError as error:
         raise ConditionError(f"--until: {error}") from None
+
+
+def margin_of(text: str) -> float | Points:
+    """Returns the margin of an option `--rollback-margin`; raises ConditionError, which names the option."""
+    try:
+        return read_margin(text)
+    except ConditionError as error:
+        raise ConditionError(f"--rollback-margin: {error}") from None
 
 
 def prepare(plan: Plan, brief: Brief, models: Models, own: frozenset[ActorKey] = frozenset(), model: str = "") -> Plan:

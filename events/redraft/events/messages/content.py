@@ -149,7 +149,7 @@ class Issue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Edit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A change to a draft: `replacement` comes in place of `quote`, which stands in the draft exactly once.
 
-    `issues` are the ids of those that it answers; where it names none, those whose place it changes.
+    `issues` are the ids of those that it answers; one that no edit names is added where a quote overlaps it.
     """
 
     quote: str

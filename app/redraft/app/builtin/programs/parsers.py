@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.app.builtin.support.measures import TESTS
+from redraft.actors.workflow.counting import TESTS
 from redraft.app.builtin.support.workspace import clean_line, without_colours
 
 Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]

@@ -19,10 +19,10 @@ from typing import Annotated, Final
 
 import msgspec
 
+from redraft.actors.workflow.counting import pytest_measures
 from redraft.actors.workflow.roles import Context, critic
 from redraft.app.builtin.programs.parsers import count_tests
 from redraft.app.builtin.programs.pytest_folder import ACTOR, Layout, lay_out
-from redraft.app.builtin.support.measures import pytest_measures
 from redraft.app.builtin.support.options import RELEASE, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
 from redraft.app.builtin.support.workspace import (

@@ -16,10 +16,10 @@ from typing import Annotated, Final
 import msgspec
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
+from redraft.actors.workflow.counting import families_of, is_of, ruff_measures
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
-from redraft.app.builtin.support.measures import families_of, is_of, ruff_measures
 from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process

@@ -9,6 +9,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
+from redraft.actors.workflow.counting import PROSE
 from redraft.actors.workflow.roles import Context, critic, refiner
 from redraft.app.builtin.prose.anchors import keep_anchors
 from redraft.app.builtin.prose.fixes import mend
@@ -18,7 +19,6 @@ from redraft.app.builtin.prose.running import running_words
 from redraft.app.builtin.prose.spelling.corrections import find_corrections, in_english
 from redraft.app.builtin.prose.spelling.lexicon import Lexicon, read_lexicon, without
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
-from redraft.app.builtin.support.measures import PROSE
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
 from redraft.events.messages.content import NOTICE, Critique, Draft, Number, Revision

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import Policy
 from redraft.app.cli.assistants.desk import Desk, Document
 from redraft.app.cli.assistants.offers import PlanWishes
@@ -146,14 +146,16 @@ def _add_looking(server: MCPServer, desk: Desk) -> None:
         max_iterations: Most = None,
         keep: Annotated[Keep | None, Field(description="Which draft leaves the loop.")] = None,
         rollback_margin: Annotated[
-            float | None, Field(description="A fall in score beyond which refining starts from the best draft again.")
+            float | str | None,
+            Field(description="A fall in score beyond which refining begins at the best draft again: 0.1, or 1 of 10."),
         ] = None,
         loop: Annotated[str, Field(description="The path of the loop; empty: the one outermost loop.")] = "",
     ) -> Document:
         """Decide a recorded run again under another policy, with the recorded answers: no model is asked."""
 
         async def answer() -> Document:
-            policy = Policy(parse_condition(until) if until else None, max_iterations, keep, rollback_margin)
+            margin = read_margin(rollback_margin) if isinstance(rollback_margin, str) else rollback_margin
+            policy = Policy(parse_condition(until) if until else None, max_iterations, keep, margin)
             return await desk.what_if(run, policy, loop)
 
         return await _tool(answer())

@@ -36,7 +36,11 @@ class PolicyOptions(msgspec.Struct, frozen=True):
     )
     keep: Annotated[str | None, typer.Option(help="Which draft leaves the loop: best or last.")] = None
     rollback_margin: Annotated[
-        float | None, typer.Option(help="A fall in score beyond which refining starts from the best draft again.")
+        str | None,
+        typer.Option(
+            metavar="MARGIN",
+            help="A fall in score beyond which refining starts from the best draft again: 0.1, or '1 of 10'.",
+        ),
     ] = None
 
     def policies(self) -> list[Policy]:

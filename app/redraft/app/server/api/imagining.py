@@ -22,7 +22,9 @@ Until: TypeAlias = Annotated[
     list[str] | None, QueryParameter(max_items=20, description="End the loop when this holds; each is a policy.")
 ]
 MaxIterations: TypeAlias = Annotated[int | None, QueryParameter(ge=1, le=1_000_000)]
-Margin: TypeAlias = Annotated[float | None, QueryParameter(ge=0, le=1)]
+Margin: TypeAlias = Annotated[
+    str | None, QueryParameter(max_length=50, description="A fall in score: a number, or one with its scale, 1 of 10.")
+]
 
 
 class Comparison(msgspec.Struct, frozen=True):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from redraft.actors.workflow.roles import Measures
+from redraft.actors.values import ignore
+from redraft.actors.workflow.roles import Actor, Measures
 
 PROSE: Final = ("words", "findings", "readability?")
 """What `prose` counts: words and findings, and the reading ease of a text that is long enough."""
@@ -66,3 +67,11 @@ COUNTING: Final[Mapping[str, Measures]] = MappingProxyType(
     {"prose": PROSE, "ruff": ruff_measures, "pytest": pytest_measures, "command": command_measures}
 )
 """The measures of each shipped critic that counts."""
+
+
+def shipped_critics(own: Iterable[Actor]) -> Iterator[Actor]:
+    """Yields the shipped critics as far as plans look at them: what they declare. Critics of one's own go before."""
+    keys = {(actor.role, actor.name) for actor in own}
+    for name, measures in COUNTING.items():
+        if ("critic", name) not in keys:
+            yield Actor(name, "critic", ignore, (), is_async=False, measures=measures)
