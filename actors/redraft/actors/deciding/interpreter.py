@@ -192,7 +192,8 @@ def _make_request(
     refines = step.role == "refiner"
     loop = state.frames[-1]
     source = _draft_to_work_on(state, step)
-    judged = source.judgement if source and refines else None
+    rewrites = step.role == "generator" and loop.node is not None and state.rules >= 4
+    judged = source.judgement if source and (refines or rewrites) else None
     warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
     return StepRequested(
         path,

@@ -247,7 +247,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     **dict.fromkeys(("actor", "name", "version", "combine", "keep", "rollback_of", "says"), read_text),
     **dict.fromkeys(("on_failure", "on_oscillation", "on_deadline"), read_text),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
-    **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls"), read_whole),
+    **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls", "history"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),
     "rollback_margin": _margin,
     "gate": _gate,

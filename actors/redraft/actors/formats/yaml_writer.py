@@ -29,6 +29,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "name",
         "gate",
         "only_issues",
+        "history",
         "version",
         "timeout",
         "queue_wait",

@@ -21,22 +21,14 @@ from redraft.actors.plans.check_nodes import (
     check_approve,
     check_budget,
     check_choice,
-    check_choose,
-    check_criteria,
-    check_measures,
-    check_options,
     check_parallel,
-    check_reserves,
-    check_retry,
-    check_scale,
-    check_seconds,
-    check_version,
     check_whole,
 )
-from redraft.actors.plans.paths import asks_people, check_actor, check_name, check_workflow, is_critic, path_of, role_of
+from redraft.actors.plans.check_steps import check_step
+from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.messages.conditions import Approved, Compare, Exit, Oscillating, Plateau
+from redraft.events.messages.conditions import Approved, Compare
 from redraft.events.messages.plan import (
     DEFAULT_ROLLBACK_MARGIN,
     Approve,
@@ -196,7 +188,7 @@ def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
 def _check_node(node: Node, path: str) -> None:
     match node:
         case Step():
-            _check_step(node, path)
+            check_step(node, path)
         case Parallel():
             _check_siblings(members(node), path)
             check_parallel(node, path)
@@ -206,54 +198,6 @@ def _check_node(node: Node, path: str) -> None:
             check_approve(node, path)
         case _:
             assert_never(node)
-
-
-def _check_step(step: Step, path: str) -> None:
-    check_choice(path, "role", step.role, get_args(Role))
-    if step.choose:
-        check_choose(step, path)
-    else:
-        check_actor(path, step.role, step.actor)
-    check_seconds(path, "timeout", step.timeout, zero=False)
-    check_retry(path, step.retry)
-    if step.queue_wait is not None:
-        check_seconds(path, "queue_wait", step.queue_wait, zero=False)
-    check_options(path, step.options)
-    check_reserves(path, step.options)
-    check_version(path, step.version)
-    if not isinstance(step.gate, bool):
-        raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")
-    if step.gate and step.role != "critic":
-        raise PlanError(path, f"gate is for critics, and this is a {step.role}; remove gate")
-    if (step.scale is not None or step.criteria or step.measures) and step.role != "critic":
-        raise PlanError(path, f"scale, criteria and measures are for critics, and this is a {step.role}; remove them")
-    if not isinstance(step.only_issues, bool):
-        raise PlanError(path, f"only_issues is {shown(step.only_issues)}; write true or false")
-    if step.only_issues and step.role != "refiner":
-        raise PlanError(path, f"only_issues is for refiners, and this is a {step.role}; remove it")
-    check_scale(path, "scale", step.scale)
-    check_criteria(path, step.criteria)
-    check_measures(path, step.measures, step.criteria)
-    _check_conditions_of(step, path)
-
-
-def _check_conditions_of(step: Step, path: str) -> None:
-    if step.passes is not None and not step.gate:
-        raise PlanError(path, "passes is for gates; write gate: with the condition, or remove it")
-    if step.success is not None and not step.choose:
-        raise PlanError(path, "success is for steps that choose; remove it")
-    for what, condition in (("gate", step.passes), ("success", step.success)):
-        if condition is None:
-            continue
-        try:
-            check_printable(condition)
-        except ConditionError as error:
-            raise PlanError(path, f"{what}: {error}") from None
-        for term in terms(condition):
-            if isinstance(term, Plateau | Oscillating | Exit) or (
-                isinstance(term, Compare) and term.quantity not in ("score", "errors", "criterion")
-            ):
-                raise PlanError(path, f"{what}: {print_condition(term)} is no word about one draft; write score >= 0.8")
 
 
 def _check_gates(nodes: Sequence[Node], parent: str) -> None:
