@@ -23,6 +23,10 @@ async def write(critique, history):
 async def judge(draft, history):
     return Critique(draft.version / 4, suggestions=(f"not after {len(history.rounds)}",))
 
+@critic(criteria={"truth": "every claim is right"})
+async def dear(draft):
+    return Critique(1.0, criteria={"truth": 1.0})
+
 @publisher
 def save(draft):
     return "here"
@@ -32,11 +36,12 @@ name: told
 steps:
   - repeat:
       name: Loop
-      until: score >= 0.7
+      until: score >= 0.3 and not truth < 0.5
       max_iterations: 5
       body:
         - generate: {actor: write, history: 1}
         - critique: {actor: judge, history: 0}
+        - critique: {actor: dear, when: score >= 0.6, criteria: {truth: every claim is right}}
   - publish: {actor: save}
 """
 
@@ -56,7 +61,10 @@ def test_workers_are_given_the_history_that_the_plan_says(tmp_path: Path, *, is_
         result = json.loads(submitted.out)
         assert (result["outcome"], result["draft"]["text"]) == ("accepted", "v1, v2, v3")
         shown = deployed.call("show", result["run"], "--step", "Loop[3]/write", "--json")
+        tree = deployed.call("show", result["run"])
         checked = deployed.call("audit", result["run"], "--verify")
     command = json.loads(shown.out)
     assert [each["text"] for each in command["command"]["history"]["drafts"]] == ["v1, v2"]
     assert checked.code == 0, checked.out
+    assert tree.out.count("skipped: not score") == 2
+    assert "dear  draft 2  skipped: not score 0.50 >= 0.6" in tree.out

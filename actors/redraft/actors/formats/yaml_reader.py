@@ -257,6 +257,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     "measures": lambda spot: tuple(map(read_text, sequence(spot))),
     "until": _condition,
     "success": _condition,
+    "when": _condition,
     "with": _options,
     "retry": lambda spot: Retry(**_settings(mapping(spot, KEYS["retry"]))),
     "choose": _arms,

@@ -30,6 +30,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "gate",
         "only_issues",
         "history",
+        "when",
         "version",
         "timeout",
         "queue_wait",
@@ -116,7 +117,7 @@ def _plain(key: str, value: object) -> object:
                 document["rollback_margin"] = print_margin(value)
             return {kind: document}
         case _:
-            return print_condition(cast("Condition", value)) if key in ("until", "success") else value
+            return print_condition(cast("Condition", value)) if key in ("until", "success", "when") else value
 
 
 def print_margin(loop: Repeat) -> str:

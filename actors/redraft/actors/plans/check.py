@@ -24,7 +24,7 @@ from redraft.actors.plans.check_nodes import (
     check_parallel,
     check_whole,
 )
-from redraft.actors.plans.check_steps import check_step
+from redraft.actors.plans.check_steps import check_late_critics, check_late_in_panel, check_step, late_critics
 from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
@@ -68,6 +68,7 @@ def check_plan(plan: Plan) -> Plan:
     if not plan.steps:
         raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
     check_nodes(plan.steps, "")
+    check_late_critics(plan.steps, "")
     check_budget("budget", plan.budget)
     check_budget("daily_budget", plan.daily, a_day=True)
     check_flow(plan.steps)
@@ -92,7 +93,17 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
             _check_declared(plan, node, changed)
         except ConditionError as error:
             raise PlanError(place, str(error)) from None
+    for place, step, before in late_critics(plan.steps) if path is None else ():
+        _check_late(place, step, before)
     return plan
+
+
+def _check_late(path: str, step: Step, before: tuple[Step, ...]) -> None:
+    assert step.when is not None  # noqa: S101 - only such are yielded
+    try:
+        check_reading(step.when, before)
+    except ConditionError as error:
+        raise PlanError(path, f"when: {error}") from None
 
 
 def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
@@ -192,6 +203,7 @@ def _check_node(node: Node, path: str) -> None:
         case Parallel():
             _check_siblings(members(node), path)
             check_parallel(node, path)
+            check_late_in_panel(node, path)
         case Repeat():
             _check_repeat(node, path)
         case Approve():
@@ -233,6 +245,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
     _check_siblings(repeat.body, path)
+    check_late_critics(repeat.body, path)
     if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
         remedy = "write until: approved, or put the approve after the loop"
         raise PlanError(

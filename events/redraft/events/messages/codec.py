@@ -19,6 +19,7 @@ from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
     EVENT_NAMES,
+    CriticSkipped,
     DomainEvent,
     IterationStarted,
     LoopClosing,
@@ -95,7 +96,9 @@ UPCASTS: dict[str, tuple[str, Upcast]] = {}
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors that decoding damaged bytes can raise; JSON may nest too deep."""
 
-UNBOUNDED: Final = frozenset({IterationStarted, LoopClosing, LoopEnded, PanelClosed, RunEnded, StepRequested})
+UNBOUNDED: Final = frozenset(
+    {CriticSkipped, IterationStarted, LoopClosing, LoopEnded, PanelClosed, RunEnded, StepRequested}
+)
 """Events of the decider alone, with no bounded field but `reserved`: their bytes can be read again."""
 
 _ENCODER = msgspec.json.Encoder()

@@ -96,7 +96,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     gave it advice.
 
     With `history` a generator or critic is given the history that every refiner has, and each of them the texts of so
-    many of the latest drafts that were judged before.
+    many of the latest drafts that were judged before. A critic with `when` is asked after the critics before it in a
+    row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
     """
 
     role: Role
@@ -116,6 +117,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     measures: tuple[str, ...] = ()
     only_issues: bool = False
     history: int | None = None
+    when: Condition | None = None
 
 
 class Parallel(

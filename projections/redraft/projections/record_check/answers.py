@@ -25,7 +25,7 @@ from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
 from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rollback_draft
-from redraft.projections.record_check.loop_conditions import have_scales, judging_steps, share_of_rise
+from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
 from redraft.projections.record_check.ratings import Rated
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
@@ -283,6 +283,8 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
     critics = judging_steps(top.loop.body)
     if have_scales(critics):
         name = top.loop.rollback_of or "score"
+        if is_left_open(name, current.rating, critics):
+            return current
         margin = share_of_rise(margin, top.loop.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
         fall = round(best.rating.named(name) - current.rating.named(name), 9)
     if current.rating.gate == "failed" != best.rating.gate:
