@@ -59,6 +59,7 @@ from redraft.events.messages.domain_events import (
     Choice,
     ChoicesCredited,
     Credit,
+    CriticSkipped,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
@@ -203,7 +204,18 @@ def with_measures() -> Iterator[DomainEvent]:
     yield LimitsChanged("Refinement", "ann", change("prose.words") <= 0.25)
 
 
-ADDED: Final = {"measures.jsonl": with_measures}
+def with_late_critics() -> Iterator[DomainEvent]:
+    """The events of a run with a critic that runs late, and with the history for those who ask for it."""
+    first = new_draft(1, "Greetings from Kyoto\n")
+    judge = Step("critic", "judge", "judge", history=3, when=(score >= 0.7) & (errors == 0))
+    write = Step("generator", "write", "write", history=0)
+    loop = Repeat("Refinement", score >= 0.9, 5, (write, Step("critic", "prose", "prose"), judge))
+    yield RunStarted(Plan("article", (loop,)), Brief("Why"), START, rules=4)
+    yield CriticSkipped("Refinement[1]/judge", "judge", first.ref, "not score 0.50 >= 0.7")
+    yield CriticSkipped("Refinement[2]/judge", "", first.ref)
+
+
+ADDED: Final = {"measures.jsonl": with_measures, "late.jsonl": with_late_critics}
 """Further streams of the newest folder, each with the events of what came to a version later."""
 
 

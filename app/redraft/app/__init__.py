@@ -110,6 +110,7 @@ if TYPE_CHECKING:
         EVENT_NAMES as EVENT_NAMES,
         IterationStarted as IterationStarted,
         LimitsChanged as LimitsChanged,
+        CriticSkipped as CriticSkipped,
         LoopClosing as LoopClosing,
         LoopEnded as LoopEnded,
         Outcome as Outcome,

@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
 from redraft.actors.deciding.credit import review_acceptance
-from redraft.actors.deciding.facts import Track, reach, tracked
+from redraft.actors.deciding.facts import Track, reach, tracked, was_skipped
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
 from redraft.actors.plans.paths import asks_people, step_key
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, LoopEnded
-from redraft.events.messages.plan import Approve, Node, Repeat, nodes_of
+from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Approve, Node, Repeat, Step, nodes_of
 
 
 def judgement_of_draft(state: RunState, ref: DraftRef) -> Judgement | None:
@@ -57,10 +58,12 @@ def _with_scores(frame: Frame, judged: Candidate, *, anew: bool, counts: bool) -
     peaks, window = reach(frame.node.until)
     before = () if anew else frame.peaks
     peak = max(judged.judgement.score if counts else 0.0, before[-1] if before else 0.0)
-    tracks = {
-        name: _with_mark(frame.tracks.get(name, Track()), judged.judgement.mark(name), peaks, window, anew, counts)
-        for name in tracked(frame.node.until)
-    }
+    names, tracks = tracked(frame.node.until), {}
+    critics = critics_of(frame.node.body) if names else ()
+    for name in names:
+        track = tracks[name] = frame.tracks.get(name, Track())
+        if not was_skipped(name, judged.judgement, critics):
+            tracks[name] = _with_mark(track, judged.judgement.mark(name), peaks, window, anew, counts)
     seen = (*frame.seen, judged.ref.sha256)[-window - 1 :]
     return replace(frame, peaks=(*before, peak)[-peaks:], seen=seen, tracks=tracks)
 
@@ -275,6 +278,30 @@ def finished_drafts(state: RunState, *frames: Frame) -> tuple[DraftRef, ...]:
     if not made or not bars_any(state):
         return made
     return tuple([ref for ref in made if not why_barred(state, Candidate(ref))])
+
+
+def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
+    """Returns the draft to work on: after a refinement that scored far lower, the best one again."""
+    current = state.current
+    if state.failure:
+        return draft_to_salvage(state) if state.rules >= 2 else state.best
+    top = state.frames[-1]
+    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
+        return current
+    best = draft_to_refine(state, top)
+    if best is None or best.judgement is None:
+        return current
+    margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
+    critics = critics_of(top.node.body)
+    if declares(critics):
+        name = top.node.rollback_of or SCORE
+        if was_skipped(name, current.judgement, critics):
+            return current
+        margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
+        fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
+    if current.judgement.gate == "failed" != best.judgement.gate:
+        return best if margin < 1 else current
+    return best if fell > margin else current
 
 
 def draft_to_salvage(state: RunState) -> Candidate | None:

@@ -23,6 +23,7 @@ from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
 from redraft.actors.deciding.judgement import join
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
+from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
     Failure,
@@ -45,6 +46,7 @@ from redraft.events.messages.domain_events import (
     ApprovalRequested,
     BudgetReached,
     ChoicesCredited,
+    CriticSkipped,
     DomainEvent,
     DraftCritiqued,
     DraftGenerated,
@@ -104,6 +106,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return _begin_closing(state, event)
         case LoopEnded():
             return end_loop(state, event)
+        case CriticSkipped():
+            return _apply_skip(state)
         case PanelClosed():
             top = state.frames[-1]
             return _close_panel(state, top, top.parallel) if top.parallel else state
@@ -253,6 +257,11 @@ def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
     return _settle_judgement(replace(state, open=_without(state.open, event.path), frames=frames))
 
 
+def _apply_skip(state: RunState) -> RunState:
+    state, top = note_skipped(state, state.frames[-1])
+    return _settle_judgement(state) if top.parallel is None else _advance_parallel(state, top)
+
+
 def _settle_judgement(state: RunState) -> RunState:
     """Joins the critiques of the current draft into its judgement, once the last critic in a row has answered."""
     top = state.frames[-1]
@@ -276,6 +285,7 @@ def _advance_parallel(state: RunState, top: Frame) -> RunState:
         return _choose_candidate(state, top, parallel) if all_judged else with_top(state, top)
     role = parallel.node.steps[0].role
     enough = len(parallel.node.steps) - parallel.failed if parallel.node.deadline else required_answers(parallel.node)
+    enough -= parallel.skipped
     if role == "critic" and (len(parallel.verdicts) >= enough or stopped_by_gate(parallel)):
         return _close_panel(state, top, parallel)
     if role in ("generator", "refiner") and len(parallel.candidates) >= enough:

@@ -127,9 +127,16 @@ def holds(condition: Condition, facts: Facts, *, limits: bool, negated: bool = F
 
 def _is_known(atom: Atom, facts: Facts) -> bool:
     """Returns whether there is anything to compare: a critic that was not asked has counted nothing."""
-    if not isinstance(atom, Compare) or atom.quantity not in NAMED or not is_measure(atom.of, facts.critics):
+    if not isinstance(atom, Compare) or atom.quantity not in NAMED:
         return True
+    if not is_measure(atom.of, facts.critics):
+        return not was_skipped(atom.of, facts.judgement, facts.critics)
     return _counted(atom, facts) is not None
+
+
+def was_skipped(name: str, judged: Judgement, critics: tuple[Step, ...]) -> bool:
+    """Returns whether nobody gave this criterion of a draft, and some of these critics may not have been asked."""
+    return not judged.gives(name) and any(step.when is not None for step in critics)
 
 
 def says_of_draft_left(condition: Condition, facts: Facts | None, *, negated: bool = False) -> bool | None:
@@ -162,7 +169,7 @@ def _atom_holds(atom: Atom, facts: Facts) -> bool:
     match atom:
         case Compare():
             if atom.quantity == "score" or (atom.quantity == "criterion" and not is_measure(atom.of, facts.critics)):
-                return compare(atom, _measure(atom, facts), facts.critics)
+                return _is_known(atom, facts) and compare(atom, _measure(atom, facts), facts.critics)
             return _is_known(atom, facts) and COMPARE[atom.operator](_measure(atom, facts), atom.value)
         case Approved():
             return facts.judgement.approved is True

@@ -7,14 +7,14 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
-from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
+from redraft.actors.conditions.reading import critics_of
 from redraft.actors.deciding.budget import NOTHING, ends_at, time_is_up, within_budget
 from redraft.actors.deciding.candidates import (
     beyond_people,
     describe_failed_gate,
     draft_to_keep,
-    draft_to_refine,
     draft_to_salvage,
+    draft_to_work_on,
     finished_drafts,
     judged_before,
     left_on_failure,
@@ -24,6 +24,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
+from redraft.actors.deciding.skipping import skip, waits_for_others
 from redraft.actors.deciding.state import (
     Candidate,
     Failure,
@@ -48,7 +49,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     StepRequested,
 )
-from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Approve, Node, Parallel, Repeat, Step
+from redraft.events.messages.plan import Approve, Node, Parallel, Repeat, Step
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
 
@@ -109,7 +110,8 @@ def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
     for place in range(top.index, len(top.body)):
         node = top.body[place]
         if isinstance(node, Step) and node.role != "publisher":
-            return _make_request(state, node, f"{prefix(top)}{node.name}{top.review or ''}", now)
+            path = f"{prefix(top)}{node.name}{top.review or ''}"
+            return skip(state, top, node, path) or _make_request(state, node, path, now)
         if isinstance(node, Approve) and _would_go_on(state, top, now):
             continue
         if is_publisher(node) and (reason := why_withheld(state, top, place)):
@@ -163,6 +165,11 @@ def _next_of_parallel(state: RunState, top: Frame, parallel: ParallelState, now:
     if parallel.requested == gates_of(parallel.node) > len(parallel.verdicts):
         return None
     step = parallel.node.steps[parallel.requested]
+    if step.when is not None:
+        if waits_for_others(parallel, step):
+            return None
+        if (left := skip(state, top, step, inside + step.name)) is not None:
+            return left
     return _limit_due(_make_request(state, step, inside + step.name, now), parallel.node, now, parallel.until)
 
 
@@ -191,8 +198,9 @@ def _make_request(
 ) -> StepRequested:
     refines = step.role == "refiner"
     loop = state.frames[-1]
-    source = _draft_to_work_on(state, step)
-    judged = source.judgement if source and refines else None
+    source = draft_to_work_on(state, step)
+    rewrites = step.role == "generator" and loop.node is not None and state.rules >= 4
+    judged = source.judgement if source and (refines or rewrites) else None
     warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
     return StepRequested(
         path,
@@ -210,28 +218,6 @@ def _make_request(
         heat=loop.heat if warmer else 0,
         queue_wait=step.queue_wait,
     )
-
-
-def _draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
-    """Returns the draft to work on: after a refinement that scored far lower, the best one again."""
-    current = state.current
-    if state.failure:
-        return draft_to_salvage(state) if state.rules >= 2 else state.best
-    top = state.frames[-1]
-    if step.role != "refiner" or top.node is None or current is None or current.judgement is None:
-        return current
-    best = draft_to_refine(state, top)
-    if best is None or best.judgement is None:
-        return current
-    margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
-    critics = critics_of(top.node.body)
-    if declares(critics):
-        name = top.node.rollback_of or SCORE
-        margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
-        fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
-    if current.judgement.gate == "failed" != best.judgement.gate:
-        return best if margin < 1 else current
-    return best if fell > margin else current
 
 
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:

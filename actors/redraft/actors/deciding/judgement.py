@@ -45,6 +45,12 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
             return min((value for of, value in self.marks.items() if of != CONFIDENCE), default=0.0)
         return self.own.get(name, 0.0) if "." in name else self.marks.get(name, 0.0)
 
+    def gives(self, name: str) -> bool:
+        """Returns whether a critic that answered gave this, by its name in conditions."""
+        if name == LOWEST:
+            return bool(self.marks.keys() - {CONFIDENCE})
+        return name == SCORE or name in (self.own if "." in name else self.marks)
+
     def measured(self, name: str) -> Number | None:
         """A measure by its name in conditions; None if its critic did not give it, or was not asked."""
         if "." in name:

@@ -74,7 +74,8 @@ class ParallelState(msgspec.Struct, frozen=True, gc=False):
 
     `requested` counts the steps requested, `failed` those that will not answer, `answered` the publishers that
     answered; `candidates` are new drafts, and `verdicts` the judgements so far: by the number of the critic, or, once
-    `judging`, of the candidate (both from 0). `until` is when the wait for all critics of a panel with a deadline ends.
+    `judging`, of the candidate (both from 0). `until` is when the wait for all critics of a panel with a deadline ends;
+    `skipped` counts the critics that are not asked about this draft.
     """
 
     node: Parallel
@@ -85,6 +86,7 @@ class ParallelState(msgspec.Struct, frozen=True, gc=False):
     judging: bool = False
     verdicts: tuple[tuple[int, Judgement], ...] = ()
     until: datetime | None = None
+    skipped: int = 0
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):

@@ -29,6 +29,8 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "name",
         "gate",
         "only_issues",
+        "history",
+        "when",
         "version",
         "timeout",
         "queue_wait",
@@ -115,7 +117,7 @@ def _plain(key: str, value: object) -> object:
                 document["rollback_margin"] = print_points(value.rollback_margin, value.rollback_top)
             return {kind: document}
         case _:
-            return print_condition(cast("Condition", value)) if key in ("until", "success") else value
+            return print_condition(cast("Condition", value)) if key in ("until", "success", "when") else value
 
 
 def _criterion(criterion: Criterion) -> object:

@@ -22,22 +22,14 @@ from redraft.actors.plans.check_nodes import (
     check_approve,
     check_budget,
     check_choice,
-    check_choose,
-    check_criteria,
-    check_measures,
-    check_options,
     check_parallel,
-    check_reserves,
-    check_retry,
-    check_scale,
-    check_seconds,
-    check_version,
     check_whole,
 )
-from redraft.actors.plans.paths import asks_people, check_actor, check_name, check_workflow, is_critic, path_of, role_of
+from redraft.actors.plans.check_steps import check_late_critics, check_late_in_panel, check_step, late_critics
+from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.messages.conditions import Approved, Compare, Exit, Oscillating, Plateau
+from redraft.events.messages.conditions import Approved, Compare
 from redraft.events.messages.plan import (
     DEFAULT_ROLLBACK_MARGIN,
     Approve,
@@ -77,6 +69,7 @@ def check_plan(plan: Plan) -> Plan:
     if not plan.steps:
         raise PlanError("", f"the workflow {plan.name!r} has no steps; begin with one that generates a draft")
     check_nodes(plan.steps, "")
+    check_late_critics(plan.steps, "")
     check_budget("budget", plan.budget)
     check_budget("daily_budget", plan.daily, a_day=True)
     check_flow(plan.steps)
@@ -101,7 +94,17 @@ def check_ready(plan: Plan, path: str | None = None, changed: Set[str] = _POLICY
             _check_declared(plan, node, changed)
         except ConditionError as error:
             raise PlanError(place, str(error)) from None
+    for place, step, before in late_critics(plan.steps) if path is None else ():
+        _check_late(place, step, before)
     return plan
+
+
+def _check_late(path: str, step: Step, before: tuple[Step, ...]) -> None:
+    assert step.when is not None  # noqa: S101 - only such are yielded
+    try:
+        check_reading(step.when, before)
+    except ConditionError as error:
+        raise PlanError(path, f"when: {error}") from None
 
 
 def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
@@ -197,64 +200,17 @@ def _check_siblings(nodes: Sequence[Node], parent: str) -> None:
 def _check_node(node: Node, path: str) -> None:
     match node:
         case Step():
-            _check_step(node, path)
+            check_step(node, path)
         case Parallel():
             _check_siblings(members(node), path)
             check_parallel(node, path)
+            check_late_in_panel(node, path)
         case Repeat():
             _check_repeat(node, path)
         case Approve():
             check_approve(node, path)
         case _:
             assert_never(node)
-
-
-def _check_step(step: Step, path: str) -> None:
-    check_choice(path, "role", step.role, get_args(Role))
-    if step.choose:
-        check_choose(step, path)
-    else:
-        check_actor(path, step.role, step.actor)
-    check_seconds(path, "timeout", step.timeout, zero=False)
-    check_retry(path, step.retry)
-    if step.queue_wait is not None:
-        check_seconds(path, "queue_wait", step.queue_wait, zero=False)
-    check_options(path, step.options)
-    check_reserves(path, step.options)
-    check_version(path, step.version)
-    if not isinstance(step.gate, bool):
-        raise PlanError(path, f"gate is {shown(step.gate)}; write true or false")
-    if step.gate and step.role != "critic":
-        raise PlanError(path, f"gate is for critics, and this is a {step.role}; remove gate")
-    if (step.scale is not None or step.criteria or step.measures) and step.role != "critic":
-        raise PlanError(path, f"scale, criteria and measures are for critics, and this is a {step.role}; remove them")
-    if not isinstance(step.only_issues, bool):
-        raise PlanError(path, f"only_issues is {shown(step.only_issues)}; write true or false")
-    if step.only_issues and step.role != "refiner":
-        raise PlanError(path, f"only_issues is for refiners, and this is a {step.role}; remove it")
-    check_scale(path, "scale", step.scale)
-    check_criteria(path, step.criteria)
-    check_measures(path, step.measures, step.criteria)
-    _check_conditions_of(step, path)
-
-
-def _check_conditions_of(step: Step, path: str) -> None:
-    if step.passes is not None and not step.gate:
-        raise PlanError(path, "passes is for gates; write gate: with the condition, or remove it")
-    if step.success is not None and not step.choose:
-        raise PlanError(path, "success is for steps that choose; remove it")
-    for what, condition in (("gate", step.passes), ("success", step.success)):
-        if condition is None:
-            continue
-        try:
-            check_printable(condition)
-        except ConditionError as error:
-            raise PlanError(path, f"{what}: {error}") from None
-        for term in terms(condition):
-            if isinstance(term, Plateau | Oscillating | Exit) or (
-                isinstance(term, Compare) and term.quantity not in ("score", "errors", "criterion")
-            ):
-                raise PlanError(path, f"{what}: {print_condition(term)} is no word about one draft; write score >= 0.8")
 
 
 def _check_gates(nodes: Sequence[Node], parent: str) -> None:
@@ -290,6 +246,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     if not repeat.body:
         raise PlanError(path, "body is empty; give it at least a critic and a refiner")
     _check_siblings(repeat.body, path)
+    check_late_critics(repeat.body, path)
     if asks_people(repeat) and not any(isinstance(term, Approved) for term in terms(repeat.until)):
         remedy = "write until: approved, or put the approve after the loop"
         raise PlanError(

@@ -185,6 +185,17 @@ def check_measures(path: str, measures: object, criteria: tuple[Criterion, ...] 
         seen.add(name)
 
 
+MAX_HISTORY: Final = 20
+"""The highest number of earlier drafts whose texts come with a request."""
+
+
+def check_history(path: str, history: object) -> None:
+    """Raises PlanError unless this is how many texts of earlier drafts come with a request, or None."""
+    if history is not None and not is_whole(history, 0, MAX_HISTORY):
+        remedy = f"write how many texts of earlier drafts come along, 0 to {MAX_HISTORY}"
+        raise PlanError(path, f"history is {shown(history)}; {remedy}")
+
+
 MAX_DEADLINE: Final = 90 * 86_400.0
 """The longest that people may take to decide: 90 days, in seconds."""
 

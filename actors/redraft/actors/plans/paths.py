@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, cast
 
@@ -30,6 +30,17 @@ from redraft.events.messages.plan import (
 def is_critic(node: Node) -> bool:
     """Returns whether a node judges the current draft itself."""
     return role_of(node) == "critic"
+
+
+def critics_before(body: Sequence[Node], index: int) -> tuple[Step, ...]:
+    """Returns the critics that are asked before the one at `index` with a condition, or before those of its panel."""
+    start = index
+    while start and is_critic(body[start - 1]):
+        start -= 1
+    steps = [step for node in body[start:index] for _, step in steps_of((node,))]
+    node = body[index]
+    inside = node.steps if isinstance(node, Parallel) else ()
+    return (*steps, *(step for step in inside if step.when is None))
 
 
 def gates_of(node: Parallel) -> int:

@@ -6,6 +6,7 @@ Errors of the function become outcomes too: an exception, a wrong result, a miss
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from functools import partial
@@ -34,7 +35,14 @@ from redraft.events.messages.commands import (
     Request,
     Work,
 )
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, checked, history_with_points, with_points
+from redraft.events.messages.content import (
+    MAX_DRAFT_BYTES,
+    Critique,
+    History,
+    checked,
+    history_with_points,
+    with_points,
+)
 from redraft.events.messages.domain_events import FailureKind
 from redraft.events.messages.usage import Usage
 
@@ -181,13 +189,26 @@ async def abandon_calls(calls: Iterable[RunningCall]) -> None:
 
 async def _call_function(actor: Actor, work: Work, context: Context) -> object:
     """Returns the function's result. Raises EndedItself for an exception that would end the process."""
-    values = {name: _argument(name, work, context) for name in actor.takes}
+    values = {name: _argument(name, work, context) for name in actor.takes if not _is_left_out(name, actor, work)}
     if not actor.is_async:
         return await run_in_thread(partial(actor.function, **values), actor.name)
     try:
         return await actor.function(**values)
     except (SystemExit, KeyboardInterrupt) as error:
         raise without_end(error) from error
+
+
+def _is_left_out(name: str, actor: Actor, work: Work) -> bool:
+    """Returns whether the request has no history, and the function has a default for it. Raises PermanentError."""
+    if name != "history" or not isinstance(work, Generate | CritiqueDraft) or work.history is not None:
+        return False
+    parameter = inspect.signature(actor.function).parameters.get("history")
+    if parameter is not None and parameter.default is parameter.empty:
+        raise PermanentError(
+            f"{actor.name} takes the history, and its step in the plan has none; write history: 0 beside the actor "
+            "in the plan, or how many texts of earlier drafts it wants"
+        )
+    return True
 
 
 def _ignore_result(late: asyncio.Task[object]) -> None:
@@ -204,12 +225,23 @@ def _argument(name: str, work: Work, context: Context) -> object:
             return context
         case "draft" if not isinstance(work, Generate):
             return work.draft
-        case "critique" if isinstance(work, Refine):
+        case "critique" if isinstance(work, Refine | Generate):
             return work.critique and with_points(work.critique)
-        case "history" if isinstance(work, Refine):
-            return history_with_points(work.history, work.critique)
+        case "history" if not isinstance(work, Publish):
+            return _history(work)
         case _:
             raise PermanentError(f"a {type(work).__name__} request has no {name!r}: it reached the wrong actor")
+
+
+def _history(work: Generate | CritiqueDraft | Refine) -> History:
+    """Returns the history of a request, with the text of the draft that it is about."""
+    scales = {each.name: each.scale or work.request.scale for each in work.request.criteria}
+    if not isinstance(work, CritiqueDraft) and work.critique is not None:
+        scales = {each.name: each.scale or work.critique.scale for each in work.critique.criteria}
+    history = history_with_points(work.history or History(), scales)
+    if isinstance(work, Generate):
+        return history
+    return msgspec.structs.replace(history, drafts=(*history.drafts, work.draft))
 
 
 def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:

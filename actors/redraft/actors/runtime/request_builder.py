@@ -14,7 +14,7 @@ from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
-from redraft.events.messages.content import Brief, Critique, Draft, History, Number, Round
+from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, History, Number, Round
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftEdited,
@@ -34,7 +34,10 @@ OVERHEAD: Final = 8 * 1024
 """The approximate memory of a run beside its texts, in bytes: mostly its plan."""
 
 ROUNDS: Final = 20
-"""The number of latest rounds that a refiner gets, so that requests do not grow with their run."""
+"""The number of latest rounds in a history, so that requests do not grow with their run."""
+
+MAX_TEXTS: Final = 4 * 1024 * 1024
+"""The size of the earlier drafts, in bytes of UTF-8, that a request holds at most: the broker has a largest message."""
 
 USUAL_TEMPERATURE: Final = 0.7
 """The temperature that a step without one starts from when it is raised."""
@@ -65,6 +68,7 @@ class RequestBuilder:
         self._rounds: dict[int, Round] = {}
         self._counted: dict[int, dict[str, dict[str, Number]]] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
+        self._before: dict[int, int] = {}
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, None] = {}
         for event in events:
@@ -90,6 +94,7 @@ class RequestBuilder:
                 self._drafts[data.draft.version] = data.draft
                 self._add_size(data.draft.text, *data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
+                self._before[data.draft.version] = data.before.version
                 self._disputed.update(dict.fromkeys(data.declined))
             case RunStarted():
                 self.trace = event.trace
@@ -109,6 +114,7 @@ class RequestBuilder:
                 self._drafts[data.draft.version] = data.draft
                 self._add_size(data.draft.text, data.reason)
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
+                self._before[data.draft.version] = data.before.version
             case _:  # no other event has a text that a request may need
                 pass
 
@@ -118,14 +124,19 @@ class RequestBuilder:
     def _add_round(self, data: DraftCritiqued) -> None:
         said, number = data.critique, data.draft.version
         before = self._rounds.get(number)
+        score = min(said.score, before.score) if before else said.score
+        made_from = self._before.get(number, 0)
+        start = self._rounds.get(made_from)
         self._rounds[number] = Round(
             data.draft,
-            min(said.score, before.score) if before else said.score,
+            score,
             self._changes.get(number, ()),
             (*before.suggestions, *said.suggestions) if before else said.suggestions,
             (*before.errors, *said.errors) if before else said.errors,
             _lowest_marks(before.criteria if before else {}, said),
             said.scale if before is None or before.scale == said.scale else None,
+            before=made_from,
+            gain=None if start is None else round(score - start.score, 9),
         )
         if said.measures:
             self._counted.setdefault(number, {})[said.critic] = said.measures
@@ -173,13 +184,14 @@ class RequestBuilder:
         )
         match requested.role:
             case "generator":
-                return Generate(request)
+                history = None if step.history is None else self._history(requested, step.history)
+                return Generate(request, self._critique(run, requested), history)
             case "critic":
-                return CritiqueDraft(request, self._draft(run, requested))
+                history = None if step.history is None else self._history(requested, step.history)
+                return CritiqueDraft(request, self._draft(run, requested), history)
             case "refiner":
-                return Refine(
-                    request, self._draft(run, requested), self._critique(run, requested), self._history(requested)
-                )
+                draft, critique = self._draft(run, requested), self._critique(run, requested)
+                return Refine(request, draft, critique, self._history(requested, step.history or 0))
             case "publisher":
                 return Publish(request, self._draft(run, requested))
             case _:
@@ -197,13 +209,28 @@ class RequestBuilder:
             raise CodecError(f"run {run} has no critique at version {missing[0]} to pass to {requested.path}")
         return merge([self._critiques[version] for version in requested.critiques], requested.score)
 
-    def _history(self, requested: StepRequested) -> History:
-        history = history_of(tuple(self._rounds.values())[-ROUNDS:])
+    def _history(self, requested: StepRequested, texts: int) -> History:
+        rounds = tuple(self._rounds.values())[-ROUNDS:]
+        history = history_of(rounds)
+        if texts:
+            history = msgspec.structs.replace(history, drafts=self._latest_drafts(rounds, requested.draft, texts))
         said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
         disputed = tuple(self._disputed)[-ROUNDS:]
         if not (said or disputed or requested.oscillation):
             return history
         return msgspec.structs.replace(history, advice=said, disputed=disputed, oscillation=requested.oscillation)
+
+    def _latest_drafts(self, rounds: tuple[Round, ...], current: DraftRef | None, texts: int) -> tuple[Draft, ...]:
+        """Returns the latest drafts of these rounds but the current one, oldest first, within `MAX_TEXTS` bytes."""
+        found: list[Draft] = []
+        room = MAX_TEXTS
+        for each in reversed([each for each in rounds if each.draft != current][-texts:]):
+            draft = self._drafts[each.draft.version]
+            room -= len(draft.text.encode())
+            if room < 0:
+                break
+            found.append(draft)
+        return tuple(reversed(found))
 
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:

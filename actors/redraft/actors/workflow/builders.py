@@ -78,6 +78,8 @@ def step(
     success: Condition | str | None = None,
     measures: Sequence[str] = (),
     only_issues: bool = False,
+    history: int | None = None,
+    when: Condition | str | None = None,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -89,7 +91,10 @@ def step(
     is what passes it. An actor that runs elsewhere is given by its name, with its `role` and, if it is a critic, the
     `scale`, the `criteria` and the `measures` that it declares. Of one that is given, `measures` are those to record.
     A refiner with `only_issues` may change nothing but what the issues of the critiques quote: any other revision is
-    invalid, unless people gave advice.
+    invalid, unless people gave advice. With `history` a generator or critic is given the history as refiners are, and
+    each of them the texts of so many earlier drafts; by default, as the decorator of an actor that is given says.
+    A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
+    holds on what they said.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -113,6 +118,7 @@ def step(
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
         *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures), only_issues),
+        *(history, None if when is None else _condition_of(when)),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 

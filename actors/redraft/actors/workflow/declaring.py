@@ -1,4 +1,4 @@
-"""Puts the scales, criteria and measures that critics declare into the plan: of decorators, or of a model's options."""
+"""Puts what actors declare into the plan, by decorators or a model's options: scales, criteria, measures, history."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
 
     A model's refiner has `only_issues` also from its options. Raises PlanError where the plan says otherwise.
     """
+    actors = tuple(actors)
+    step = _with_history(step, {actor.name: actor for actor in actors if actor.role == step.role})
     if step.role == "refiner" and step.actor == MODEL and step.options.get("only_issues") is True:
         return step if step.only_issues else replace(step, only_issues=True)
     if step.role != "critic":
@@ -56,6 +58,20 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     if (scale is None or step.scale) and (not criteria or step.criteria):
         return step
     return replace(step, scale=step.scale or scale, criteria=step.criteria or criteria)
+
+
+def _with_history(step: Step, known: Mapping[str, Actor]) -> Step:
+    """Returns the step with the history that its actors take, unless the plan says how much."""
+    if step.history is not None:
+        return step
+    wanted: list[int] = []
+    for each in [as_done_by(step, arm) for arm in step.choose] or [step]:
+        actor = known.get(each.actor)
+        if each.actor == MODEL:
+            wanted += [0] if each.options.get("history") and step.role in ("generator", "critic") else []
+        elif actor is not None and "history" in actor.takes and (actor.history or actor.role != "refiner"):
+            wanted.append(actor.history)
+    return replace(step, history=max(wanted)) if wanted else step
 
 
 def _with_measures(step: Step, declared: Sequence[tuple[str, ...]]) -> Step:

@@ -1,7 +1,7 @@
 """The four roles, as decorators for plain functions, with the arguments and the result of each role.
 
-    @generator   def write(brief, context): ...                              -> str or Draft
-    @critic      def judge(draft, brief, context): ...                       -> Critique, score, bool or object
+    @generator   def write(brief, critique, history, context): ...           -> str or Draft
+    @critic      def judge(draft, history, brief, context): ...              -> Critique, score, bool or object
     @refiner     def improve(draft, critique, history, brief, context): ...  -> str, Draft or Revision
     @publisher   def save(draft, brief, context): ...                        -> Receipt, str, path or None
 
@@ -12,7 +12,6 @@ With `isolation="process"` the function runs in a child process, which is killed
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_a
 
 from msgspec.structs import replace
 
-from redraft.actors.plans.check_nodes import check_criteria, check_measures
+from redraft.actors.plans.check_nodes import check_criteria, check_history, check_measures
 from redraft.actors.values import VERSION_FORM, ignore, is_version
 from redraft.events.errors import ActorError, PlanError, suggest
 from redraft.events.messages.content import Draft
@@ -48,8 +47,8 @@ _NO_CRITERIA: Final[Mapping[str, str | Criterion]] = MappingProxyType({})
 _NO_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({})
 
 TAKES: Final[dict[Role, tuple[str, ...]]] = {
-    "generator": ("brief", "context"),
-    "critic": ("draft", "brief", "context"),
+    "generator": ("brief", "critique", "history", "context"),
+    "critic": ("draft", "history", "brief", "context"),
     "refiner": ("draft", "critique", "history", "brief", "context"),
     "publisher": ("draft", "brief", "context"),
 }
@@ -144,7 +143,7 @@ class Actor(Generic[R_co]):
     `version` identifies the state of its code, see `source_version`; empty when it is unknown.
     `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
     `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
-    `measures` are those that a critic declares.
+    `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants.
     """
 
     name: str
@@ -159,6 +158,7 @@ class Actor(Generic[R_co]):
     fields: tuple[tuple[str, str], ...] = ()
     criteria: tuple[Criterion, ...] = ()
     measures: Measures = ()
+    history: int = 0
 
     def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Returns the measures that a critic with these options declares."""
@@ -188,7 +188,7 @@ MAPPED: Final = (
 def generator(function: Function, /) -> Generator: ...
 @overload
 def generator(
-    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none", history: int = 0
 ) -> Decorator[Literal["generator"]]: ...
 def generator(
     function: Function | None = None,
@@ -197,9 +197,14 @@ def generator(
     name: str | None = None,
     version: str | None = None,
     isolation: Isolation = "none",
+    history: int = 0,
 ) -> Generator | Decorator[Literal["generator"]]:
-    """Makes an actor that writes a first draft. Raises ActorError when the arguments are not a generator's."""
-    return _make_decorator("generator", function, _SCALE, name, version, isolation)
+    """Makes an actor that writes a first draft, or another in each iteration of a loop.
+
+    In a loop it may take what was said of the last draft (`critique`) and the `history`, with the texts of so many
+    earlier drafts. Raises ActorError when the arguments are not a generator's.
+    """
+    return _make_decorator("generator", function, _SCALE, name, version, isolation, history=history)
 
 
 @overload
@@ -215,6 +220,7 @@ def critic(
     criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
+    history: int = 0,
 ) -> Decorator[Literal["critic"]]: ...
 def critic(
     function: Function | None = None,
@@ -228,6 +234,7 @@ def critic(
     criteria: Mapping[str, str | Criterion] = _NO_CRITERIA,
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
+    history: int = 0,
 ) -> Critic | Decorator[Literal["critic"]]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
 
@@ -235,21 +242,22 @@ def critic(
     it returns `criteria={"accuracy": 8, …}`. Its score is their mean, by `weights` (1 unless given), unless it returns
     one. `measures` are the names of numbers that it counts and returns each time, `measures={"words": 312}`; one whose
     name ends with `?` may be missing. `fields` names fields of what the function returns that stand for a critique's:
-    `{"improvements": "suggestions"}`. Raises ActorError when the function's arguments are not a critic's, the scale is
+    `{"improvements": "suggestions"}`. If it takes the `history`, that has the texts of so many earlier drafts. Raises
+    ActorError when the function's arguments are not a critic's, the scale is
     not two rising numbers, a criterion or a measure cannot be used, or `fields` names a field that a critique has not.
     """
     declared = _declared_criteria(criteria, weights)
     if not callable(measures):
         measures = tuple(measures)
         _check(lambda: check_measures("@critic", measures, declared))
-    return _make_decorator("critic", function, scale, name, version, isolation, fields, declared, measures)
+    return _make_decorator("critic", function, scale, name, version, isolation, fields, declared, measures, history)
 
 
 @overload
 def refiner(function: Function, /) -> Refiner: ...
 @overload
 def refiner(
-    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none", history: int = 0
 ) -> Decorator[Literal["refiner"]]: ...
 def refiner(
     function: Function | None = None,
@@ -258,9 +266,13 @@ def refiner(
     name: str | None = None,
     version: str | None = None,
     isolation: Isolation = "none",
+    history: int = 0,
 ) -> Refiner | Decorator[Literal["refiner"]]:
-    """Makes an actor that improves a draft. Raises ActorError when the function's arguments are not a refiner's."""
-    return _make_decorator("refiner", function, _SCALE, name, version, isolation)
+    """Makes an actor that improves a draft; its history has the texts of so many earlier drafts.
+
+    Raises ActorError when the function's arguments are not a refiner's.
+    """
+    return _make_decorator("refiner", function, _SCALE, name, version, isolation, history=history)
 
 
 @overload
@@ -291,10 +303,12 @@ def _make_decorator(
     fields: Mapping[str, str] = _NO_FIELDS,
     criteria: tuple[Criterion, ...] = (),
     measures: Measures = (),
+    history: int = 0,
 ) -> Actor[R] | Decorator[R]:
+    given = (name, version, isolation, scale, fields, criteria, measures, history)
     if function is not None:
-        return _make_actor(role, function, name, version, isolation, scale, fields, criteria, measures)
-    return lambda decorated: _make_actor(role, decorated, name, version, isolation, scale, fields, criteria, measures)
+        return _make_actor(role, function, *given)
+    return lambda decorated: _make_actor(role, decorated, *given)
 
 
 def _declared_criteria(criteria: Mapping[str, str | Criterion], weights: Mapping[str, float]) -> tuple[Criterion, ...]:
@@ -326,6 +340,7 @@ def _make_actor(
     fields: Mapping[str, str],
     criteria: tuple[Criterion, ...],
     measures: Measures,
+    history: int,
 ) -> Actor[R]:
     known = name or str(getattr(function, "__name__", ""))
     if not known.replace("-", "_").isidentifier():
@@ -341,11 +356,14 @@ def _make_actor(
     for theirs, ours in fields.items():
         if ours not in MAPPED:
             raise ActorError(f"@{role} {known}: fields: {theirs!r} stands for {ours!r}; {suggest(ours, MAPPED)}")
+    _check(lambda: check_history(f"@{role} {known}", history))
     takes = _argument_names(role, known, function)
+    if history and "history" not in takes:
+        raise ActorError(f"@{role} {known}: history is {history}, and the function does not take 'history'; add it")
     version = source_version(function) if version is None else version
     pairs = tuple(fields.items())
-    made = Actor(known, role, function, takes, _is_async(function), scale, version, isolation, "", pairs, criteria)
-    return dataclasses.replace(made, measures=measures) if measures else made
+    said = (isolation, "", pairs, criteria, measures, history)
+    return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
 
 
 def source_version(function: Callable[..., Any]) -> str:

@@ -186,9 +186,9 @@ class Workflow:
 
 
 def declare(plan: Plan, actors: Iterable[Actor]) -> Plan:
-    """Returns the plan in which each critic has the scale, criteria and measures of its actor. Raises PlanError."""
-    critics = tuple(actor for actor in actors if actor.role == "critic")
-    steps = map_steps(plan.steps, lambda _, step: with_declared(step, critics))
+    """Returns the plan in which each step has what its actor declares, such as scale and history. Raises PlanError."""
+    known = tuple(actors)
+    steps = map_steps(plan.steps, lambda _, step: with_declared(step, known))
     return plan if steps == plan.steps else replace(plan, steps=steps)
 
 

@@ -39,7 +39,7 @@ from redraft.events.messages.commands import (
     Work,
     request_id,
 )
-from redraft.events.messages.content import Brief, Critique, Issue, Revision, checked, new_draft
+from redraft.events.messages.content import Brief, Critique, History, Issue, Revision, checked, new_draft
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
 
@@ -185,9 +185,9 @@ class _Trial:
         draft = new_draft(1, _TEXT)
         match self._role:
             case "generator":
-                return Generate(request)
+                return Generate(request, history=History())
             case "critic":
-                return CritiqueDraft(request, draft)
+                return CritiqueDraft(request, draft, History())
             case "refiner":
                 return Refine(request, draft, _CRITIQUE)
             case "publisher":

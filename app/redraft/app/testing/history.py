@@ -21,6 +21,7 @@ import msgspec
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
+from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
@@ -118,6 +119,12 @@ def _places_of(seed: int) -> Random | None:
     return random if random.random() < 0.15 else None
 
 
+def _late_of(seed: int) -> Random | None:
+    """Returns what draws critics that run late, and steps with the history; None for most histories."""
+    random = Random(f"{seed} late 68")
+    return random if random.random() < 0.15 else None
+
+
 class _Deployment:
     """The processes of one history."""
 
@@ -140,7 +147,10 @@ class _Deployment:
         self._is_looked_at = False
         count = self._random.choice((1, 1, 2, 2, 3))
         drawn = setting.plans or tuple(self._draw_plans(seed, count))
-        self._plans = tuple(held_plan(places, each) for each in drawn) if places and not setting.plans else drawn
+        if places and not setting.plans:
+            drawn = tuple(held_plan(places, each) for each in drawn)
+        late = None if setting.plans else _late_of(seed)
+        self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))

@@ -125,7 +125,7 @@ class OwnActors:
             context: Context = values["context"]
             self._begin(actor, context)
             with self._at_work(actor, context.run):
-                done = actor.function(**{name: values[name] for name in actor.takes})
+                done = actor.function(**{name: values[name] for name in actor.takes if name in values})
                 returned = await done if actor.is_async else done
             await self._finish(actor, context, returned)
             return returned

@@ -20,6 +20,7 @@ from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
     EVENT_NAMES,
+    CriticSkipped,
     DomainEvent,
     IterationStarted,
     LoopClosing,
@@ -158,7 +159,7 @@ def _can_be_read(event: DomainEvent) -> bool:
             return (event.score is None or isfinite(event.score)) and event.reserved == _NOTHING
         case LoopEnded() | RunEnded():
             return event.score is None or isfinite(event.score)
-        case IterationStarted() | LoopClosing() | PanelClosed():
+        case CriticSkipped() | IterationStarted() | LoopClosing() | PanelClosed():
             return True
         case _:
             return False

@@ -70,12 +70,19 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """In a loop, `critique` is what was said of the last draft; `history` is there if the step in the plan has it."""
+
     request: Request
+    critique: Critique | None = None
+    history: History | None = None
 
 
 class CritiqueDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """`history` is there if the step in the plan has it."""
+
     request: Request
     draft: Draft
+    history: History | None = None
 
 
 class Refine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-from redraft.events.errors import ContentError, EmptyText, InputError
+from redraft.events.errors import ContentError, EmptyText, InputError, PermanentError
 from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
 
 MAX_TAGS: Final = 10
@@ -247,11 +247,12 @@ class Receipt(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One judged draft of a loop, as the refiner sees it: its score, its critique, and the changes that led to it.
+    """One judged draft, as later actors see it: its score, its critique, and the changes that led to it.
 
     `criteria` are the scores by criterion; `scale` is the critics', if they declare one. All scores are 0..1; what a
     refiner's function is given is on their scales. `measures`
-    are what they counted, by name, or by critic and name where several count the same.
+    are what they counted, by name, or by critic and name where several count the same. `before` is the number of the
+    draft that it was made from, 0 for one that a generator wrote; `gain` is how much higher it scored than that.
     """
 
     draft: DraftRef
@@ -262,6 +263,8 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     criteria: dict[str, float] = {}
     scale: Scale | None = None
     measures: dict[str, Number] = {}
+    before: int = 0
+    gain: float | None = None
 
 
 class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -270,7 +273,8 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `raised` are those that the latest critique names, `fixed` those of earlier critiques that it no longer names,
     `returned` those that had gone and came back. `advice` is people's advice since the last refinement. `disputed` are
     the suggestions that refiners rejected, each with the reason; `oscillation` says which drafts were repeated, and
-    which changes undone.
+    which changes undone. `drafts` are those whose texts `text` gives: as many of the latest as the step's `history`
+    says, and the one that the actor works on.
     """
 
     rounds: tuple[Round, ...] = ()
@@ -280,6 +284,18 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     advice: tuple[str, ...] = ()
     disputed: tuple[str, ...] = ()
     oscillation: tuple[str, ...] = ()
+    drafts: tuple[Draft, ...] = ()
+
+    async def text(self, number: int) -> str:
+        """Returns the text of the run's draft of this number. Raises PermanentError for one that did not come along."""
+        for each in self.drafts:
+            if each.version == number:
+                return each.text
+        there = ", ".join(str(each.version) for each in self.drafts) or "none"
+        raise PermanentError(
+            f"the text of draft {number} did not come with the request (those that did: {there}); "
+            "the step's history says how many come, such as history: 5"
+        )
 
 
 def with_points(critique: Critique) -> Critique:
@@ -296,16 +312,16 @@ def with_points(critique: Critique) -> Critique:
     return msgspec.structs.replace(critique, score=score, samples=tuple(samples), criteria=marks, on_scale=True)
 
 
-def history_with_points(history: History, critique: Critique | None) -> History:
-    """Returns a history whose scores are on the scales that its critics declare, as those of the latest critique."""
-    scales = {each.name: each.scale or critique.scale for each in critique.criteria} if critique else {}
+def history_with_points(history: History, scales: Mapping[str, Scale | None]) -> History:
+    """Returns a history whose scores are on the scales that its critics declare; `scales` are those of criteria."""
     if not scales and all(each.scale is None for each in history.rounds):
         return history
     rounds = []
     for each in history.rounds:
         scale = each.scale or UNIT
         marks = {name: on_scale(share, scales.get(name) or scale) for name, share in each.criteria.items()}
-        rounds.append(msgspec.structs.replace(each, score=on_scale(each.score, scale), criteria=marks))
+        gain = None if each.gain is None else each.gain * (scale[1] - scale[0])
+        rounds.append(msgspec.structs.replace(each, score=on_scale(each.score, scale), criteria=marks, gain=gain))
     return msgspec.structs.replace(history, rounds=tuple(rounds))
 
 

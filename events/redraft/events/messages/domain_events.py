@@ -127,6 +127,18 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     saved_tokens: int = 0
 
 
+class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A critic was not asked about this draft: its condition in the plan does not hold on what was said of it so far.
+
+    `reason` is that in numbers; empty where it hangs on what nobody has said.
+    """
+
+    path: str
+    actor: str
+    draft: DraftRef
+    reason: str = ""
+
+
 class DraftPublished(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A publisher published the draft of this version and hash; `receipt` says where it is."""
 
@@ -349,6 +361,7 @@ DomainEvent: TypeAlias = (
     | StepRequested
     | DraftGenerated
     | DraftCritiqued
+    | CriticSkipped
     | DraftRefined
     | DraftPublished
     | StepFailed
@@ -372,6 +385,7 @@ EVENT_NAMES: dict[type[DomainEvent], str] = {
     StepRequested: "step.requested.v1",
     DraftGenerated: "draft.generated.v1",
     DraftCritiqued: "draft.critiqued.v1",
+    CriticSkipped: "critic.skipped.v1",
     DraftRefined: "draft.refined.v1",
     DraftPublished: "draft.published.v1",
     StepFailed: "step.failed.v1",

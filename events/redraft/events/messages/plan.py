@@ -94,6 +94,10 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     missing. A gate with a condition in `passes` passes what meets that, instead. A refiner
     with `only_issues` may change nothing but the places that the issues of the draft's critiques quote, unless people
     gave it advice.
+
+    With `history` a generator or critic is given the history that every refiner has, and each of them the texts of so
+    many of the latest drafts that were judged before. A critic with `when` is asked after the critics before it in a
+    row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
     """
 
     role: Role
@@ -112,6 +116,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     success: Condition | None = None
     measures: tuple[str, ...] = ()
     only_issues: bool = False
+    history: int | None = None
+    when: Condition | None = None
 
 
 class Parallel(

@@ -120,6 +120,7 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.LoopClosing()
             | events.RunErased()
             | events.PanelClosed()
+            | events.CriticSkipped()
             | events.ChoicesCredited()
         ):
             return ()

@@ -135,6 +135,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             | events.RunCancelled()
             | events.LoopClosing()
             | events.PanelClosed()
+            | events.CriticSkipped()
             | events.ChoicesCredited()
             | events.BudgetReached()
             | events.DraftApproved()

@@ -101,7 +101,13 @@ def project_step(recorded: Recorded) -> Sequence[Change]:
             return (SetAll("steps", run, {"message": ""}),)
         case events.RunPaused() | events.RunResumed():
             return (SetAll("steps", run, {"held": int(isinstance(event, events.RunPaused))}),)
-        case events.RunGuided() | events.LimitsChanged() | events.RunCancelled() | events.ChoicesCredited():
+        case (
+            events.RunGuided()
+            | events.LimitsChanged()
+            | events.RunCancelled()
+            | events.ChoicesCredited()
+            | events.CriticSkipped()
+        ):
             return ()
         case events.ApprovalRequested():
             left = SetAll("steps", run, _abandoned_values(recorded), {"status": UNANSWERED})

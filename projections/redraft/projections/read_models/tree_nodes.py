@@ -128,6 +128,8 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             return (_finish(recorded, event.path, event.draft.version),) if event.granted else ()
         case events.DraftRejected() | events.ApprovalExpired():
             return (_finish(recorded, event.path, event.draft.version),)
+        case events.CriticSkipped():
+            return tuple(_skip(recorded, event))
         case events.StepFailed():
             status: NodeStatus = "waiting" if event.retry_at else "failed"
             return _end(recorded, event.path, status), _set_published(recorded, event.path, 0)
@@ -154,7 +156,7 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-TREE: Final = Projection("tree", 4, (TABLE,), project_node, unchanged)
+TREE: Final = Projection("tree", 5, (TABLE,), project_node, unchanged)
 """The projection that keeps these nodes."""
 
 
@@ -211,6 +213,14 @@ def _request_changes(recorded: Recorded, event: events.StepRequested) -> Iterato
     asked: Row = {"status": "open", "repeated": int(bool(recorded.repeats))}
     new = _new_node(recorded, path, "step", role=event.role, actor=event.actor, attempts=event.attempt)
     yield Set("tree_nodes", (run, path), asked, maximum={"attempts": event.attempt}, new=new)
+
+
+def _skip(recorded: Recorded, event: events.CriticSkipped) -> Iterator[Change]:
+    """Yields the node of a critic that is not asked."""
+    yield from _go_on(recorded, event.path.rpartition("/")[0])
+    new = _new_node(recorded, event.path, "step", role="critic", actor=event.actor, draft=event.draft.version)
+    left: Row = {"status": "skipped", "ended": seconds(recorded.time)}
+    yield Set("tree_nodes", (recorded.run, event.path), left, new=new | left)
 
 
 def _approval_changes(recorded: Recorded, event: events.ApprovalRequested) -> Iterator[Change]:

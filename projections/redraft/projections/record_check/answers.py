@@ -25,7 +25,7 @@ from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
 from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rollback_draft
-from redraft.projections.record_check.loop_conditions import have_scales, judging_steps, share_of_rise
+from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
 from redraft.projections.record_check.ratings import Rated
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
@@ -242,10 +242,11 @@ def _check_material(
     ref = about.ref if about and data.role != "generator" else None
     if data.draft != ref:
         raise Deviates("draft", event, f"{data.path} should work on {_name_of(ref)}, not on {_name_of(data.draft)}")
-    rating = about.rating if about and refines else None
+    told = refines or (data.role == "generator" and walk.top.loop is not None and walk.rules >= 4)
+    rating = about.rating if about and told else None
     if data.critiques != (rating.critiques if rating else ()):
         raise Deviates("critiques", event, f"the request to {data.path} does not hold the critiques of its draft")
-    score, scale = about.shown if about and refines else (None, None)
+    score, scale = about.shown if about and told else (None, None)
     if (data.score, data.scale) != (score, scale):
         said = "no score" if score is None else f"{score:g}"
         raise Deviates("score", event, f"the critics of that draft gave {said} together")
@@ -282,6 +283,8 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
     critics = judging_steps(top.loop.body)
     if have_scales(critics):
         name = top.loop.rollback_of or "score"
+        if is_left_open(name, current.rating, critics):
+            return current
         margin = share_of_rise(margin, top.loop.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
         fall = round(best.rating.named(name) - current.rating.named(name), 9)
     if current.rating.gate == "failed" != best.rating.gate:

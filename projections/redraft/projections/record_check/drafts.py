@@ -204,9 +204,10 @@ class _Drafts:
         self._known[draft.version] = draft.sha256
 
     def _check_request(self, event: Recorded, data: events.StepRequested) -> None:
+        about = self._critiques.get(data.critiques[0]) if data.role == "generator" and data.critiques else data.draft
         for version in data.critiques:
             judged = self._critiques.get(version)
-            if judged is None or data.draft is None or judged.sha256 != data.draft.sha256:
+            if judged is None or about is None or judged.sha256 != about.sha256:
                 self._flag("critiques", event, f"event {version} is not a critique of its draft")
         for version in data.advice:
             if version not in self._advice:

@@ -107,6 +107,11 @@ def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...]) -> bo
     return _holds(condition, Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics), limits=True) is True
 
 
+def is_left_open(name: str, rating: Rating, critics: Sequence[Step]) -> bool:
+    """Returns whether a criterion has no score, where a critic with a condition may have been left out."""
+    return any(step.when is not None for step in critics) and not rating.has(name)
+
+
 def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Rating:
     """Returns the rating of one critique, recorded at this version. By rules 1 and 2 every critique has a score."""
     said, errors, scored = critique.approved, len(critique.errors), critique.scored or rules < 3
@@ -232,6 +237,8 @@ def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool | 
         case Compare("criterion" | "change", sign, value) if is_counted(condition.of, measured.critics):
             number = _count(condition, measured)
             return None if number is None else _OPERATORS[sign](number, value)
+        case Compare("criterion", of=name) if is_left_open(name, measured.rating, measured.critics):
+            return None
         case _:
             return (limits or _outcome_of(condition) == "accepted") and _is_true(condition, measured)
 

@@ -26,8 +26,16 @@ from redraft.projections.record_check.answers import (
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.counts import why_miscounted
 from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
-from redraft.projections.record_check.loop_conditions import Trail, memorable, memory_needed, rating_of
+from redraft.projections.record_check.loop_conditions import (
+    Trail,
+    is_left_open,
+    judging_steps,
+    memorable,
+    memory_needed,
+    rating_of,
+)
 from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
+from redraft.projections.record_check.skipped import take_skipped
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
 
 
@@ -91,7 +99,11 @@ def _walk_critics(walk: Walk, frame: Frame) -> None:
     """Walks consecutive critics; their joined rating is the draft's."""
     ratings: list[Rating] = []
     while frame.index < len(frame.body) and is_critic(frame.body[frame.index]):
-        ratings.append(_walk_critic(walk, frame, frame.body[frame.index]))
+        rating = _walk_critic(walk, frame, frame.body[frame.index], ratings)
+        if rating is None:
+            frame.index += 1
+            continue
+        ratings.append(rating)
         frame.index = _index_after(frame.body, frame.index, join_ratings(ratings))
     if walk.current is None:
         return
@@ -101,11 +113,14 @@ def _walk_critics(walk: Walk, frame: Frame) -> None:
         frame.due = "judged"
 
 
-def _walk_critic(walk: Walk, frame: Frame, node: Node) -> Rating:
+def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Rating | None:
+    """Walks a critic or a panel, before which these were heard; None for one that was left out."""
     suffix = frame.review or ""
     if isinstance(node, Parallel):
-        return _walk_panel(walk, frame, node)
+        return _walk_panel(walk, frame, node, said)
     assert isinstance(node, Step)  # noqa: S101 - only steps and parallels judge
+    if take_skipped(walk, frame, node, f"{frame.prefix}{node.name}{suffix}", said):
+        return None
     take_request(walk, node, f"{frame.prefix}{node.name}{suffix}")
     event, asked, data = take_only_answer(walk)
     assert isinstance(data, DraftCritiqued)  # noqa: S101 - a critic's answer, `answer` saw to it
@@ -159,6 +174,9 @@ def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None
         trails: dict[str, Trail] = {}
         for name in memorable(walk.until(frame)):
             trail, share = frame.trails.get(name, Trail()), rating.named(name)
+            if is_left_open(name, rating, judging_steps(frame.loop.body)):
+                trails[name] = trail
+                continue
             so_far = () if anew else trail.peaks
             highest = max(share if counts else 0.0, so_far[-1] if so_far else 0.0)
             trails[name] = Trail((*so_far, highest)[-scores:], (*trail.latest, share)[-hashes:])
@@ -173,6 +191,7 @@ class _ParallelWalk:
         self.path = f"{frame.prefix}{node.name}{frame.review or ''}"
         self.asked = 0
         self.failed = 0
+        self.skipped = 0
         self._ask()
 
     def next(self, askable: int | None = None) -> tuple[Recorded, Asked, StepAnswered] | None:
@@ -194,6 +213,14 @@ class _ParallelWalk:
         self.failed += 1
         return None
 
+    def leave_out(self, frame: Frame, said: list[Rating]) -> bool:
+        """Takes the event that the next critic is not asked, after these were heard; returns whether there is one."""
+        if not take_skipped(self.walk, frame, self.node.steps[self.asked], self._next_path(), said):
+            return False
+        self.asked += 1
+        self.skipped += 1
+        return True
+
     def number(self, asked: Asked) -> int:
         """Returns the index of a step among those of the parallel."""
         return [step.name for step in self.node.steps].index(asked.step.name)
@@ -206,21 +233,30 @@ class _ParallelWalk:
         self.asked += 1
 
 
-def _walk_panel(walk: Walk, frame: Frame, node: Parallel) -> Rating:
+def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) -> Rating:
     """Walks a panel of critics; returns their joined rating. Critics without an answer count as late."""
     turns = _ParallelWalk(walk, frame, node)
     ratings: list[tuple[int, Rating]] = []
     gates = sum(step.gate for step in node.steps)
+    early = sum(step.when is None for step in node.steps)
     while not _is_done(turns, ratings, gates):
         event = walk.peek()
         if isinstance(event.data, PanelClosed):
             _take_closing(turns, event, event.data, len(ratings))
             break
-        given = turns.next(gates if gates > len(ratings) else None)
+        if early <= turns.asked < len(node.steps) and len(ratings) >= early:
+            heard = _join_panel(node, ratings[:early])
+            if turns.leave_out(frame, [*said, heard]):
+                continue
+        given = turns.next(gates if gates > len(ratings) else early if early > len(ratings) else None)
         if given is not None and isinstance(given[2], DraftCritiqued):
             ratings.append((turns.number(given[1]), _rate(walk, given[0], given[1].step, given[2])))
     walk.late |= walk.open
     walk.open = {}
+    return _join_panel(node, ratings)
+
+
+def _join_panel(node: Parallel, ratings: list[tuple[int, Rating]]) -> Rating:
     weights = [node.weights[number] for number, _ in ratings] if node.weights else []
     return join_ratings([rating for _, rating in ratings], node.combine, weights)
 
@@ -231,7 +267,9 @@ def _is_done(turns: _ParallelWalk, ratings: list[tuple[int, Rating]], gates: int
         return False
     if len(ratings) == gates and any(rating.gate == "failed" for _, rating in ratings):
         return True
-    return len(ratings) >= (answers_needed(node) if node.deadline is None else len(node.steps) - turns.failed)
+    return len(ratings) + turns.skipped >= (
+        answers_needed(node) if node.deadline is None else len(node.steps) - turns.failed
+    )
 
 
 def _take_closing(turns: _ParallelWalk, event: Recorded, data: PanelClosed, ratings: int) -> None:

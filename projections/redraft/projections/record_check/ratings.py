@@ -44,6 +44,12 @@ class Rating(msgspec.Struct, frozen=True):
             return min([value for each, value in self.marks.items() if each != CONFIDENCE] or [0.0])
         return (self.own if "." in name else self.marks).get(name, 0.0)
 
+    def has(self, name: str) -> bool:
+        """Whether a critic that answered gave what a condition names."""
+        if name == LOWEST:
+            return any(each != CONFIDENCE for each in self.marks)
+        return name in ("", "score") or name in (self.own if "." in name else self.marks)
+
 
 class Rated(msgspec.Struct, frozen=True):
     """A draft, with its rating once its critics have judged it."""

@@ -24,7 +24,10 @@ from redraft.projections.record_check.loop_conditions import Trail
 from redraft.projections.record_check.ratings import Rated, Swings
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
-_NEEDS_GOING_ON: Final = (events.IterationStarted, events.StepRequested, events.LoopClosing, events.LoopEnded)
+_NEEDS_GOING_ON: Final = (
+    *(events.IterationStarted, events.StepRequested, events.CriticSkipped),
+    *(events.LoopClosing, events.LoopEnded),
+)
 
 
 class RecordEnds(Exception):

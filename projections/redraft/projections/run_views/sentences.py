@@ -125,6 +125,9 @@ def describe(event: DomainEvent, who: str) -> str:
             people = _describe_approvers(event)
             due = f"{event.due:%Y-%m-%d %H:%M} UTC"
             return f"draft {event.draft.version} waits for {people} to approve it by {due}"
+        case events.CriticSkipped(actor=actor, draft=draft, reason=reason):
+            why = f": {in_one_line(reason)}" if reason else ""
+            return f"{plain(actor, NAME_LENGTH) or 'a critic'} was not asked about draft {draft.version}{why}"
         case events.PanelClosed(answered=answered, missing=missing):
             return f"the panel went on with {counted(answered, 'verdict')}, without {counted(len(missing), 'other')}"
         case events.VerdictLate():

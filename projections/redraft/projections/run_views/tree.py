@@ -111,6 +111,8 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case events.StepFailed():
             _note_failure(facts, event, recorded.time)
             _note_usage(facts, recorded, event)
+        case events.CriticSkipped():
+            _note_skipped(facts, event, recorded.time)
         case events.LoopClosing():
             _note_iteration(facts, event.path, "closing", recorded.time)
             facts.loops[event.path] = replace(_loop_at(facts, event.path), closing=in_one_line(event.reason))
@@ -179,6 +181,13 @@ def _note_request(facts: _Facts, event: events.StepRequested, time: datetime) ->
     chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
     asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
     facts.leaves[event.path] = asked
+
+
+def _note_skipped(facts: _Facts, event: events.CriticSkipped, time: datetime) -> None:
+    facts.paths.setdefault(event.path)
+    name = plain(event.path.split("/", DEPTH)[-1])
+    left = Leaf(plain(event.path), name, "critic", plain(event.actor, NAME_LENGTH), "skipped", 0, time)
+    facts.leaves[event.path] = replace(left, draft=event.draft.version, error=in_one_line(event.reason))
 
 
 def _note_question(facts: _Facts, event: events.ApprovalRequested, time: datetime) -> None:

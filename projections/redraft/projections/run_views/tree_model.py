@@ -12,9 +12,9 @@ from redraft.events.messages.plan import Role
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
 
-NodeStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "dropped"]
+NodeStatus: TypeAlias = Literal["open", "waiting", "done", "failed", "dropped", "skipped"]
 """`open`: requested, not answered. `waiting`: failed, to be retried. `failed`: for good. `dropped`: the loop or the run
-went on without its answer.
+went on without its answer. `skipped`: a critic whose condition did not hold, and which was not asked.
 """
 
 

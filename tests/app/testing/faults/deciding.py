@@ -153,4 +153,28 @@ DECIDING = [
         "",
         13,
     ),
+    Fault(
+        "late critic asked though its condition does not hold",
+        "actors.deciding.skipping",
+        "skip",
+        "if holds(step.when, facts, limits=True):",
+        "if facts.critics:",
+        5,
+    ),
+    Fault(
+        "late critic left out though its condition holds",
+        "actors.deciding.skipping",
+        "skip",
+        "if holds(step.when, facts, limits=True):",
+        "if not holds(step.when, facts, limits=True):",
+        5,
+    ),
+    Fault(
+        "late critic of a panel does not wait for the others",
+        "actors.deciding.skipping",
+        "waits_for_others",
+        "len(parallel.verdicts) < _before(parallel)",
+        "not parallel.verdicts",
+        5,
+    ),
 ]

@@ -50,6 +50,9 @@ _LEFT_OUT = " (null where that cannot be said of this draft)"
 _USUAL_MARGIN = 0.1
 """How near to the borderline a score is judged again, as a share of the scale."""
 
+NO_HISTORY: Final = History()
+"""The history of a step whose plan gives it none."""
+
 T = TypeVar("T")
 R = TypeVar("R", bound=str | Reply)
 
@@ -58,10 +61,14 @@ def llm_generator(models: Models) -> Actor:
     """The generator `llm`: writes what the brief asks for; options: LlmOptions, prompt `generator`."""
 
     @generator(name="llm")
-    async def write(brief: Brief, context: Context) -> str:
+    async def write(
+        brief: Brief, context: Context, critique: Critique | None = None, history: History = NO_HISTORY
+    ) -> str:
         options = read_options(LlmOptions, context.options, "llm")
         prompt = read_prompt(options.prompt or "generator", options.instructions)
-        return await ask_model(models, options, context, prompt, {"BRIEF": brief.text, **parts_of(context)}, str)
+        said = remarks_on(critique, history, options.history or 0)
+        texts = {"BRIEF": brief.text, **said, **parts_of(context)}
+        return await ask_model(models, options, context, prompt, texts, str)
 
     return write
 
@@ -73,13 +80,14 @@ def llm_critic(models: Models) -> Actor:
     """
 
     @critic(name="llm")
-    async def judge(draft: Draft, brief: Brief, context: Context) -> Critique:
+    async def judge(draft: Draft, brief: Brief, context: Context, history: History = NO_HISTORY) -> Critique:
         options = check_options(read_options(CriticOptions, context.options, "llm"))
         judged = _judged(options, context)
-        first = await _judge_once(models, options, context, draft, brief, judged)
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(None, history, options.history or 0, draft)}
+        first = await _judge_once(models, options, context, draft, texts, judged)
         if options.samples == 1 or not _is_borderline(judged.share(first), options, judged):
             return _critique([first], judged)
-        asking = [_judge_once(models, options, context, draft, brief, judged) for _ in range(options.samples - 1)]
+        asking = [_judge_once(models, options, context, draft, texts, judged) for _ in range(options.samples - 1)]
         return _critique([first, *await all_of(asking)], judged)
 
     return judge
@@ -97,7 +105,8 @@ def llm_refiner(models: Models) -> Actor:
         draft: Draft, critique: Critique | None, history: History, brief: Brief, context: Context
     ) -> Revision:
         options = read_options(RefinerOptions, context.options, "llm")
-        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history), **parts_of(context)}
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history, options.history, draft)}
+        texts |= parts_of(context)
         asked = _Asked(models, options, context, texts)
         held = (context.only_issues or options.only_issues) and not history.advice
         if not options.patch:
@@ -175,14 +184,20 @@ def revision(reply: RevisionReply, draft: Draft) -> Revision:
     return Revision(text, tuple(reply.changes), exit=text == draft.text, declined=declined)
 
 
-def remarks_on(critique: Critique | None, history: History) -> dict[str, str]:
-    """Returns the critiques of the draft and the earlier attempts, as texts for a model."""
-    tried = msgspec.structs.replace(history, advice=())
+def remarks_on(
+    critique: Critique | None, history: History, rounds: int | None = None, draft: Draft | None = None
+) -> dict[str, str]:
+    """Returns the critiques of the draft and the latest rounds (None: all), with the texts of their drafts if these are
+    there, as texts for a model. Of the `draft` that it works on it has the text.
+    """
+    shown = history.rounds if rounds is None else history.rounds[max(0, len(history.rounds) - rounds) :]
+    tried = msgspec.structs.replace(history, rounds=shown, advice=(), drafts=())
+    of_rounds = {each.draft for each in shown}
     return {
         "ADVICE OF PEOPLE": "\n".join(history.advice),
         "CRITIQUE": _json(critique) if critique else "",
-        "HISTORY": _json(tried) if tried.rounds else "",
-    }
+        "HISTORY": _json(tried) if shown else "",
+    } | {f"DRAFT {each.version}": each.text for each in history.drafts if each.ref in of_rounds and each != draft}
 
 
 def parts_of(context: Context) -> dict[str, str]:
@@ -262,7 +277,7 @@ def _judged(options: CriticOptions, context: Context) -> _Judged:
 
 
 async def _judge_once(
-    models: Models, options: CriticOptions, context: Context, draft: Draft, brief: Brief, judged: _Judged
+    models: Models, options: CriticOptions, context: Context, draft: Draft, texts: dict[str, str], judged: _Judged
 ) -> CritiqueReply:
     low, high = judged.scale
     lines = "\n".join(
@@ -285,7 +300,6 @@ async def _judge_once(
     reply = critique_reply(
         judged.scale, judged.criteria, judged.measures, verdict=options.verdict, issues=options.issues
     )
-    texts = {"BRIEF": brief.text, "DRAFT": draft.text}
     return await ask_model(
         models, options, context, prompt, texts, reply, lambda given: critique_fault(given, draft.text)
     )

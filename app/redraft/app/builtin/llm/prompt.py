@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from redraft.actors.plans.check_nodes import MAX_HISTORY
 from redraft.app.builtin.support.files import read_own_file
 from redraft.app.builtin.support.options import nearest
 from redraft.events.errors import PermanentError
@@ -33,7 +34,8 @@ class LlmOptions(msgspec.Struct, frozen=True):
     go to the model. An invalid reply is asked again, with what is wrong with it, `asks` times in all (1 to 10).
     `output` is how a structured reply is asked for. `price_input` and `price_output` are money for a million tokens, in
     USD. `reserve_tokens`, `reserve_cost` and `reserve_calls` are what is set aside of a budget for a first attempt:
-    for the coordinator, and estimated where nobody says them (see `redraft.app.models.estimates`).
+    for the coordinator, and estimated where nobody says them (see `redraft.app.models.estimates`). `history` is how
+    many of the latest rounds the prompt has: all that there are for a refiner, and none for others unless it is given.
     """
 
     model: str = ""
@@ -48,6 +50,7 @@ class LlmOptions(msgspec.Struct, frozen=True):
     reserve_tokens: Annotated[int, msgspec.Meta(ge=0)] = 0
     reserve_cost: _Price = 0.0
     reserve_calls: Annotated[int, msgspec.Meta(ge=0)] = 0
+    history: Annotated[int, msgspec.Meta(ge=0, le=MAX_HISTORY)] | None = None
 
 
 class CriticOptions(LlmOptions, frozen=True):

@@ -13,6 +13,7 @@ from redraft.events.messages.domain_events import (
     ApprovalRequested,
     BudgetReached,
     ChoicesCredited,
+    CriticSkipped,
     DraftApproved,
     DraftCritiqued,
     DraftEdited,
@@ -77,9 +78,17 @@ class RunProgress(msgspec.Struct):
                 return sentence
             case ApprovalRequested():
                 return f"{plain(event.path)}: {sentence}; redraft approve {plain(recorded.run)}, or reject"
-            case PanelClosed() | VerdictLate() | DraftApproved() | DraftRejected() | ApprovalExpired() | StepFailed():
+            case (
+                CriticSkipped()
+                | PanelClosed()
+                | VerdictLate()
+                | DraftApproved()
+                | DraftRejected()
+                | ApprovalExpired()
+                | StepFailed()
+            ):
                 return f"{plain(event.path)}: {sentence}"
-            case DraftGenerated() | DraftRefined() | DraftCritiqued() | DraftPublished():
+            case DraftGenerated() | DraftRefined() | DraftCritiqued() | CriticSkipped() | DraftPublished():
                 return f"{plain(event.path)}: {sentence}"
             case _:
                 assert_never(event)

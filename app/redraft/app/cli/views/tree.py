@@ -13,7 +13,7 @@ from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, duration_text, outcome_text, plain, usage_text
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree
 
-_STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "done": ""}
+_STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "skipped": "dim", "done": ""}
 
 
 _LABELS: Final = {"closing": "closing look", "edit": "look at a person's draft"}

@@ -129,16 +129,18 @@ class Player:
 
 
 def _standing_in(actor: Actor, work: Work) -> Actor:
-    """Returns an actor of the same role and name that is given all that its role may be given."""
+    """Returns an actor of the same role and name that is given all that its role has, and what else it asks for."""
 
     async def function(**given: Any) -> Any:  # noqa: ANN401 - what the actor returns
         return await work(**given)
 
-    return replace(actor, function=function, takes=TAKES[actor.role], is_async=True, isolation="none")
+    own = () if actor.role == "refiner" else ("critique", "history")
+    takes = tuple(each for each in TAKES[actor.role] if each not in own or each in actor.takes)
+    return replace(actor, function=function, takes=takes, is_async=True, isolation="none")
 
 
 async def _called(actor: Actor, given: dict[str, Any]) -> Any:  # noqa: ANN401 - what the actor returns
-    wanted = {name: given[name] for name in actor.takes}
+    wanted = {name: given[name] for name in actor.takes if name in given}
     if actor.is_async:
         return await actor.function(**wanted)
     return await asyncio.to_thread(actor.function, **wanted)
