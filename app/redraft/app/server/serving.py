@@ -18,6 +18,7 @@ from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
 from redraft.app.settings.settings import Settings
+from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY
 from redraft.events.backends import open_subscriptions, open_tokens
 
@@ -50,7 +51,9 @@ async def answer_http(
         require_protected(settings.http, has_tokens=tokens is not None and bool(await tokens.all()))
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
-        await stack.enter_async_context(health_file(health, runtime.store.head, log))
+        telemetry = find_telemetry()
+        told = telemetry.meters.note_health if telemetry else None
+        await stack.enter_async_context(health_file(health, runtime.store.head, log, told=told))
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
         service = Service(settings, runtime, offers, queues, names, log, read_only)
         gate = Gate(build_application(service), settings.http, tokens)
