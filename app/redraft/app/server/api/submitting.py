@@ -130,7 +130,7 @@ def _offered(service: Service, name: str) -> Source:
 
 def _served(service: Service, plan: Plan) -> Plan:
     """Returns the plan with the versions of its actors. Raises InputError for one that nobody here serves."""
-    known = {(actor.role, actor.name) for actor in service.offers.actors}
+    known = {(actor.role, actor.name) for actor in service.offers.actors} | service.offers.elsewhere
     missing = [step for _, step in steps_in(plan.steps) if (step.role, step.actor) not in known]
     if missing and service.settings.bus == LOCAL:
         raise InputError(f"the {missing[0].role} {missing[0].actor} is not served here; name its workflow at the start")
