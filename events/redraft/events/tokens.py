@@ -14,13 +14,15 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_
 import msgspec
 
 from redraft.events.errors import InputError
+from redraft.events.messages.plan import Role
 from redraft.events.store.event_store import thread
 from redraft.events.subscriptions.subscriptions import Execute
 
 _T = TypeVar("_T")
 
-Scope: TypeAlias = Literal["read", "submit", "operate", "admin"]
-"""`read` looks, `submit` begins runs, `operate` steers them and handles dead letters; `admin` may do everything."""
+Scope: TypeAlias = Literal["read", "submit", "operate", "work", "admin"]
+"""`read` looks, `submit` begins runs, `operate` steers them and handles dead letters, `work` answers requests to the
+actors that the token names; `admin` may do everything."""
 
 CREATE: Final = (
     """CREATE TABLE IF NOT EXISTS redraft_tokens (
@@ -30,13 +32,19 @@ CREATE: Final = (
 )
 """Creates the table, in any database. It holds no secret: a token cannot be made of its hash."""
 
+_WORK: Final = "work:"
+"""How an actor begins that is kept among the scopes."""
+
 _COLUMNS: Final = "id, name, scopes, created, expires, revoked"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _FORM: Final = re.compile(r"rdt_([0-9a-f]{8})_([0-9a-f]{64})")
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token, without its secret. Times are UTC; `expires` is None for one without an end."""
+    """A token, without its secret. Times are UTC; `expires` is None for one without an end.
+
+    `actors` are the roles (`critic`) and actors (`critic.judge`) that one with the scope `work` may work for.
+    """
 
     id: str
     name: str
@@ -44,6 +52,7 @@ class Token(msgspec.Struct, frozen=True):
     created: datetime
     expires: datetime | None = None
     revoked: datetime | None = None
+    actors: tuple[str, ...] = ()
 
     def is_valid(self, now: datetime) -> bool:
         """Returns whether it may be used at this time."""
@@ -86,17 +95,24 @@ class Tokens:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._tables.close)
         self._thread.shutdown()
 
-    async def create(self, name: str, scopes: Iterable[str], expires: datetime | None) -> tuple[Token, str]:
+    async def create(
+        self, name: str, scopes: Iterable[str], expires: datetime | None, actors: Iterable[str] = ()
+    ) -> tuple[Token, str]:
         """Makes a token; returns it, and its text, which nobody can tell later.
 
-        Raises InputError for a name or a scope that is none, and an end that is over.
+        Raises InputError for a name, a scope or an actor that is none, for the scope `work` without actors or actors
+        without it, and an end that is over.
         """
         now = self._clock()
-        token = Token(self._random(4).hex(), _check_name(name), _check_scopes(scopes), now, expires)
+        allowed, chosen = _check_scopes(scopes), _check_actors(actors)
+        if ("work" in allowed) != bool(chosen):
+            raise InputError("the scope work and the actors to work for go together: --scope work --actor critic.judge")
+        token = Token(self._random(4).hex(), _check_name(name), allowed, now, expires, None, chosen)
         if expires is not None and expires <= now:
             raise InputError(f"the token would have ended at {expires:%Y-%m-%d %H:%M} UTC; give a later end")
         text = f"rdt_{token.id}_{self._random(32).hex()}"
-        row = token.id, token.name, _hash(text), " ".join(token.scopes), _seconds(now), _seconds(expires), None
+        kept = " ".join([*token.scopes, *(_WORK + each for each in token.actors)])
+        row = token.id, token.name, _hash(text), kept, _seconds(now), _seconds(expires), None
         await self._run(lambda execute: execute("INSERT INTO redraft_tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row))
         return token, text
 
@@ -162,9 +178,20 @@ def _check_scopes(scopes: Iterable[str]) -> tuple[Scope, ...]:
     return tuple(each for each in known if each in given)
 
 
+def _check_actors(actors: Iterable[str]) -> tuple[str, ...]:
+    for each in (found := tuple(dict.fromkeys(actors))):
+        role, dot, name = each.partition(".")
+        if role not in get_args(Role) or bool(dot) != bool(name) or len(each.split()) != 1:
+            raise InputError(f"{each!r} is nobody to work for: give a role, or an actor such as critic.judge")
+    return found
+
+
 def _token(row: Sequence[Any]) -> Token:
     token, name, scopes, created, expires, revoked = row
-    return Token(token, name, tuple(scopes.split()), _time(created), _maybe(expires), _maybe(revoked))
+    kept = scopes.split()
+    actors = tuple(each.removeprefix(_WORK) for each in kept if each.startswith(_WORK))
+    own = tuple(each for each in kept if not each.startswith(_WORK))
+    return Token(token, name, own, _time(created), _maybe(expires), _maybe(revoked), actors)
 
 
 def _maybe(seconds: float | None) -> datetime | None:

@@ -21,6 +21,7 @@ from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX
 from redraft.events.messages.domain_events import StepFailed, StepRequested
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.tracing import step_context
 
 
 class Agenda:
@@ -89,6 +90,27 @@ async def test_steps_that_nobody_can_handle_do_not_stand_before_others():
         finally:
             task.cancel()
             await asyncio.wait([task])
+
+
+async def test_the_command_for_a_step_carries_the_trace_of_its_attempt():
+    recorded_trace = f"00-{'a' * 32}-{'b' * 16}-01"
+    traced = DueStep("traced", "Loop[1]/judge", 2, retry=True, timer=NOON)
+    traces = {"traced": recorded_trace, "untraced": ""}
+
+    async def trace_of(run: str) -> str:
+        return traces[run]
+
+    agenda = Agenda([traced, replace(traced, run="untraced")])
+    async with LocalBus() as bus, bus.consume(INBOX, 10) as inbox, asyncio.timeout(60):
+        keeper = Timekeeper(agenda, bus, Clock(), lambda: "id", QueueMonitor(bus), trace_of=trace_of)
+        task = asyncio.create_task(keeper.run())
+        try:
+            sent = {each.bus_message.run: each.bus_message.origin.trace for each in await inbox.take(10)}
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+    expected = step_context("traced", recorded_trace, "Loop[1]/judge", 2)
+    assert sent == {"traced": expected.traceparent, "untraced": ""}
 
 
 async def test_more_due_steps_than_a_page_holds_in_the_read_model_do_not_stand_before_others():

@@ -169,6 +169,9 @@ async def test_what_is_wrong_is_said_in_a_sentence(home: Path) -> None:
         assert "name one of prose, code" in (await ask(client, "submit", text="x", workflow="none"))["refused"]
         assert "something is missing" in (await ask(client, "submit", text="x", until="score >"))["refused"]
         assert "no run 'none'" in (await ask(client, "show", run="none"))["refused"]
+        misspelt = (await ask(client, "submit", text=TEXT, max_iteration=1))["refused"]
+        assert misspelt == "submit has no argument 'max_iteration'; did you mean 'max_iterations'?"
+        assert (await ask(client, "runs"))["runs"] == []
         run = (await ask(client, "submit", text=TEXT))["run"]
         assert "has no draft 9" in (await ask(client, "diff", run=run, before=1, after=9))["refused"]
         assert "say what should differ" in (await ask(client, "what_if", run=run))["refused"]

@@ -183,7 +183,7 @@ def test_it_does_not_begin_unprotected(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("create", "ann"), "give what the token is for, with --scope: read, submit, operate, admin"),
+        (("create", "ann"), "give what the token is for, with --scope: read, submit, operate, work, admin"),
         (("create", "ann", "--scope", "everything"), "there is no scope 'everything'; there are read, submit, operate"),
         (("create", "a(b)", "--scope", "read"), "'a(b)' cannot be the name of a token"),
         (("create", "ann", "--scope", "read", "--expires", "2020-01-01"), "give a later end"),

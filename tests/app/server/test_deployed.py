@@ -64,3 +64,17 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(deployed: Deploymen
         assert client.delete(f"/dead-letters/{back['id']}").json() == {"discarded": [back["id"]]}
         assert client.get("/dead-letters").json() == []
         assert client.delete(f"/dead-letters/{back['id']}").status_code == 404
+
+
+def test_a_worker_by_http_does_its_part_of_a_run_of_the_deployment(deployed: Deployment) -> None:
+    deployed.start("serve", "serve", "loop.py:loop")
+    with httpx.Client(base_url=url_of(deployed, "serve"), timeout=60) as client:
+        deployed.start("coordinator", "coordinator")
+        deployed.serving("coordinator")
+        deployed.start("others", "worker", "loop.py:write", "loop.py:improve", "loop.py:save")
+        deployed.settings = {**deployed.settings, "REDRAFT_BUS": "local:"}
+        deployed.start("critic", "worker", "loop.py:judge", "--url", str(client.base_url).removesuffix("/api/v1/"))
+        run = client.post("/runs", json={"workflow": "loop", "brief": "a text"}).json()["run"]
+        deployed.ended(run)
+        judged = [each for each in deployed.history(run) if each.name.startswith("draft.critiqued")]
+        assert {each.actor for each in judged} == {"critic judge (not authenticated)"}

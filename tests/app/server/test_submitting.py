@@ -75,6 +75,8 @@ def test_a_batch_that_is_sent_again_begins_nothing_more(server: Served) -> None:
     first, again = (send(server, "/batches", given).json() for _ in range(2))
     assert len({each["run"] for each in first}) == 3
     assert first == again
+    assert all(each["recorded"] for each in first)
+    assert {server.get(f"/runs/{each['run']}")["workflow"] for each in first} == {"loop"}
     until(lambda: server.get("/runs", tag="batch", status="ended")["count"] == 3)
     other = send(server, "/batches", given, idempotency_key="another").json()
     assert not {each["run"] for each in other} & {each["run"] for each in first}
@@ -199,6 +201,7 @@ def test_one_process_at_a_time_is_the_runtime_of_a_store(server: Served, folder:
     refused = spawn("serve", "--port", "0", folder=folder)
     assert refused.code == 2
     assert "another process serves this store already" in refused.err
+    assert "end it first, or stand beside it with --read-only" in refused.err
     with served(folder, "--read-only") as looking:
         run = begun(server)
         until(lambda: looking.client.get(f"/runs/{run}").status_code == 200)

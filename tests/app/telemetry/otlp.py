@@ -1,16 +1,32 @@
-"""A receiver of OTLP over HTTP that is not ours: its messages are those of opentelemetry-proto."""
+"""Receivers of OTLP over HTTP and gRPC that are not ours: messages and services are those of opentelemetry-proto."""
 
 from __future__ import annotations
 
 import gzip
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+import grpc
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import (
+    MetricsServiceServicer,
+    add_MetricsServiceServicer_to_server,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import (
+    TraceServiceServicer,
+    add_TraceServiceServicer_to_server,
+)
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 
 
@@ -107,3 +123,29 @@ def receiver() -> Iterator[Receiver]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def grpc_receiver() -> Iterator[Receiver]:
+    """Receives by gRPC until the end of the block."""
+    made = Receiver()
+
+    class Traces(TraceServiceServicer):
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - its name in the service
+            made._take_spans(request)
+            return ExportTraceServiceResponse()
+
+    class Metrics(MetricsServiceServicer):
+        def Export(self, request: Any, context: Any) -> Any:  # noqa: N802 - its name in the service
+            made._take_metrics(request)
+            return ExportMetricsServiceResponse()
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    add_TraceServiceServicer_to_server(Traces(), server)
+    add_MetricsServiceServicer_to_server(Metrics(), server)
+    made.url = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        yield made
+    finally:
+        server.stop(1).wait(10)

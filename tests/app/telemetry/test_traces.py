@@ -12,8 +12,10 @@ from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.app.cli_calls import until
 from tests.app.deployments import Deployment, deployment
-from tests.app.telemetry.otlp import Received, Receiver, receiver
+from tests.app.server.served import LOOP, served
+from tests.app.telemetry.otlp import Received, Receiver, grpc_receiver, receiver
 from tests.processes import called, plain
 
 from redraft.events.messages.tracing import parse_traceparent
@@ -127,6 +129,33 @@ def test_a_run_in_one_process_is_one_trace(tmp_path: Path, sink: Receiver) -> No
     require_shape(sink, trace)
     require_facts(sink, sink.named("run loop")[0].facts["redraft.run"])
     assert {"redraft.runs", "redraft.step.duration", "redraft.append.duration"} <= set(sink.metrics)
+    assert {"redraft.relay.lag", "redraft.projection.lag", "redraft.dead_letters"} <= set(sink.metrics)
+
+
+def test_a_server_without_a_broker_has_the_gauges_of_a_deployment(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    (tmp_path / "hold").touch()  # so that the request has no answer when the gauges are read
+    port = free_port()
+    place = {"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": str(port)}
+    with served(tmp_path, "loop.py", **place) as server:
+        server.client.post("/runs", json={"workflow": "loop", "brief": BRIEF}).raise_for_status()
+        judge = (("actor", "judge"), ("role", "critic"))
+        wanted = {("redraft_queue_waiting", judge), ("redraft_queue_age_seconds", judge), ("redraft_dead_letters", ())}
+        until(lambda: wanted <= set(metrics(port)))
+        until(lambda: all(value == 0 for value in lags(port)))
+        assert metrics(port)["redraft_healthy", ()] == 1
+
+
+def test_a_run_is_exported_by_grpc(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(ACTORS)
+    with grpc_receiver() as sink:
+        given = settings(sink.url) | {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+        environment = plain(REDRAFT_STORE=f"sqlite:///{tmp_path / 'r.db'}", **given)
+        said = called("run", "loop.py:loop", f"the {BRIEF}", folder=tmp_path, environment=environment)
+    assert (said.code, "telemetry" in said.err) == (0, False)
+    (trace,) = {span.trace for span in sink.spans}
+    require_shape(sink, trace)
+    assert "redraft.runs" in sink.metrics
 
 
 def test_a_run_across_processes_is_one_trace(tmp_path: Path, sink: Receiver) -> None:

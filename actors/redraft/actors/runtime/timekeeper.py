@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,10 @@ from redraft.events.errors import BusError, InputError, MessageTooLarge
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import ExpireStep, RetryStep
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.tracing import step_context
+
+TraceOf: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns the trace that the first event of a run names, as a W3C traceparent; empty for none."""
 
 WATCH: Final = timedelta(seconds=10)
 """The time between two looks at the queues."""
@@ -192,7 +196,8 @@ class Timekeeper:
     """Sends a command for each due step. A wrong step does not delay others: its command is sent ever less often.
 
     `monitor` knows which actors are served: requests to others are given up before they are due, and a request that may
-    still be in its queue is not overdue. `on_trouble` is called for a step whose command cannot be sent.
+    still be in its queue is not overdue. `on_trouble` is called for a step whose command cannot be sent. `trace_of`
+    returns the trace that a run's first event names; commands for its steps then carry the trace of their attempt.
     """
 
     def __init__(
@@ -203,7 +208,9 @@ class Timekeeper:
         new_id: Callable[[], str],
         monitor: QueueMonitor,
         on_trouble: OnTrouble = ignore,
+        trace_of: TraceOf | None = None,
     ) -> None:
+        self._trace_of = trace_of
         self._agenda = agenda
         self._bus = bus
         self._clock = clock
@@ -265,7 +272,7 @@ class Timekeeper:
         return (now - max(since, step.requested)).total_seconds() if since else 0.0
 
     async def _send(self, steps: Sequence[DueStep], now: datetime) -> None:
-        bus_messages = [bus_message for step in steps if (bus_message := self._message_for(step, now))]
+        bus_messages = [bus_message for step in steps if (bus_message := await self._message_for(step, now))]
         try:
             await self._bus.publish(INBOX, bus_messages)
         except MessageTooLarge:
@@ -300,7 +307,7 @@ class Timekeeper:
         except TimeoutError:
             return
 
-    def _message_for(self, step: DueStep, now: datetime) -> BusMessage | None:
+    async def _message_for(self, step: DueStep, now: datetime) -> BusMessage | None:
         """Returns the command for a due step; None, after calling `on_trouble`, if it cannot be encoded."""
         message: RetryStep | ExpireStep = RetryStep(step.run, step.path, step.attempt)
         if not step.retry:
@@ -311,4 +318,10 @@ class Timekeeper:
         except (msgspec.MsgspecError, UnicodeEncodeError) as error:
             self._on_trouble(LeftOut(step.run, 0, error_message(error)))
             return None
-        return BusMessage(name, body, Origin(self._new_id(), "timekeeper", step.cause, step.run), step.run)
+        origin = Origin(self._new_id(), "timekeeper", step.cause, step.run, await self._traceparent(step))
+        return BusMessage(name, body, origin, step.run)
+
+    async def _traceparent(self, step: DueStep) -> str:
+        """Returns the trace context of the attempt that a step is at; empty for a run that nobody traces."""
+        recorded = await self._trace_of(step.run) if self._trace_of else ""
+        return step_context(step.run, recorded, step.path, step.attempt).traceparent if recorded else ""

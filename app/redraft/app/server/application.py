@@ -9,7 +9,16 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
-from redraft.app.server.api import administration, events, figures, imagining, run_reading, steering, submitting
+from redraft.app.server.api import (
+    administration,
+    events,
+    figures,
+    imagining,
+    run_reading,
+    steering,
+    submitting,
+    working,
+)
 from redraft.app.server.api.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
 from redraft.app.server.identity import KEY, Guard, Identity, needs
@@ -42,6 +51,7 @@ def build_application(service: Service) -> Litestar:
         "/",
         route_handlers=[
             Router("/", route_handlers=submitting.HANDLERS, guards=[needs("submit")]),
+            Router("/", route_handlers=working.HANDLERS, guards=[needs("work")]),
             Router("/", route_handlers=[*steering.HANDLERS, *administration.HANDLERS], guards=[needs("operate")]),
         ],
         guards=[_refuse_read_only(service)],

@@ -30,7 +30,7 @@ HEAD: Final = 32 * 1024
 STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
-LONG: Final = ("/api/v1/events", "/api/v1/archive")
+LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/work/requests")
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody, however often."""
 

@@ -12,6 +12,7 @@ from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import SkipValidation
 
+from redraft.actors.workflow.roles import ActorKey
 from redraft.app.server.problems import Refused
 from redraft.events.tokens import Scope, Token
 
@@ -22,11 +23,12 @@ _SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|not authenticated)\)")
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A name, how it was authenticated, and the scopes that go with it."""
+    """A name, how it was authenticated, the scopes that go with it, and the actors and roles that it may work for."""
 
     name: str
     how: str
     scopes: frozenset[Scope]
+    actors: frozenset[str] = frozenset()
 
     @property
     def signature(self) -> str:
@@ -37,6 +39,10 @@ class Identity(msgspec.Struct, frozen=True):
         """Returns whether this scope, or that of an administrator, is among its own."""
         return scope in self.scopes or "admin" in self.scopes
 
+    def may_work_for(self, actor: ActorKey) -> bool:
+        """Returns whether it may take the requests of an actor, and answer them."""
+        return "admin" in self.scopes or actor[0] in self.actors or ".".join(actor) in self.actors
+
 
 NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 """Whoever asks where no authentication is wanted: every user of this machine."""
@@ -44,7 +50,7 @@ NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 
 def identity_of(token: Token) -> Identity:
     """Returns who a token stands for."""
-    return Identity(token.name, f"token {token.id}", frozenset(token.scopes))
+    return Identity(token.name, f"token {token.id}", frozenset(token.scopes), frozenset(token.actors))
 
 
 def is_signed(actor: str) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_args
 
+from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor, ActorKey
 from redraft.app.workflows.actor_registry import build_actor_registry, confined
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import Source, own_actors, read_source
 from redraft.app.workflows.user_file import workflows_in
 from redraft.events.errors import ActorError, InputError
+from redraft.events.messages.plan import Role
 
 DEFAULT: Final = ("prose",)
 """What is offered where nothing is named: it needs no model and no function of anybody's."""
@@ -20,29 +22,53 @@ DEFAULT: Final = ("prose",)
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """The workflows by name, and all actors that their steps and the files named need."""
+    """The workflows by name, and all actors that their steps and the files named need.
+
+    Those `elsewhere` are not among them: workers who lease requests by HTTP serve them.
+    """
 
     workflows: Mapping[str, Source]
     actors: Sequence[Actor]
+    elsewhere: frozenset[ActorKey] = frozenset()
 
 
-def read_offers(names: Sequence[str], actors: str, environment: ActorEnvironment) -> Offers:
+def read_offers(
+    names: Sequence[str], actors: str, environment: ActorEnvironment, elsewhere: Sequence[str] = ()
+) -> Offers:
     """Reads shipped workflows, `file.py:name`, `file.py` for all in it, and `plan.yaml`; `actors` is a further file.
 
+    The actors `elsewhere`, such as `critic.judge`, need no function here.
     Raises InputError when one cannot be read, two have one name, or an actor is provided by nobody or twice.
     """
     workflows: dict[str, Source] = {}
     found: dict[ActorKey, Actor] = {}
+    away = {(each.role, each.name): each for each in map(_elsewhere, elsewhere)}
     own = own_actors(actors)
     for name in names or DEFAULT:
         sources, loaded = _read(name, own)
-        for source in sources:
+        for source in [_with_others(each, away.values()) for each in sources]:
             if workflows.setdefault(source.plan.name, source) is not source:
                 raise InputError(f"{name}: another workflow is named {source.plan.name!r}; rename one of them")
             made = build_actor_registry(source.plan, source.actors, environment)
             _add(found, [confined(each, environment) for each in made], name)
         _add(found, loaded, name)
-    return Offers(workflows, tuple(found.values()))
+    here = tuple(actor for key, actor in found.items() if key not in away)
+    return Offers(workflows, here, frozenset(away))
+
+
+def _with_others(source: Source, others: Iterable[Actor]) -> Source:
+    """Returns the source with those of the others that it does not bring along."""
+    known = {(each.role, each.name) for each in source.actors}
+    missing = [each for each in others if (each.role, each.name) not in known]
+    return Source(source.plan, (*source.actors, *missing), source.shipped)
+
+
+def _elsewhere(text: str) -> Actor:
+    """Returns what stands for an actor that works elsewhere. Raises InputError for a text that names none."""
+    role, _, name = text.partition(".")
+    if role not in get_args(Role) or not name:
+        raise InputError(f"--elsewhere {text}: name the role and the actor, such as critic.judge")
+    return Actor(name, cast("Role", role), ignore, (), is_async=False)
 
 
 def _read(name: str, own: Sequence[Actor]) -> tuple[list[Source], Sequence[Actor]]:

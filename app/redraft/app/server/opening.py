@@ -24,8 +24,8 @@ from redraft.projections.read_models.runs_query import RunFilter, RunStatus, pag
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-TAKEOVER: Final = 20.0
-"""Seconds to wait for the place of a process that ended just now."""
+TAKEOVER: Final = 2.0
+"""Seconds to wait for the place of a process that is just ending; the place of one that has ended is free at once."""
 
 _PAGE: Final = 500
 _GOING_ON: Final[Sequence[RunStatus]] = ("running", "paused")
@@ -47,7 +47,7 @@ async def open_runtime(
             return
         if settings.store != MEMORY:
             if await stack.enter_async_context(hold_lease_of(settings, TAKEOVER)) is None:
-                remedy = "stand beside it with --read-only"
+                remedy = "end it first, or stand beside it with --read-only"
                 raise InputError(f"another process serves this store already, or a coordinator does; {remedy}")
             resume = await _submitted(settings)
             log.info("resuming", runs=len(resume))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
+from redraft.app.server.leases import Leases
 from redraft.app.server.offers import Offers
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime
@@ -45,8 +46,8 @@ SHOWN: Final = 5.0
 class Service:
     """The parts that requests are answered with.
 
-    `offers` may be submitted. `subscriptions` are None where the store keeps none. `queues` counts who serves an
-    actor; None where nothing runs.
+    `offers` may be submitted; `working` leases requests to workers. `subscriptions` are None where the store keeps
+    none. `queues` counts who serves an actor; None where nothing runs.
     A `read_only` one changes nothing. `closing` is set when the process ends: streams end then.
     """
 
@@ -55,6 +56,7 @@ class Service:
     offers: Offers
     queues: Queues | None
     subscriptions: Subscriptions | None
+    working: Leases
     log: FilteringBoundLogger
     read_only: bool = False
     readers: Readers = field(default_factory=Readers)

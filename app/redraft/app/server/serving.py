@@ -7,17 +7,20 @@ import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE
 from redraft.app.server.application import build_application
 from redraft.app.server.gate import Gate, require_protected
+from redraft.app.server.leases import Leases
 from redraft.app.server.listening import address_of, listening
 from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
 from redraft.app.settings.settings import Settings
+from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY
 from redraft.events.backends import open_subscriptions, open_tokens
 
@@ -50,9 +53,13 @@ async def answer_http(
         require_protected(settings.http, has_tokens=tokens is not None and bool(await tokens.all()))
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
-        await stack.enter_async_context(health_file(health, runtime.store.head, log))
+        telemetry = find_telemetry()
+        told = telemetry.meters.note_health if telemetry else None
+        await stack.enter_async_context(health_file(health, runtime.store.head, log, told=told))
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
-        service = Service(settings, runtime, offers, queues, names, log, read_only)
+        leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log)
+        leases = await stack.enter_async_context(leasing)
+        service = Service(settings, runtime, offers, queues, names, leases, log, read_only)
         gate = Gate(build_application(service), settings.http, tokens)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))

@@ -122,6 +122,8 @@ class Settings(BaseSettings):
       `encrypt_key_file`. The key alone is enough to read encrypted runs.
     - `signing_key`, `public_key` (PEM): sign and verify checkpoints.
     - `worker_module`: what a worker serves that is given no actor: `article.py`, `article.py:judge`, or a shipped one.
+    - `server_url`, `server_token`: the `redraft serve` that a worker leases its requests from, where no broker reaches
+      it, and the token by which it does.
     - `model`: the model for steps that ask one and name none, such as `openai:gpt-5`. `model_url`: a server that
       speaks OpenAI's chat completions and gets the requests for every model.
     - `model_limits`: for a model, how many requests run at the same time (`max_concurrent`) and how many start per
@@ -154,6 +156,8 @@ class Settings(BaseSettings):
     signing_key: str = Field(default="", repr=False)
     public_key: str = Field(default="", repr=False)
     worker_module: str = ""
+    server_url: str = ""
+    server_token: str = Field(default="", repr=False)
     model: str = ""
     model_url: str = Field(default="", repr=False)
     model_limits: dict[str, ModelLimit] = {}
@@ -289,7 +293,9 @@ def views_path(store: str) -> Path | str | None:
     return url.beside("views") or url.postgres or None
 
 
-_ASKS: Final = frozenset({"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key"})
+_ASKS: Final = frozenset(
+    {"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key", "server_url"}
+)
 _SQLITE: Final = "sqlite:///"
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
+
+Values: TypeAlias = Mapping[tuple[str, ...], float]
+"""The values of a gauge by those of its attributes, in the order of the table."""
 
 Kind: TypeAlias = Literal["counter", "histogram", "gauge"]
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from redraft.app.telemetry.instruments import INSTRUMENTS
+from redraft.app.telemetry.instruments import INSTRUMENTS, Values
 from redraft.app.telemetry.run_spans import Span
 from redraft.events.messages.usage import Usage
-
-Values: TypeAlias = Mapping[tuple[str, ...], float]
-"""The values of a gauge by those of its attributes, in the order of the table."""
 
 
 class Meters:

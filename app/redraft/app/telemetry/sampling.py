@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from redraft.app.telemetry.meters import Meters, Values
+from redraft.app.telemetry.instruments import Values
 from redraft.events.errors import RedraftError
+
+if TYPE_CHECKING:
+    from redraft.app.telemetry.meters import Meters
 
 EVERY: Final = 5.0
 """Seconds between two readings."""

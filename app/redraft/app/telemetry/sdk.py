@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.metrics.export import MetricReader
+    from opentelemetry.sdk.metrics.export import MetricExporter, MetricReader
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import SpanExporter
     from prometheus_client import CollectorRegistry
@@ -94,10 +94,7 @@ def _start_traces(resource: Resource, names: tuple[str, ...], warn: Warn) -> Cal
 def _span_exporter(name: str, warn: Warn) -> SpanExporter | None:
     match name:
         case "otlp":
-            _require_http(warn)
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-            return OTLPSpanExporter()
+            return _otlp_spans() if _by_http("TRACES", warn) else _grpc_spans()
         case "console":
             from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
@@ -126,11 +123,9 @@ def _start_metrics(resource: Resource, names: tuple[str, ...], warn: Warn) -> Ca
 def _metric_reader(name: str, warn: Warn) -> MetricReader | None:
     match name:
         case "otlp":
-            _require_http(warn)
-            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
             from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 
-            return PeriodicExportingMetricReader(OTLPMetricExporter())
+            return PeriodicExportingMetricReader(_otlp_metrics() if _by_http("METRICS", warn) else _grpc_metrics())
         case "console":
             from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
 
@@ -174,10 +169,46 @@ def own_port(number: int, environment: Mapping[str, str]) -> dict[str, str]:
     return {PORT: str(int(first) + number)}
 
 
-def _require_http(warn: Warn) -> None:
-    protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
-    if protocol != "http/protobuf":
-        warn(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol} is not supported: http/protobuf is used")
+def _by_http(signal: str, warn: Warn) -> bool:
+    """Returns whether OTLP goes over HTTP, not over gRPC."""
+    own = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL")
+    protocol = own or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+    if protocol not in ("http/protobuf", "grpc"):
+        warn(f"OTEL_EXPORTER_OTLP_PROTOCOL={protocol} is not supported: http/protobuf is used; there is grpc too")
+    return protocol != "grpc"
+
+
+def _otlp_spans() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()
+
+
+def _otlp_metrics() -> MetricExporter:
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+    return OTLPMetricExporter()
+
+
+def _grpc_spans() -> SpanExporter:
+    with _grpc_needed():
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    return OTLPSpanExporter()
+
+
+def _grpc_metrics() -> MetricExporter:
+    with _grpc_needed():
+        from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
+    return OTLPMetricExporter()
+
+
+@contextmanager
+def _grpc_needed() -> Iterator[None]:
+    """Raises ValueError with the remedy where the exporter for gRPC is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise ValueError("OTLP over gRPC needs its exporter: pip install 'redraft[telemetry-grpc]'") from None
 
 
 def _bounded(stop: Callable[[], object]) -> None:

@@ -94,7 +94,7 @@ async def coordinate(
         telemetry = find_telemetry()
         if telemetry is not None:
             store.measure_appends(telemetry.meters.note_append)
-            lags = Lags(store, resources.views, servers.survey, relaying.position)
+            lags = Lags(store, resources.views, servers.survey, relaying.position, servers.count_dead_letters)
             parts["gauges"] = partial(sample, telemetry.meters, lags.readings())
         told = telemetry.meters.note_health if telemetry else None
         async with health_file(health, servers.ping, log, waits, told=told):
@@ -117,6 +117,13 @@ class _Servers:
         """Raises BusError or StoreError when one of them gives no answer."""
         await self.survey.ping()
         await self.resources.store.head()
+
+    async def count_dead_letters(self) -> int:
+        """Returns how many there are. Raises BusError."""
+        from redraft.events.rabbit.survey import DEAD_LETTERS
+
+        depth = await self.survey.queue(DEAD_LETTERS)
+        return depth.waiting if depth else 0
 
 
 @asynccontextmanager
@@ -189,7 +196,7 @@ class Relaying:
             tell = partial(log_trouble, log)
             self._relay = Relay(store, resources.bus, every_run, self._publisher, tell)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
-            watching = retry_forever("dead letters", partial(self._lost.run, self._count_dead_letters), log)
+            watching = retry_forever("dead letters", partial(self._lost.run, self._servers.count_dead_letters), log)
             searching = retry_forever("missing requests", self._missing_requests(self._relay, lease).run, log)
             follows = self._relay.run(after, lease.save, lease.check, doubtful=doubtful)
             async with (
@@ -209,12 +216,6 @@ class Relaying:
 
     def _log_standby(self, held: LeaseHolder) -> None:
         self._log.info("standing by", part="relay", holder=held.holder, since=held.since)
-
-    async def _count_dead_letters(self) -> int:
-        from redraft.events.rabbit.survey import DEAD_LETTERS
-
-        depth = await self._servers.survey.queue(DEAD_LETTERS)
-        return depth.waiting if depth else 0
 
 
 async def _require_same_log(store: EventStore, after: int, url: str) -> None:

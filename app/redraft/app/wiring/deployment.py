@@ -31,7 +31,7 @@ from redraft.app.wiring.local import build_client, open_readonly
 from redraft.app.wiring.parts import build_worker, every_run, log_trouble, stop_cancelled
 from redraft.app.wiring.stores import hold_lease_of, open_store_of, open_views_of
 from redraft.app.workflows.actor_registry import SHIPPED
-from redraft.events.bus.port import Bus, work_queue
+from redraft.events.bus.port import Bus, PeerChannel, work_queue
 from redraft.events.errors import BusError, InputError
 from redraft.events.messages.commands import Request
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
@@ -44,6 +44,7 @@ from redraft.projections.display import plain
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from redraft.app.wiring.http_bus import HttpBus
     from redraft.events.rabbit.bus import RabbitBus
     from redraft.events.rabbit.survey import Survey
 
@@ -176,7 +177,7 @@ async def work(
     ):
         if turns is not None:
             turns.share(bus.turns)
-        worker = _worker(settings, actors, bus, isolation, log)
+        worker = _worker(settings, actors, bus, isolation, log, bus)
         waits = {"what came of a request has not been reported": worker.longest_wait}
         listening = asyncio.Event()
         telemetry = find_telemetry()
@@ -190,8 +191,48 @@ async def work(
                 await asyncio.wait({tasks[0]})
 
 
+async def work_by_http(
+    settings: Settings,
+    actors: Sequence[Actor],
+    drain: asyncio.Event,
+    ready: Callable[[], None],
+    log: FilteringBoundLogger,
+    *,
+    patience: float = PATIENCE,
+    health: Path | None = None,
+) -> None:
+    """Serves these actors with requests that `redraft serve` leases, until `drain` is set; see `work`.
+
+    Raises BusError when the server of the settings cannot be reached for `patience` seconds at the start, InputError
+    when it does not let this worker in.
+    """
+    async with (
+        open_isolation(actors, settings.max_draft_bytes) as isolation,
+        opened(lambda: _reached(settings, log), patience, log) as bus,
+    ):
+        worker = _worker(settings, actors, bus, isolation, log, None)
+        waits = {"what came of a request has not been reported": worker.longest_wait}
+        async with health_file(health, bus.ping, log, waits), drained(worker, drain):
+            ready()
+            await retry_forever("worker", worker.run, log)
+
+
+@asynccontextmanager
+async def _reached(settings: Settings, log: FilteringBoundLogger) -> AsyncIterator[HttpBus]:
+    from redraft.app.wiring.http_bus import open_http_bus
+
+    async with open_http_bus(settings.server_url, settings.server_token, log) as bus:
+        await bus.ping()
+        yield bus
+
+
 def _worker(
-    settings: Settings, actors: Sequence[Actor], bus: RabbitBus, isolation: Isolation, log: FilteringBoundLogger
+    settings: Settings,
+    actors: Sequence[Actor],
+    bus: Bus,
+    isolation: Isolation,
+    log: FilteringBoundLogger,
+    peers: PeerChannel | None,
 ) -> Worker:
     def differs(actor: Actor, version: str, run: str) -> None:
         log.warning("another version", actor=f"{actor.role} {actor.name}", here=actor.version, plan=version, run=run)
@@ -205,7 +246,7 @@ def _worker(
 
     tell = partial(log_trouble, log)
     return build_worker(
-        settings, actors, bus, isolation, differs, peers=bus, on_restart=again, on_trouble=tell, on_error=failed
+        settings, actors, bus, isolation, differs, peers=peers, on_restart=again, on_trouble=tell, on_error=failed
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
 from cachetools import LRUCache
 
 from redraft.actors.workflow.roles import ActorKey
-from redraft.app.telemetry.meters import Values
+from redraft.app.telemetry.instruments import Values
 from redraft.app.telemetry.sampling import Readings
 from redraft.events.bus.port import Queues, work_queue
 from redraft.events.store.event_store import EventStore
@@ -21,12 +21,23 @@ MOST_ACTORS: Final = 1_000
 
 
 class Lags:
-    """Reads the gauges of a coordinator. Those of the whole deployment have values only where it relays.
+    """Reads the gauges of a coordinator, or of a process in which everything runs.
 
-    `relayed` returns the position up to which this process has relayed the log, None while another does.
+    Those of the whole deployment have values only where it relays.
+
+    `relayed` returns the position up to which this process has relayed the log, None while another does;
+    `dead_letters` counts them.
     """
 
-    def __init__(self, store: EventStore, views: Views, queues: Queues, relayed: Callable[[], int | None]) -> None:
+    def __init__(
+        self,
+        store: EventStore,
+        views: Views,
+        queues: Queues,
+        relayed: Callable[[], int | None],
+        dead_letters: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._dead = dead_letters
         self._store = store
         self._views = views
         self._queues = queues
@@ -54,12 +65,7 @@ class Lags:
         return {(name,): max(0, head - position) for name, position in reached.items()}
 
     async def _dead_letters(self) -> Values:
-        from redraft.events.rabbit.survey import DEAD_LETTERS
-
-        if self._relayed() is None:
-            return {}
-        depth = await self._queues.queue(DEAD_LETTERS)
-        return {(): depth.waiting if depth else 0}
+        return {} if self._relayed() is None else {(): await self._dead()}
 
     async def _ages(self) -> Values:
         """Returns the ages of the queues of actors that were asked so far; one without requests has the age 0."""

@@ -23,8 +23,10 @@ from redraft.app.settings.settings import Settings, views_path
 from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.log_follower import followed
+from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import ArmTallies
+from redraft.app.wiring.lags import Lags
 from redraft.app.wiring.parts import (
     Resources,
     build_coordinator,
@@ -127,7 +129,10 @@ async def open_local(
         telemetry, head = find_telemetry(), await store.head()
         if telemetry is not None:
             store.measure_appends(telemetry.meters.note_append)
-        async with followed(store, telemetry, parts.has_owned, head), together(parts.running(head, bus)):
+        running = parts.running(head, bus)
+        if telemetry is not None:
+            running.append(sample(telemetry.meters, parts.lags(bus).readings()))
+        async with followed(store, telemetry, parts.has_owned, head), together(running):
             for run in resume:
                 await parts.adopt(run, True)
             yield LocalRuntime(parts.client, store, bus, views, models, parts.worker.drain, parts.worked)
@@ -175,6 +180,14 @@ class _LocalParts:
             follow(resources.views, resources.store),
             self.client.notice(start),
         ]
+
+    def lags(self, bus: LocalBus) -> Lags:
+        """Returns what reads the gauges of this process."""
+
+        async def dead_letters() -> int:
+            return len(await bus.dead_letters(lambda each: each.id))
+
+        return Lags(self._resources.store, self._resources.views, bus, self._relay.put_until, dead_letters)
 
     async def _work(self) -> None:
         await self.worker.run()

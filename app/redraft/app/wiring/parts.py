@@ -29,6 +29,7 @@ from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
 from redraft.events.bus.port import Bus, EventPublisher, PeerChannel, Queues
+from redraft.events.errors import RedraftError
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
@@ -100,7 +101,15 @@ def build_timekeeper(
     settings = resources.settings
     wait, limit = timedelta(seconds=settings.queue_wait), timedelta(seconds=settings.queue_limit)
     agenda, monitor = StepsAgenda(resources.views, runs), QueueMonitor(queues, wait, limit)
-    return Timekeeper(agenda, resources.bus, utc_now, new_message_id, monitor, on_trouble)
+
+    async def trace_of(run: str) -> str:
+        try:
+            first = await resources.store.read(run, upto=1)
+        except RedraftError:  # whatever is wrong with one run, its timers and those of others go on
+            return ""
+        return first[0].trace if first else ""
+
+    return Timekeeper(agenda, resources.bus, utc_now, new_message_id, monitor, on_trouble, trace_of)
 
 
 def build_worker(

@@ -351,6 +351,19 @@ def write_batch(bus_messages: Sequence[BusMessage]) -> bytes:
     return _ENCODER.encode([_event(bus_message) for bus_message in bus_messages])
 
 
+def structured(bus_message: BusMessage) -> bytes:
+    """Returns a message as one CloudEvent in JSON (`application/cloudevents+json`)."""
+    return _ENCODER.encode(_event(bus_message))
+
+
+def read_structured(body: bytes) -> BusMessage:
+    """Returns the message in a CloudEvent in JSON. Raises CodecError when it is none."""
+    try:
+        return _to_message(_DECODER.decode(body))
+    except (*UNREADABLE, ValueError) as error:
+        raise CodecError(f"it is no CloudEvent in JSON: {error}") from None
+
+
 def read_batch(message: DeliveredMessage) -> Sequence[BusMessage]:
     """Returns the messages that are whole in a body, alone or in a batch; () when there are none, or it is damaged."""
     media_type = (message.header.properties.content_type or "").partition(";")[0].strip().lower()

@@ -8,11 +8,12 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import ToolAnnotations
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.deciding.policy import Policy
+from redraft.app.builtin.support.options import nearest
 from redraft.app.cli.assistants.desk import Desk, Document
 from redraft.app.cli.assistants.offers import PlanWishes
 from redraft.app.cli.assistants.resources import audit_text, draft_text, record_lines
@@ -45,10 +46,23 @@ Workflows here: {workflows}.
 """
 
 
+class _StrictServer(MCPServer):
+    """A server that refuses arguments that a tool does not have, which the SDK drops without a word."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        schemas = [each.input_schema for each in await self.list_tools() if each.name == name]
+        known = list(schemas[0]["properties"]) if schemas else list(arguments)
+        if unknown := [each for each in arguments if each not in known]:
+            raise ToolError(f"{name} has no argument {unknown[0]!r}; {nearest(unknown[0], known)}")
+        return await super().call_tool(name, arguments, context)
+
+
 def build_server(desk: Desk) -> MCPServer:
     """Returns the server that answers at this desk."""
     instructions = INSTRUCTIONS.format(workflows=", ".join(desk.offers))
-    server = MCPServer("redraft", instructions=instructions, version=version("redraft"), log_level="WARNING")
+    server = _StrictServer("redraft", instructions=instructions, version=version("redraft"), log_level="WARNING")
     for add in (_add_beginning, _add_looking, _add_steering, _add_resources):
         add(server, desk)
     return server

@@ -24,7 +24,7 @@ from redraft.app.process.lifecycle import PATIENCE
 from redraft.app.process.logs import shown_url
 from redraft.app.process.user_output import user_output
 from redraft.app.settings.settings import LOCAL, Settings, read_settings
-from redraft.app.wiring.deployment import require_broker, require_store, work
+from redraft.app.wiring.deployment import require_broker, require_store, work, work_by_http
 from redraft.app.workflows.actor_registry import actors_for
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.events.errors import InputError
@@ -71,6 +71,7 @@ Examples:
   redraft worker --role critic article.py
   REDRAFT_WORKER_MODULE=article.py redraft worker --role critic
   redraft worker prose prose-fix --concurrency 4
+  REDRAFT_SERVER_TOKEN=rdt_… redraft worker article.py:judge --url https://redraft.example.com
 """
 
 
@@ -88,19 +89,29 @@ def worker(
     concurrency: Annotated[
         int | None, typer.Option(metavar="N", help="How many requests each actor works on at once (default 64).")
     ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Work by HTTP for this `redraft serve`, without a broker (REDRAFT_SERVER_URL); the token is "
+            "REDRAFT_SERVER_TOKEN.",
+        ),
+    ] = None,
     bus: BusOption = None,
     process: ProcessOptions,
     name: NameOption = "worker",
 ) -> int:
     """Serve actors: take requests from their queues, work, report. It needs the bus and no database.
 
-    Any number of workers may serve the same actor. SIGTERM lets it end what is under way; a second one stops it.
+    With --url it needs no bus either: the server leases the requests to it. Any number of workers may serve the same
+    actor. SIGTERM lets it end what is under way; a second one stops it.
     Exit codes: 0 stopped by a signal, 2 wrong input, 5 the broker could not be reached at the start.
     """
     from redraft.app.cli.serving.serve import Serving, serve
 
-    settings = read_settings(bus=bus, worker_concurrency=concurrency, log_format=process.log_format)
-    require_broker(settings)
+    settings = read_settings(bus=bus, server_url=url, worker_concurrency=concurrency, log_format=process.log_format)
+    if not settings.server_url:
+        require_broker(settings)
     named = actors or [settings.worker_module]
     if not all(named):
         raise InputError(
@@ -114,6 +125,9 @@ def worker(
 
         async def part(serving: Serving) -> None:
             given = serving.drain, serving.ready, serving.log
+            if settings.server_url:
+                await work_by_http(settings, chosen, *given, patience=process.patience, health=process.health_file)
+                return
             await work(
                 settings, chosen, *given, patience=process.patience, health=process.health_file, turns=models.turns
             )

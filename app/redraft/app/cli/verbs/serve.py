@@ -62,6 +62,10 @@ def serve(
     ] = None,
     *,
     actors: ActorsOption = "",
+    elsewhere: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE.ACTOR", help="An actor whose workers ask by HTTP; may be repeated."),
+    ] = None,
     address: AddressOptions,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Only look: beside another process, or at a store that nobody uses.")
@@ -94,7 +98,7 @@ def serve(
     models = models_of(settings)
     environment = ActorEnvironment(sys.stdout, Path.cwd(), models=models, webhook_hosts=settings.webhook_hosts)
     with redirect_stdout(sys.stderr), open_socket(settings.http) as bound:
-        offers = read_offers(workflows or (), actors, environment)
+        offers = read_offers(workflows or (), actors, environment, elsewhere or ())
 
         async def part(serving: Serving) -> None:
             await answer_http(

@@ -33,7 +33,11 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is: the name that events have.")],
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help="What it is for: read, submit, operate or admin; may be repeated."),
+        typer.Option(metavar="SCOPE", help="What it is for: read, submit, operate, work or admin; may be repeated."),
+    ] = None,
+    actor: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE.ACTOR", help="With --scope work: whom it may work for; or a whole role."),
     ] = None,
     expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 30d, 12h, 2027-01-31, or never.")] = "90d",
     store: StoreOption = None,
@@ -41,10 +45,11 @@ def create(
 ) -> None:
     """Make a token, and print it: it is shown this once, and only a hash of it is kept.
 
-    `read` looks, `submit` begins runs, `operate` steers them and handles dead letters, `admin` may do everything.
+    `read` looks, `submit` begins runs, `operate` steers them and handles dead letters, `work` takes and answers the
+    requests of the actors that are named, `admin` may do everything.
     """
     until = _end_of(expires, datetime.now(UTC))
-    token, text = _ask(store, lambda tokens: tokens.create(name, scope or (), until))
+    token, text = _ask(store, lambda tokens: tokens.create(name, scope or (), until, actor or ()))
     print_result({"token": text, "id": token.id, "expires": token.expires}, [text], json=json)
 
 
@@ -85,7 +90,7 @@ def _line(token: Token, now: datetime) -> str:
         state = "no end"
     else:
         state = f"{'ends' if token.is_valid(now) else 'ended'} {token.expires:%Y-%m-%d %H:%M} UTC"
-    return f"{token.id}  {token.name}  {' '.join(token.scopes)}  {state}"
+    return f"{token.id}  {token.name}  {' '.join([*token.scopes, *token.actors])}  {state}"
 
 
 def _ask(store: str | None, question: Callable[[Tokens], Awaitable[T]]) -> T:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -119,3 +119,39 @@ class Skip(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a subscription skips: the event that it is at, or everything that is in the log now."""
 
     to_end: bool = False
+
+
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=1, le=600)]
+"""For how long a request is leased."""
+
+
+class LeaseWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For which actor to lease a request (`critic.judge`), how long to wait for one, and how long to have it."""
+
+    actor: Short
+    wait: Annotated[float, msgspec.Meta(ge=0, le=60)] = 20.0
+    seconds: Seconds = 60.0
+
+
+class Extension(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For how many seconds from now a lease is to go on."""
+
+    seconds: Seconds = 60.0
+
+
+class WorkAnswer(msgspec.Struct, frozen=True):
+    """An outcome, as a CloudEvent: `type` and `data` as `redraft contract` describes them.
+
+    Its other attributes may be left out. A `source` may name the version of the actor (`/redraft/critic%20judge%40v2`).
+    """
+
+    type: Short
+    data: dict[str, Any]
+    source: Short = ""
+
+
+class GivenBack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a request is given back; without `requeue` it becomes a dead letter, for a request that nobody can do."""
+
+    reason: Short = ""
+    requeue: bool = True

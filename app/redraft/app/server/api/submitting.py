@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -63,7 +64,8 @@ async def submit_batch(
     plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
     items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
     begun = [await _submit_item(service, identity, plan, item, _key(key)) for item in items]
-    return answer([Begun(run, recorded=False) for run in begun], 201)
+    recorded = await _recorded(service, begun)
+    return answer([Begun(run, run in recorded) for run in begun], 201 if recorded.issuperset(begun) else 202)
 
 
 async def _submit_item(service: Service, identity: Identity, plan: Plan, item: Item, key: str) -> str:
@@ -128,7 +130,7 @@ def _offered(service: Service, name: str) -> Source:
 
 def _served(service: Service, plan: Plan) -> Plan:
     """Returns the plan with the versions of its actors. Raises InputError for one that nobody here serves."""
-    known = {(actor.role, actor.name) for actor in service.offers.actors}
+    known = {(actor.role, actor.name) for actor in service.offers.actors} | service.offers.elsewhere
     missing = [step for _, step in steps_in(plan.steps) if (step.role, step.actor) not in known]
     if missing and service.settings.bus == LOCAL:
         raise InputError(f"the {missing[0].role} {missing[0].actor} is not served here; name its workflow at the start")
@@ -150,12 +152,19 @@ def _key(key: str | None) -> str:
 
 async def _begun(service: Service, run: str) -> Response[bytes]:
     """Answers with the run, once it can be looked at, or that it is on its way."""
+    recorded = run in await _recorded(service, [run])
+    return answer(Begun(run, recorded), 201 if recorded else 202, Location=f"/api/v1/runs/{run}")
+
+
+async def _recorded(service: Service, runs: Sequence[str]) -> set[str]:
+    """Returns those of the runs that can be looked at, once all can, or when that takes too long."""
+    recorded: dict[str, int] = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
-            begun = await service.runtime.client.wait(run, "run.started")
-            await service.shown(begun.position)
-            return answer(Begun(run), 201, Location=f"/api/v1/runs/{run}")
-    return answer(Begun(run, recorded=False), 202, Location=f"/api/v1/runs/{run}")
+            for run in runs:
+                recorded[run] = (await service.runtime.client.wait(run, "run.started")).position
+    await service.shown(max(recorded.values(), default=0))
+    return set(recorded)
 
 
 HANDLERS: Final = (submit, submit_batch, fork)
