@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE
-from redraft.app.server.application import build_application
+from redraft.app.server.application import Pages, build_application
 from redraft.app.server.gate import Gate, require_protected
 from redraft.app.server.leases import Leases
 from redraft.app.server.listening import address_of, listening
 from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
+from redraft.app.server.sessions import Sessions
 from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY
@@ -38,6 +40,7 @@ async def answer_http(
     drain: asyncio.Event,
     ready: Callable[[], None],
     log: FilteringBoundLogger,
+    pages: Pages,
     *,
     read_only: bool = False,
     patience: float = PATIENCE,
@@ -45,8 +48,8 @@ async def answer_http(
 ) -> None:
     """Answers requests on a bound socket until `drain` is set and those under way are answered.
 
-    `ready` is called when it answers. Raises InputError when another process is the runtime of the store, StoreError
-    and BusError when a server cannot be reached at the start.
+    `ready` is called when it answers; `pages` makes the pages beside the API. Raises InputError when another process is
+    the runtime of the store, StoreError and BusError when a server cannot be reached at the start.
     """
     async with AsyncExitStack() as stack:
         tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
@@ -60,7 +63,8 @@ async def answer_http(
         leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log)
         leases = await stack.enter_async_context(leasing)
         service = Service(settings, runtime, offers, queues, names, leases, log, read_only)
-        gate = Gate(build_application(service), settings.http, tokens)
+        sessions = Sessions(tokens, os.urandom)
+        gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))
             ready()

@@ -18,7 +18,7 @@ from redraft.app.record.with_texts import CommandSent, find_command, with_texts
 from redraft.app.server.api.answers import answer, beside, computed
 from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
 from redraft.app.server.problems import Refused
-from redraft.app.server.service import Serves
+from redraft.app.server.service import Serves, Service
 from redraft.events.messages.content import Draft
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.envelope import Recorded
@@ -60,14 +60,21 @@ async def list_runs(
     after: Annotated[str, QueryParameter(description="The next page: the runs that are listed after this one.")] = "",
 ) -> Response[bytes]:
     """Lists the runs that match every filter given, the newest first unless it is sorted otherwise."""
-    views = service.runtime.views
     times = moment_of(since, "since"), moment_of(until, "until")
     chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost)
+    return answer(await read_page(service, chosen, limit, after, sort, ascending=ascending))
+
+
+async def read_page(
+    service: Service, chosen: RunFilter, limit: int, after: str, sort: RunSort, *, ascending: bool
+) -> RunPage:
+    """Returns a page of the list: the runs after the run `after`, or the first. Raises NoSuchRun, InputError."""
+    views = service.runtime.views
     start = await find_run(views, after) if after else None
     found = await page_of_runs(views, chosen, limit, start, sort, ascending=ascending)
     count = await count_runs(views, chosen)
     following = found[-1].run if len(found) == limit else None
-    return answer(RunPage(await with_texts(service.runtime.store, found), count, following))
+    return RunPage(await with_texts(service.runtime.store, found), count, following)
 
 
 @get("/runs/{run:str}", answer=RunLine, summary="Show a run in a line")
