@@ -47,6 +47,20 @@ def test_runs_are_listed_counted_and_paged_as_on_the_command_line(server: Served
     assert server.get("/runs", text="wAVES")["runs"] == document("list", "--text", "waves")
 
 
+def test_runs_are_found_by_words_in_briefs_and_drafts(server: Served) -> None:
+    page = server.get("/runs", search="TIDES mor*")
+    assert page["runs"] == document("list", "--search", "tides mor*") == document("list", "--tag", "spring")
+    assert page["count"] == 1
+    said_of = {"brief": False, "drafts": [2, 3], "before": "", "match": "Tides", "after": "more more"}
+    assert page["found"] == [{"run": page["runs"][0]["run"], **said_of}]
+    assert server.get("/runs", search="tides")["found"][0]["brief"] is True
+    assert server.get("/runs", search="more", limit=1)["count"] == 2
+    assert server.get("/runs", search="more", text="waves")["count"] == 1
+    assert "there is no word" in server.get("/runs", 422, search="*")["detail"]
+    assert "draft 3: Tides more more" in said("list", "--search", "tides")
+    assert said("list", "--count", "--search", '"more tides"').strip() == "0"
+
+
 @pytest.mark.parametrize("sort", ["started", "updated", "iterations", "score", "tokens", "cost"])
 @pytest.mark.parametrize("ascending", [False, True])
 def test_pages_of_a_sorted_list_hold_each_run_once(server: Served, sort: str, ascending: bool) -> None:
