@@ -17,6 +17,7 @@ from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.choices import CHOICES
+from redraft.projections.read_models.costs import BUDGETS
 from redraft.projections.read_models.critiques import CRITIQUES, SCORES
 from redraft.projections.read_models.issues import ISSUES
 from redraft.projections.read_models.publications import PUBLICATIONS
@@ -117,6 +118,7 @@ FOLLOWED: Final[tuple[Projection, ...]] = (RUNS, STEPS)
 SHIPPED: Final[tuple[Projection, ...]] = (
     *FOLLOWED,
     ACTORS,
+    BUDGETS,
     CHOICES,
     CRITIQUES,
     ISSUES,

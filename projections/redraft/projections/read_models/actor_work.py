@@ -12,6 +12,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.messages.plan import Role
 from redraft.events.messages.usage import Usage
+from redraft.projections.display import NAME_LENGTH, plain
 from redraft.projections.engine.projection import (
     Change,
     Delete,
@@ -42,6 +43,8 @@ TABLE: Final = Table(
         "cost": "REAL NOT NULL",
         "currency": "TEXT NOT NULL",
         "unpriced": "INTEGER NOT NULL",
+        "calls": "INTEGER NOT NULL",
+        "model": "TEXT NOT NULL",
     },
     key=3,
 )
@@ -142,7 +145,7 @@ def leave_work(entry: Unreadable) -> Sequence[Change]:
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 
-ACTORS: Final = Projection("actors", 2, (TABLE,), project_work, leave_work)
+ACTORS: Final = Projection("actors", 3, (TABLE,), project_work, leave_work)
 """The projection that keeps these rows."""
 
 _COUNTS: Final = ", ".join(
@@ -196,5 +199,5 @@ def _finish(recorded: Recorded, path: str, attempt: int, result: str, usage: Usa
     values: Row = {"result": result, "finished": seconds(recorded.time)}
     if not usage.is_nothing:
         values |= {"tokens": usage.tokens, "cost": usage.cost, "currency": usage.currency}
-        values["unpriced"] = usage.unpriced
+        values |= {"unpriced": usage.unpriced, "calls": usage.calls, "model": plain(usage.model, NAME_LENGTH)}
     return Set("work", (recorded.run, path, attempt), values)
