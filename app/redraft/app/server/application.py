@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
 
 from litestar import Litestar, Request, Response, Router, get
 from litestar.connection import ASGIConnection
@@ -16,6 +17,7 @@ from redraft.app.server.identity import KEY, Guard, Identity, needs
 from redraft.app.server.problems import ProblemHandler, Refused
 from redraft.app.server.request import JsonRequest
 from redraft.app.server.service import Serves, Service
+from redraft.app.server.sessions import Sessions
 
 API: Final = "/api/v1"
 _HEADERS: Final = {
@@ -27,9 +29,12 @@ _HEADERS: Final = {
 _ENVELOPE: Final = 64 * 1024
 """Bytes of a request beside its text."""
 
+Pages: TypeAlias = Callable[[Service, Sessions], Router]
+"""Makes the pages for people, beside the API for programs."""
 
-def build_application(service: Service) -> Litestar:
-    """Returns the application that answers with the parts of this service."""
+
+def build_application(service: Service, pages: Router) -> Litestar:
+    """Returns the application that answers with the parts of this service: the API, and these pages."""
     description = Description()
 
     @get("/openapi.json", include_in_schema=False)
@@ -44,11 +49,11 @@ def build_application(service: Service) -> Litestar:
             Router("/", route_handlers=submitting.HANDLERS, guards=[needs("submit")]),
             Router("/", route_handlers=[*steering.HANDLERS, *administration.HANDLERS], guards=[needs("operate")]),
         ],
-        guards=[_refuse_read_only(service)],
+        guards=[refuse_read_only(service)],
     )
     api = Router(API, route_handlers=[looking, writing])
     app = Litestar(
-        [health, api],
+        [health, api, pages],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
             "identity": Provide(_identity, sync_to_thread=False),
@@ -65,7 +70,9 @@ def build_application(service: Service) -> Litestar:
     return app
 
 
-def _refuse_read_only(service: Service) -> Guard:
+def refuse_read_only(service: Service) -> Guard:
+    """Returns what lets nobody change anything through a service that only looks."""
+
     def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
         if service.read_only:
             raise Refused(405, "read-only", "this server only looks: it was started with --read-only")

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from redraft.app.server.identity import KEY, NOBODY, Identity, identity_of
+from redraft.app.server.identity import CSRF, KEY, NOBODY, UNKNOWN, Identity, identity_of
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.server.rates import Rates
+from redraft.app.server.sessions import Sessions
 from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.tokens import Tokens
@@ -30,7 +31,7 @@ HEAD: Final = 32 * 1024
 STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
-LONG: Final = ("/api/v1/events", "/api/v1/archive")
+LONG: Final = ("/api/v1/events", "/api/v1/archive", "/live/")
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody, however often."""
 
@@ -99,10 +100,11 @@ class _Sending:
 class Gate:
     """Answers what may not pass with a problem, and passes everything else on, with who asks."""
 
-    def __init__(self, app: Application, chosen: HttpSettings, tokens: Tokens | None) -> None:
+    def __init__(self, app: Application, chosen: HttpSettings, tokens: Tokens | None, sessions: Sessions) -> None:
         self._app = app
         self._chosen = chosen
         self._tokens = tokens
+        self._sessions = sessions
         self._hosts = frozenset({"localhost", chosen.host.lower(), *(each.lower() for each in chosen.hosts)})
         self._rates = Rates(chosen.requests_per_minute)
         self._known: TTLCache[str, Identity] = TTLCache(1_000, REMEMBERED)
@@ -131,11 +133,10 @@ class Gate:
 
     async def _answer_known(self, scope: _Scope, receive: _Receive, sending: _Sending) -> None:
         """Answers for as long as who asks may. Raises Refused once the token was revoked or has ended."""
-        headers = _headers(scope)
         answering = asyncio.ensure_future(self._app(scope, receive, sending.send))
         try:
             while not (await asyncio.wait({answering}, timeout=REMEMBERED))[0]:
-                await self._identify(headers)
+                await self._identify(scope)
         finally:
             answering.cancel()
             await asyncio.wait({answering})
@@ -154,8 +155,13 @@ class Gate:
             scope[KEY] = NOBODY
             return
         client = scope.get("client")
-        identity = await self._identify(headers)
-        who = identity.how if identity is not NOBODY else client[0] if client else ""
+        try:
+            identity = await self._identify(scope)
+        except Refused:
+            if _is_api(scope["path"]):
+                raise
+            identity = UNKNOWN
+        who = identity.how if identity not in (NOBODY, UNKNOWN) else client[0] if client else ""
         if wait := self._rates.wait(who, time.monotonic()):
             again = {"Retry-After": str(math.ceil(wait))}
             raise Refused(429, "rate", f"too many requests; the next in {math.ceil(wait)} s", again)
@@ -167,10 +173,17 @@ class Gate:
         if host not in self._hosts and not _is_address(host):
             raise Refused(421, "host", f"this server is not {host!r}; name it in the setting http.hosts")
 
-    async def _identify(self, headers: dict[str, str]) -> Identity:
-        """Returns who asks. Raises Refused when that has to be known, and is not."""
+    async def _identify(self, scope: _Scope) -> Identity:
+        """Returns who asks. Raises Refused when that has to be known, and is not.
+
+        Pages may be asked for by a cookie too, whose session says what their POSTs have to repeat.
+        """
+        headers = _headers(scope)
         kind, _, text = headers.get("authorization", "").partition(" ")
         given = text.strip() if kind.lower() == "bearer" else ""
+        session = None if _is_api(scope["path"]) else self._sessions.find(headers.get("cookie", ""))
+        scope[CSRF] = session.csrf if session else self._sessions.csrf
+        given = given or (session.token if session else "")
         if (known := self._known.get(given)) is not None:
             return known
         if given and self._tokens is not None and (token := await self._tokens.find(given)) is not None:
@@ -190,6 +203,11 @@ class Gate:
         if "any" not in self._wanted:
             self._wanted["any"] = self._tokens is not None and bool(await self._tokens.all())
         return self._wanted["any"]
+
+
+def _is_api(path: str) -> bool:
+    """Returns whether programs call this path, with a token each time; all others are pages."""
+    return path.startswith("/api/")
 
 
 def _headers(scope: _Scope) -> dict[str, str]:

@@ -18,6 +18,9 @@ from redraft.events.tokens import Scope, Token
 KEY: Final = "redraft.identity"
 """The name of the identity among the facts of a request."""
 
+CSRF: Final = "redraft.csrf"
+"""The name of the word that a POST of a page has to repeat, among the facts of a request."""
+
 _SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|not authenticated)\)")
 
 
@@ -40,6 +43,10 @@ class Identity(msgspec.Struct, frozen=True):
 
 NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 """Whoever asks where no authentication is wanted: every user of this machine."""
+
+
+UNKNOWN: Final = Identity("somebody", "not authenticated", frozenset())
+"""Whoever asks for a page without saying who they are, where that has to be known."""
 
 
 def identity_of(token: Token) -> Identity:

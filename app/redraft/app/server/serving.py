@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE
-from redraft.app.server.application import build_application
+from redraft.app.server.application import Pages, build_application
 from redraft.app.server.gate import Gate, require_protected
 from redraft.app.server.listening import address_of, listening
 from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
+from redraft.app.server.sessions import Sessions
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.deployment import MEMORY
 from redraft.events.backends import open_subscriptions, open_tokens
@@ -35,6 +37,7 @@ async def answer_http(
     drain: asyncio.Event,
     ready: Callable[[], None],
     log: FilteringBoundLogger,
+    pages: Pages,
     *,
     read_only: bool = False,
     patience: float = PATIENCE,
@@ -42,8 +45,8 @@ async def answer_http(
 ) -> None:
     """Answers requests on a bound socket until `drain` is set and those under way are answered.
 
-    `ready` is called when it answers. Raises InputError when another process is the runtime of the store, StoreError
-    and BusError when a server cannot be reached at the start.
+    `ready` is called when it answers; `pages` makes the pages beside the API. Raises InputError when another process is
+    the runtime of the store, StoreError and BusError when a server cannot be reached at the start.
     """
     async with AsyncExitStack() as stack:
         tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
@@ -53,7 +56,8 @@ async def answer_http(
         await stack.enter_async_context(health_file(health, runtime.store.head, log))
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
         service = Service(settings, runtime, offers, queues, names, log, read_only)
-        gate = Gate(build_application(service), settings.http, tokens)
+        sessions = Sessions(tokens, os.urandom)
+        gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))
             ready()

@@ -1,4 +1,4 @@
-"""`redraft serve`: the HTTP API; without a broker it runs everything in its process."""
+"""`redraft serve`: the HTTP API and the dashboard; without a broker it runs everything in its process."""
 
 from __future__ import annotations
 
@@ -81,6 +81,7 @@ def serve(
     from redraft.app.cli.serving.serve import serve as run_process
 
     try:
+        from redraft.app.dashboard.pages import build_pages
         from redraft.app.server.listening import open_socket, require_tls_files
         from redraft.app.server.offers import read_offers
         from redraft.app.server.serving import answer_http
@@ -104,6 +105,7 @@ def serve(
                 serving.drain,
                 serving.ready,
                 serving.log,
+                build_pages,
                 read_only=read_only,
                 patience=process.patience,
                 health=process.health_file,

@@ -19,7 +19,7 @@ from redraft.app.runs.searching import Found, list_matching
 from redraft.app.server.api.answers import answer, beside, computed
 from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
 from redraft.app.server.problems import Refused
-from redraft.app.server.service import Serves
+from redraft.app.server.service import Serves, Service
 from redraft.events.messages.content import Draft
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.envelope import Recorded
@@ -67,13 +67,19 @@ async def list_runs(
     after: Annotated[str, QueryParameter(description="The next page: the runs that are listed after this one.")] = "",
 ) -> Response[bytes]:
     """Lists the runs that match every filter given, the newest first unless it is sorted otherwise."""
-    views = service.runtime.views
     times = moment_of(since, "since"), moment_of(until, "until")
     chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost, search)
-    start = await find_run(views, after) if after else None
+    return answer(await read_page(service, chosen, limit, after, sort, ascending=ascending))
+
+
+async def read_page(
+    service: Service, chosen: RunFilter, limit: int, after: str, sort: RunSort, *, ascending: bool
+) -> RunPage:
+    """Returns a page of the list: the runs after the run `after`, or the first. Raises NoSuchRun, InputError."""
+    start = await find_run(service.runtime.views, after) if after else None
     found = await list_matching(service.runtime, chosen, limit, start, sort, ascending=ascending)
     following = found.runs[-1].run if len(found.runs) == limit else None
-    return answer(RunPage(found.runs, found.count, following, found.found))
+    return RunPage(found.runs, found.count, following, found.found)
 
 
 @get("/runs/{run:str}", answer=RunLine, summary="Show a run in a line")

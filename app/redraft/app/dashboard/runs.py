@@ -1,0 +1,128 @@
+"""The runs: a live list, with filters in its address, pages, and words to several runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
+from urllib.parse import urlencode
+
+import msgspec
+from litestar import Response, get, post
+from litestar.params import FromPath
+
+from redraft.app.dashboard.visit import Visit, Visits, page
+from redraft.app.process.times import moment_of
+from redraft.app.runs.steering import Word
+from redraft.app.server.api.bodies import Reason
+from redraft.app.server.api.run_reading import read_page
+from redraft.app.server.identity import Identity
+from redraft.app.server.words import cancelling, pausing, resuming, say
+from redraft.events.errors import InputError, RedraftError
+from redraft.events.messages.domain_events import Outcome
+from redraft.projections.display import quoted
+from redraft.projections.read_models.runs_query import RunFilter, RunLine, RunSort, RunStatus
+
+SHOWN: Final = 50
+"""Rows of a page of the list."""
+
+AT_ONCE: Final = 200
+"""The most runs that a word can be said to at once."""
+
+Bulk: TypeAlias = Literal["pause", "resume", "cancel"]
+
+
+class RunChoice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the address of the list selects; the names are those of the API and, with hyphens, of `redraft list`."""
+
+    status: RunStatus | None = None
+    workflow: str = ""
+    outcome: Outcome | None = None
+    tag: str = ""
+    since: str = ""
+    until: str = ""
+    text: str = ""
+    min_cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    sort: RunSort = "started"
+    ascending: bool = False
+    after: str = ""
+
+    def filter(self) -> RunFilter:
+        """Returns it for the query. Raises InputError for a time that is none."""
+        times = moment_of(self.since, "since"), moment_of(self.until, "until")
+        return RunFilter(
+            self.status, self.workflow or None, self.outcome, self.tag or None, *times, self.text, self.min_cost
+        )
+
+    @property
+    def command(self) -> str:
+        """The command line that shows the same runs."""
+        given = {name: value for name, value in msgspec.to_builtins(self).items() if name not in ("after", "ascending")}
+        flags = [f"--{name.replace('_', '-')} {quoted(str(value))}" for name, value in given.items()]
+        return " ".join(("redraft list", *flags, *(["--ascending"] if self.ascending else [])))
+
+    def address(self, **changes: object) -> str:
+        """Returns the address of the list with these changes."""
+        given = {**msgspec.to_builtins(self), **changes}
+        return "/runs" + (f"?{urlencode(given)}" if given else "")
+
+
+class RunsShown(msgspec.Struct, frozen=True):
+    """A page of the list; `next` is the address of the one after it."""
+
+    choice: RunChoice
+    runs: Sequence[RunLine]
+    count: int
+    next: str
+    workflows: Sequence[str]
+
+
+@page("/runs")
+async def list_runs(visit: Visits) -> Response[Any]:
+    """Shows the list of runs, as it is now."""
+    choice = visit.query(RunChoice)
+
+    async def make() -> RunsShown:
+        chosen = choice.filter()
+        found = await read_page(visit.service, chosen, SHOWN, choice.after, choice.sort, ascending=choice.ascending)
+        following = choice.address(after=found.next) if found.next else ""
+        return RunsShown(choice, found.runs, found.count, following, list(visit.service.offers.workflows))
+
+    return await visit.show("runs", "Runs", make)
+
+
+@get("/")
+async def first_page(visit: Visits) -> Response[Any]:
+    """Leads to the runs."""
+    return visit.go("/runs")
+
+
+@post("/runs/{word:str}", status_code=200)
+async def steer_runs(visit: Visits, word: FromPath[Bulk]) -> Response[Any]:
+    """Says a word to each of the runs that were chosen; answers with what came of it."""
+    form = await visit.request.form()
+    runs = list(dict.fromkeys(str(each) for each in form.getall("run", [])))
+    if not runs:
+        raise InputError("no run is chosen; tick those that are meant")
+    if len(runs) > AT_ONCE:
+        raise InputError(f"{len(runs)} runs are chosen; choose at most {AT_ONCE} at once")
+    faults = [fault for run in runs if (fault := await _fault(visit, run, word))]
+    return visit.tell("runs_said.html", word=_PAST[word], done=len(runs) - len(faults), faults=faults)
+
+
+async def _fault(visit: Visit, run: str, word: Bulk) -> str:
+    """Says it to one run; returns why that was not possible, or nothing."""
+    try:
+        await say(visit.service, visit.identity, run, _word(visit.identity, word))
+    except RedraftError as error:
+        return str(error)
+    return ""
+
+
+def _word(identity: Identity, word: Bulk) -> Word:
+    return {"pause": pausing, "resume": resuming, "cancel": cancelling}[word](identity, Reason())
+
+
+_PAST: Final[Mapping[Bulk, str]] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+
+PAGES: Final = (first_page, list_runs)
+FORMS: Final = (steer_runs,)

@@ -1,0 +1,58 @@
+"""The templates of the pages: those of the audit page with more beside them, and its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Final
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+
+from redraft.app.record.audit_page import page_environment
+from redraft.events.messages.scales import read_scale
+from redraft.projections.display import cost_text, quoted, usage_text
+
+STATIC: Final = {
+    "audit.css": ("redraft.app.record", "templates", "text/css; charset=utf-8"),
+    "dashboard.css": ("redraft.app.dashboard", "static", "text/css; charset=utf-8"),
+    "icon.svg": ("redraft.app.dashboard", "static", "image/svg+xml"),
+    "htmx.min.js": ("redraft.app.dashboard", "static", "text/javascript; charset=utf-8"),
+    "dashboard.js": ("redraft.app.dashboard", "static", "text/javascript; charset=utf-8"),
+}
+"""The files that pages load: where each lies, and its media type."""
+
+NAVIGATION: Final = (("/runs", "Runs"),)
+"""The pages that every page leads to, and their names."""
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """Returns what a file holds that pages load."""
+    package, folder, _ = STATIC[name]
+    return files(package).joinpath(folder, name).read_bytes()
+
+
+def static_url(name: str) -> str:
+    """Returns the address of a file that pages load, which changes with it."""
+    return f"/static/{name}?v={sha256(static_file(name)).hexdigest()[:12]}"
+
+
+@cache
+def environment() -> Environment:
+    """Returns the environment of the pages. It escapes every value, and rejects names that are not defined."""
+    shared = page_environment()
+    found = shared.overlay(
+        loader=ChoiceLoader([PackageLoader("redraft.app.dashboard"), PackageLoader("redraft.app.record")])
+    )
+    found.globals = {**shared.globals, **{each.__name__: each for each in _FUNCTIONS}, "navigation": NAVIGATION}
+    return found
+
+
+_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (static_url, quoted, usage_text, cost_text, read_scale)
+
+
+def render(template: str, **values: object) -> str:
+    """Returns what a template shows of these values."""
+    return environment().get_template(template).render(values)

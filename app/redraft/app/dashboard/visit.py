@@ -1,0 +1,152 @@
+"""A visit to a page: who looks, at what, and the three ways in which they see it: whole, live, or as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.di import NamedDependency
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import SkipValidation
+from litestar.response import Redirect, Stream
+
+from redraft.app.dashboard.live import Broadcaster, Subject
+from redraft.app.dashboard.templating import render
+from redraft.app.server.api.answers import beside
+from redraft.app.server.identity import CSRF, KEY, NOBODY, Identity
+from redraft.app.server.problems import Refused
+from redraft.app.server.service import Service
+from redraft.events.tokens import Scope
+
+HTML: Final = "text/html"
+LIVE: Final = "/live"
+"""How the paths of live fragments begin; the rest is the path of their page."""
+
+RECONNECT: Final = 2_000
+"""Milliseconds after which a page whose stream has ended calls again."""
+
+EVERYTHING: Final = Subject()
+
+T = TypeVar("T")
+
+Make: TypeAlias = Callable[[], Awaitable[msgspec.Struct]]
+"""Returns what a page shows, read now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """Somebody's request for a page."""
+
+    service: Service
+    identity: Identity
+    request: Request[Any, Any, Any]
+    live: Broadcaster
+
+    def may(self, scope: Scope) -> bool:
+        """Returns whether who looks may do this here."""
+        return self.identity.may(scope) and (scope == "read" or not self.service.read_only)
+
+    @property
+    def address(self) -> str:
+        """The path and the query of the page, also where its fragment is asked for."""
+        path, query = self.request.url.path, self.request.url.query
+        return path.removeprefix(LIVE) + (f"?{query}" if query else "")
+
+    def query(self, kind: type[T]) -> T:
+        """Returns what the address selects; what is empty is left out. Raises Refused for what does not fit."""
+        given = {name: value for name, value in self.request.query_params.items() if value}
+        try:
+            return msgspec.convert(given, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise Refused(400, "parameters", str(error)) from None
+
+    async def show(
+        self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING
+    ) -> Response[Any] | Stream:
+        """Answers with the page of the template `NAME.html`, or with its fragment, `NAME_live.html`, as it changes.
+
+        `make` gives the value `view` of both. `subject` is what the fragment is about; None for a page without one.
+        """
+        if self.request.url.path.startswith(f"{LIVE}/"):
+            return self._follow(f"{name}_live.html", make, subject or EVERYTHING)
+        values = {"view": await make(), "title": title, "live": f"{LIVE}{self.address}" if subject else ""}
+        return Response(await beside(lambda: self.render(f"{name}.html", **values)), media_type=HTML)
+
+    def go(self, address: str) -> Response[Any]:
+        """Answers with the way to another page of this server: to a form as to a link."""
+        if self.request.headers.get("hx-request"):
+            return Response("", headers={"HX-Redirect": address})
+        return Redirect(address, status_code=303)
+
+    def tell(self, template: str, status: int = 200, **values: object) -> Response[str]:
+        """Answers a form with what this template shows, for the place that the form names."""
+        return Response(self.render(template, **values), status_code=status, media_type=HTML)
+
+    def render(self, template: str, **values: object) -> str:
+        """Returns what a template shows; `may` is known to it, and on whole pages who looks."""
+        facts = self.request.scope
+        return render(
+            template,
+            may=self.may,
+            identity=self.identity,
+            is_open=self.identity is NOBODY,
+            read_only=self.service.read_only,
+            csrf=cast("dict[str, str]", facts)[CSRF],
+            path=self.address.partition("?")[0],
+            **values,
+        )
+
+    def _follow(self, template: str, make: Make, subject: Subject) -> Stream:
+        limit = self.service.settings.http.streams
+        if self.service.readers.count >= limit:
+            raise Refused(
+                503, "streams", f"{limit} pages and readers are open already; come again", {"Retry-After": "5"}
+            )
+        stream = self._events(template, make, subject)
+        return Stream(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+
+    async def _events(self, template: str, make: Make, subject: Subject) -> AsyncIterator[bytes]:
+        """Yields the fragment as server-sent events. What it shows depends on the address and on what one may do."""
+
+        async def rendered() -> str:
+            view = await make()
+            return await beside(lambda: self._fragment(template, view))
+
+        scopes = " ".join(sorted(scope for scope in ("read", "submit", "operate", "admin") if self.may(scope)))
+        seen = self.request.headers.get("last-event-id", "")
+        with self.service.readers.one():
+            yield b"retry: %d\n\n" % RECONNECT
+            async with aclosing(self.live.watch(f"{self.address} {scopes}", subject, rendered)) as fragments:
+                async for fragment in fragments:
+                    if fragment is None:
+                        yield b": alive\n\n"
+                    elif fragment.id != seen:
+                        seen = fragment.id
+                        yield _event(fragment.id, fragment.html)
+
+    def _fragment(self, template: str, view: msgspec.Struct) -> str:
+        """Returns a fragment, which many see: it knows what one may do, and nothing of who looks."""
+        return render(template, view=view, may=self.may, read_only=self.service.read_only)
+
+
+Visits = NamedDependency[SkipValidation[Visit]]
+"""The visit, as a handler gets it."""
+
+
+def page(path: str) -> Callable[[Any], HTTPRouteHandler]:
+    """Declares a page: its handler answers at this path, and below `LIVE` with the fragment as it changes."""
+    return get([path, f"{LIVE}{path}"])
+
+
+def identity_in(request: Request[Any, Any, Any]) -> Identity:
+    """Returns who asks, as the gate has found."""
+    return cast("dict[str, Identity]", request.scope)[KEY]
+
+
+def _event(fragment: str, html: str) -> bytes:
+    lines = "".join(f"data: {line}\n" for line in html.splitlines())
+    return f"event: fragment\nid: {fragment}\n{lines}\n".encode()

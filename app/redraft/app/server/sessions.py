@@ -1,0 +1,68 @@
+"""Sessions of people who look at pages: who has shown a token once is known by a cookie, until the token ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+
+import msgspec
+from cachetools import TTLCache
+
+from redraft.events.tokens import Tokens
+
+COOKIE: Final = "redraft_session"
+LASTS: Final = 12 * 60 * 60
+"""Seconds after which a token has to be shown again."""
+
+MOST: Final = 1_000
+"""The most sessions; the oldest end first."""
+
+
+class Session(msgspec.Struct, frozen=True):
+    """A session: the text of its token, and the word that each of its POSTs has to repeat."""
+
+    token: str
+    csrf: str
+
+
+class Sessions:
+    """The sessions of a server, in memory: they end with its process. `random` returns so many random bytes.
+
+    `csrf` is the word for POSTs where no session is needed.
+    """
+
+    def __init__(self, tokens: Tokens | None, random: Callable[[int], bytes]) -> None:
+        self._tokens = tokens
+        self._random = random
+        self._known: TTLCache[bytes, Session] = TTLCache(MOST, LASTS)
+        self.csrf = random(32).hex()
+
+    async def begin(self, token: str) -> str | None:
+        """Begins a session; returns what its cookie holds, or None for a token that may not be used."""
+        if self._tokens is None or await self._tokens.find(token) is None:
+            return None
+        secret = self._random(32).hex()
+        self._known[_key(secret)] = Session(token, self._random(32).hex())
+        return secret
+
+    def end(self, cookies: str) -> None:
+        """Ends the session that a header `Cookie` names, if any."""
+        self._known.pop(_key(_secret(cookies)), None)
+
+    def find(self, cookies: str) -> Session | None:
+        """Returns the session that a header `Cookie` names; None when there is none."""
+        return self._known.get(_key(_secret(cookies)))
+
+
+def _key(secret: str) -> bytes:
+    return sha256(secret.encode()).digest()
+
+
+def _secret(cookies: str) -> str:
+    try:
+        found = SimpleCookie(cookies).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""

@@ -1,0 +1,79 @@
+"""The list of runs: the same as on the command line, live, filtered by its address, and steered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.async_api import Browser, expect
+from tests.app.cli_calls import document
+from tests.app.dashboard.asking import begin, ended, html, send
+from tests.app.dashboard.browser import WIDTHS, fits, looking
+from tests.app.server.served import Served
+
+
+def test_the_list_has_what_the_command_line_lists(server: Served) -> None:
+    run = begin(server, "Tides", tags=["spring"])
+    other = begin(server, "Waves")
+    ended(server, run)
+    ended(server, other)
+    page = html(server, "/?text=")
+    assert all(each["run"] in page for each in document("list"))
+    spring = html(server, "/runs?tag=spring&status=ended&outcome=")
+    assert run in spring
+    assert other not in spring
+    assert "redraft list --status ended --tag spring" in spring
+    assert "No run fits" in html(server, "/runs?text=nothing+of+this")
+
+
+def test_a_filter_that_is_none_is_refused_in_a_line(server: Served) -> None:
+    assert "Invalid enum value" in html(server, "/runs?status=asleep", 400)
+    assert "yore" in html(server, "/runs?since=yore", 422)
+
+
+def test_a_form_needs_the_word_of_its_page(server: Served, folder: Path) -> None:
+    (folder / "hold").touch()
+    run = begin(server, "Held")
+    without = httpx.post(f"{server.url}/runs/pause", data={"run": run})
+    assert (without.status_code, "reload it" in without.text) == (403, True)
+    assert "1 run paused" in send(server, "/runs/pause", run=run)
+    assert "is paused already" in send(server, "/runs/pause", run=run)
+    assert "tick those" in send(server, "/runs/pause", x="y")
+    assert "1 run cancelled" in send(server, "/runs/cancel", run=run)
+    (folder / "hold").unlink()
+    ended(server, run)
+
+
+def test_the_live_list_is_sent_again_when_a_run_begins(server: Served) -> None:
+    with httpx.stream("GET", f"{server.url}/live/runs", timeout=60) as stream:
+        lines = stream.iter_lines()
+        assert "event: fragment" in lines
+        run = begin(server, "Seen live")
+        assert any(run in line for line in lines)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("width", WIDTHS)
+async def test_an_open_list_shows_runs_as_they_come_and_steers_them(
+    server: Served, folder: Path, chromium: Browser, width: int
+) -> None:
+    async with looking(server.url, chromium, width) as page:
+        await page.goto("/runs?text=Shown")
+        brief = f"Shown at {width} <img src=x onerror=alert(1)>"
+        (folder / "hold").touch()
+        run = begin(server, brief, tags=[f"w{width}"])
+        row = page.locator(f"#run-{run}")
+        await expect(row).to_contain_text(brief)
+        await row.get_by_role("checkbox").check()
+        await page.get_by_role("button", name="Pause").click()
+        await expect(page.locator("#said")).to_contain_text("1 run paused")
+        await expect(row).to_contain_text("paused")
+        await expect(row.get_by_role("checkbox")).to_be_checked()
+        page.once("dialog", lambda dialog: dialog.accept())
+        await page.get_by_role("button", name="End").click()
+        await expect(row).to_contain_text("cancelled")
+        assert await fits(page)
+        (folder / "hold").unlink()
+    assert json.dumps(server.get(f"/runs/{run}")["outcome"]) == '"cancelled"'
