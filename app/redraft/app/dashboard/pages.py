@@ -13,7 +13,7 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.response import Redirect
 
-from redraft.app.dashboard import runs, signing_in
+from redraft.app.dashboard import figures, operations, runs, signing_in
 from redraft.app.dashboard.live import Broadcaster
 from redraft.app.dashboard.visit import HTML, Visit, identity_in
 from redraft.app.server.application import refuse_read_only
@@ -28,8 +28,8 @@ POLICY: Final = (
 )
 """What a page may load and run: this server's own files, and nothing that stands in the page."""
 
-LOOKING: Final = (*runs.PAGES,)
-STEERING: Final = (*runs.FORMS,)
+LOOKING: Final = (*runs.PAGES, *operations.PAGES, *figures.PAGES)
+STEERING: Final = (*runs.FORMS, *operations.FORMS)
 
 
 def build_pages(service: Service, sessions: Sessions) -> Router:

@@ -43,6 +43,8 @@ class Row(msgspec.Struct, frozen=True):
     scale: Scale | None = None
     criteria: tuple[Mark, ...] = ()
     measures: dict[str, float] = {}
+    mean_iterations: float | None = None
+    mean_cost: float | None = None
 
 
 def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
@@ -58,7 +60,15 @@ def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
         _common_scale([each.scale for each in ended if each.score is not None]),
         _mean_marks([mark for each in ended for mark in each.criteria]),
         _mean_measures(ended),
+        _mean([each.iterations for each in ended]),
+        _mean([each.cost for each in ended]),
     )
+
+
+def rows_of(policies: Sequence[str], runs: Sequence[Sequence[RunSummary]]) -> tuple[Row, ...]:
+    """Returns the rows of runs, each as recorded and then under each policy: those as recorded, then each policy's."""
+    names = (AS_RECORDED, *policies)
+    return tuple(row_of(name, courses) for name, courses in zip(names, zip(*runs, strict=True), strict=True))
 
 
 def _mean_marks(marks: Sequence[Mark]) -> tuple[Mark, ...]:
@@ -96,9 +106,8 @@ async def compare_policies(
             fault = error
     if not found and fault is not None:
         raise fault
-    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
-    imagined = zip(policies, zip(*found, strict=True), strict=True)
-    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))
+    runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]
+    return rows_of([str(policy) for policy in policies], runs)
 
 
 def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:

@@ -58,7 +58,8 @@ class ActorLine(msgspec.Struct, frozen=True):
     An attempt is dropped when its loop or run ended without its answer. `seconds` is the total time from request to
     answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used;
     `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a known price, which `cost`
-    leaves out.
+    leaves out. It was asked for the `first` time and answered for the `last` at these times (UTC); the oldest attempt
+    that is open was asked for at `waiting_since`.
     """
 
     role: Role
@@ -81,6 +82,9 @@ class ActorLine(msgspec.Struct, frozen=True):
     cost: float
     currency: str
     unpriced: int
+    first: datetime
+    last: datetime | None
+    waiting_since: datetime | None
 
 
 def project_work(recorded: Recorded) -> Sequence[Change]:
@@ -176,10 +180,11 @@ async def actors(views: Views, run: str = "", since: datetime | None = None, wor
             max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
             CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
                 WHEN max(currency) = '' THEN '' ELSE 'mixed' END,
-            CAST(sum(unpriced) AS BIGINT)
+            CAST(sum(unpriced) AS BIGINT), min(requested), max(finished),
+            min(CASE WHEN result = 'open' THEN requested END)
         FROM work WHERE {where} GROUP BY role, actor ORDER BY role, actor
     """  # noqa: S608 - made of what stands above
-    return await views.read(row_decoder(ActorLine), sql, given)
+    return await views.read(row_decoder(ActorLine, "first", "last", "waiting_since"), sql, given)
 
 
 def _new_row(recorded: Recorded, event: events.StepRequested) -> Row:

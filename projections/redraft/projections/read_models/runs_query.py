@@ -180,6 +180,12 @@ async def count_runs(views: Views, chosen: RunFilter) -> int:
     return int(count or 0)
 
 
+async def list_workflows(views: Views) -> list[str]:
+    """Returns the workflows of all runs, that with the most runs first."""
+    found = await views.query("SELECT workflow FROM runs GROUP BY workflow ORDER BY count(*) DESC, workflow")
+    return [str(name) for (name,) in found if name]
+
+
 async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "") -> Usage:
     """Returns the usage of a workflow's runs that started on the UTC day of this time, without the run `excluded`."""
     begin = day.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

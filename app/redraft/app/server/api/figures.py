@@ -148,9 +148,13 @@ async def _over_runs(
 @get("/actors", answer=list[ActorSeen], summary="List the actors, and who serves them")
 async def list_actors(service: Serves, since: Since = "", workflow: FromQuery[str] = "") -> Response[bytes]:
     """Lists the actors that runs have asked, with what they did, and how many workers serve each now."""
-    views = await service.runtime.models.of(actor_work.ACTORS)
-    lines = await actor_work.actors(views, "", moment_of(since, "since"), workflow)
-    return answer([await _seen(service, each) for each in lines])
+    return answer(await read_actors(service, moment_of(since, "since"), workflow))
+
+
+async def read_actors(service: Service, since: datetime | None, workflow: str) -> list[ActorSeen]:
+    """Returns the actors that runs have asked since a time, of a workflow's runs or of all, and who serves them."""
+    lines = await actor_work.actors(await service.runtime.models.of(actor_work.ACTORS), "", since, workflow)
+    return [await _seen(service, each) for each in lines]
 
 
 async def _seen(service: Service, line: actor_work.ActorLine) -> ActorSeen:
