@@ -31,6 +31,11 @@ NAVIGATION: Final = (
     ("/actors", "Actors"),
     ("/dead-letters", "Dead letters"),
     ("/subscriptions", "Subscriptions"),
+    ("/whatif", "What if"),
+    ("/compare", "Compare"),
+    ("/search", "Search"),
+    ("/events", "Events"),
+    ("/chain", "Record"),
 )
 """The pages that every page leads to, and their names."""
 

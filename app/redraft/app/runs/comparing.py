@@ -10,14 +10,13 @@ from typing import get_args
 import msgspec
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
+from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if_each
 from redraft.app.wiring.local import LocalRuntime
 from redraft.app.workflows.sources import read_condition
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Mark
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Keep
 from redraft.events.messages.scales import Scale
 from redraft.projections.display import plain
@@ -101,17 +100,13 @@ async def compare_policies(
     for line in lines:
         events = await log.store.read(line.run)
         try:
-            found.append(await asyncio.to_thread(_under_each, events, policies, loop))
+            found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
         except InputError as error:
             fault = error
     if not found and fault is not None:
         raise fault
     runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]
     return rows_of([str(policy) for policy in policies], runs)
-
-
-def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:
-    return [what_if(events, policy, loop) for policy in policies]
 
 
 def read_policies(

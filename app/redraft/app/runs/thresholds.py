@@ -11,7 +11,7 @@ import msgspec
 from cachetools import LRUCache
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import RunSummary, WhatIf, what_if
+from redraft.actors.replay.whatif import RunSummary, what_if_each
 from redraft.app.runs.comparing import Row, read_policies, rows_of
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
@@ -102,7 +102,7 @@ def _condition(lines: Sequence[RunLine], share: float) -> str:
 def _courses(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> _Courses | str:
     """Returns a run as recorded and under each policy, or why that cannot be said."""
     try:
-        found: list[WhatIf] = [what_if(events, policy, loop) for policy in policies]
+        found = what_if_each(events, policies, loop)
     except InputError as error:
         return str(error)
     return (found[0].recorded, *(each.imagined for each in found))
