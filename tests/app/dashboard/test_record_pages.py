@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
-from tests.app.cli_calls import document, until
+from tests.app.cli_calls import document, said, until
 from tests.app.dashboard.asking import begin, ended, html
 from tests.app.dashboard.browser import WIDTHS, fits, looking
-from tests.app.server.served import Served
+from tests.app.server.served import Served, served
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def runs(server: Served) -> Iterator[tuple[str, str]]:
+def runs(server: Served) -> tuple[str, str]:
     """Two runs that have ended."""
     one = begin(server, f"Tides {HOSTILE}")
     other = begin(server, "Waves", max_iterations=2)
     ended(server, one)
     ended(server, other)
-    yield one, other
+    return one, other
 
 
 def test_the_slider_says_what_whatif_says(server: Served, runs: tuple[str, str]) -> None:
@@ -76,6 +76,18 @@ def test_the_chain_says_up_to_where_it_was_verified(server: Served, runs: tuple[
     until(lambda: 'class="chip good">verified' in html(server, "/chain"))
     page = html(server, "/chain")
     assert re.search(r"up to position [\d,]+ of [\d,]+, at", page)
+
+
+def test_the_log_is_compared_with_a_checkpoint(runs: tuple[str, str], folder: Path) -> None:
+    said("key", "signing", "signing.pem")
+    said("audit", "--all", "--checkpoint", "held.json", "--key", "signing.pem")
+    public = (folder / "signing.pem.pub").read_text()
+    given = {"REDRAFT_CHECKPOINT": str(folder / "held.json"), "REDRAFT_PUBLIC_KEY": public}
+    with served(folder, "--read-only", **given) as reading:
+        until(lambda: "as they were signed" in html(reading, "/chain"))
+    (folder / "held.json").write_text((folder / "held.json").read_text().replace('"events":', '"events":1'))
+    with served(folder, "--read-only", **given) as reading:
+        until(lambda: "its signature does not fit" in html(reading, "/chain"))
 
 
 @pytest.mark.check

@@ -120,7 +120,8 @@ class Settings(BaseSettings):
     - `log_format`: the form of log lines; `auto` is text on a terminal and JSON elsewhere.
     - `encrypt_new_runs`: encrypts the texts of new runs with the key in `encrypt_key` (base64) or
       `encrypt_key_file`. The key alone is enough to read encrypted runs.
-    - `signing_key`, `public_key` (PEM): sign and verify checkpoints.
+    - `signing_key`, `public_key` (PEM): sign and verify checkpoints. `checkpoint`: the file of one that the dashboard
+      compares the log with; it needs the `public_key`.
     - `worker_module`: what a worker serves that is given no actor: `article.py`, `article.py:judge`, or a shipped one.
     - `model`: the model for steps that ask one and name none, such as `openai:gpt-5`. `model_url`: a server that
       speaks OpenAI's chat completions and gets the requests for every model.
@@ -153,6 +154,7 @@ class Settings(BaseSettings):
     encrypt_key_file: Path | None = None
     signing_key: str = Field(default="", repr=False)
     public_key: str = Field(default="", repr=False)
+    checkpoint: Path | None = None
     worker_module: str = ""
     model: str = ""
     model_url: str = Field(default="", repr=False)
@@ -289,7 +291,9 @@ def views_path(store: str) -> Path | str | None:
     return url.beside("views") or url.postgres or None
 
 
-_ASKS: Final = frozenset({"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key"})
+_ASKS: Final = frozenset(
+    {"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key", "checkpoint"}
+)
 _SQLITE: Final = "sqlite:///"
 
 
