@@ -17,11 +17,13 @@ from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.choices import CHOICES
+from redraft.projections.read_models.costs import BUDGETS
 from redraft.projections.read_models.critiques import CRITIQUES, SCORES
 from redraft.projections.read_models.issues import ISSUES
 from redraft.projections.read_models.publications import PUBLICATIONS
 from redraft.projections.read_models.runs import RUNS
 from redraft.projections.read_models.steps import STEPS
+from redraft.projections.read_models.texts import TEXTS
 from redraft.projections.read_models.tree_nodes import TREE
 from redraft.projections.sqlite.storage import SqliteStorage
 
@@ -103,7 +105,9 @@ class ReadModels:
             return views
         if views is not None:
             await views.close()
-        opened = await self._held.enter_async_context(open_views(self._where, (projection,)))
+        alone = self._where is None and projection is not RUNS  # in memory, what others keep cannot be joined
+        kept = (RUNS, projection) if alone else (projection,)
+        opened = await self._held.enter_async_context(open_views(self._where, kept))
         self._open[projection.name] = projection, opened
         return opened
 
@@ -111,5 +115,16 @@ class ReadModels:
 FOLLOWED: Final[tuple[Projection, ...]] = (RUNS, STEPS)
 """The projections that every deciding process keeps up to date: the list of runs, and the timekeeper's steps."""
 
-SHIPPED: Final[tuple[Projection, ...]] = (*FOLLOWED, ACTORS, CHOICES, CRITIQUES, ISSUES, PUBLICATIONS, SCORES, TREE)
+SHIPPED: Final[tuple[Projection, ...]] = (
+    *FOLLOWED,
+    ACTORS,
+    BUDGETS,
+    CHOICES,
+    CRITIQUES,
+    ISSUES,
+    PUBLICATIONS,
+    SCORES,
+    TEXTS,
+    TREE,
+)
 """All shipped projections. `ReadModels` brings those outside `FOLLOWED` up to date when they are read."""

@@ -77,9 +77,9 @@ def test_many_runs_are_a_table_with_a_row_for_each_policy():
     rows = document(
         "whatif", "--workflow", "loud", "--since", "1h", "--until", "score >= 0.2", "--until", "score >= 0.9"
     )["rows"]
-    assert [
-        {name: value for name, value in row.items() if name not in ("scale", "criteria", "measures")} for row in rows
-    ] == [
+    left = ("scale", "criteria", "measures", "mean_iterations", "mean_cost")
+    assert rows[0]["mean_iterations"] > rows[1]["mean_iterations"]
+    assert [{name: value for name, value in row.items() if name not in left} for row in rows] == [
         {"policy": "as recorded", "runs": 2, "ended_early": 0, "mean_steps": 10.0, "mean_score": 0.4, "accepted": 0.5},
         {
             "policy": "until score >= 0.2",
@@ -99,8 +99,8 @@ def test_many_runs_are_a_table_with_a_row_for_each_policy():
         },
     ]
     shown = call("whatif", "--workflow", "loud", "--until", "score >= 0.9").out.splitlines()
-    assert shown[0].split() == ["policy", "runs", "steps", "score", "accepted", "ended", "early"]
-    assert shown[1].split() == ["as", "recorded", "2", "10.0", "0.40", "50%", "0"]
+    assert shown[0].split() == ["policy", "runs", "iterations", "steps", "score", "accepted", "ended", "early"]
+    assert shown[1].split() == ["as", "recorded", "2", "4.5", "10.0", "0.40", "50%", "0"]
     tagged = document("whatif", "--workflow", "loud", "--tag", "long", "--until", "score >= 0.9")["rows"]
     assert [(row["runs"], row["ended_early"], row["mean_steps"]) for row in tagged] == [(1, 0, 12.0), (1, 1, None)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.app.cli_calls import document, said
+from tests.app.cli_calls import call, document, said
 from tests.app.server.served import LOOP, Served, served
 
 from redraft.app.record.archive import read_archive
@@ -45,6 +45,33 @@ def test_runs_are_listed_counted_and_paged_as_on_the_command_line(server: Served
     assert server.get("/runs", tag="spring")["count"] == 1
     assert server.get("/runs", workflow="prose", status="ended")["count"] == 1
     assert server.get("/runs", text="wAVES")["runs"] == document("list", "--text", "waves")
+
+
+@pytest.mark.parametrize("figures", ["budgets", "distributions", "drift", "agreement", "people", "recurring"])
+def test_figures_over_runs_are_those_of_the_command_line(server: Served, figures: str) -> None:
+    assert server.get(f"/stats/{figures}", workflow="loop") == document("stats", figures, "--workflow", "loop")
+    assert "leave out run" in server.get(f"/stats/{figures}", 422, run="last")["detail"]
+    assert "leave it out" in call("stats", figures, "last").err
+
+
+@pytest.mark.parametrize("by", ["day", "run", "actor", "model"])
+def test_costs_are_those_of_the_command_line(server: Served, by: str) -> None:
+    assert server.get("/stats/costs", by=by) == document("stats", "costs", "--by", by)
+    assert said("stats", "costs", "--by", by).startswith(by)
+
+
+def test_runs_are_found_by_words_in_briefs_and_drafts(server: Served) -> None:
+    page = server.get("/runs", search="TIDES mor*")
+    assert page["runs"] == document("list", "--search", "tides mor*") == document("list", "--tag", "spring")
+    assert page["count"] == 1
+    said_of = {"brief": False, "drafts": [2, 3], "before": "", "match": "Tides", "after": "more more"}
+    assert page["found"] == [{"run": page["runs"][0]["run"], **said_of}]
+    assert server.get("/runs", search="tides")["found"][0]["brief"] is True
+    assert server.get("/runs", search="more", limit=1)["count"] == 2
+    assert server.get("/runs", search="more", text="waves")["count"] == 1
+    assert "there is no word" in server.get("/runs", 422, search="*")["detail"]
+    assert "draft 3: Tides more more" in said("list", "--search", "tides")
+    assert said("list", "--count", "--search", '"more tides"').strip() == "0"
 
 
 @pytest.mark.parametrize("sort", ["started", "updated", "iterations", "score", "tokens", "cost"])

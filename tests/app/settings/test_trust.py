@@ -68,6 +68,7 @@ def test_a_fault_names_the_file_that_has_it(tmp_path: Path) -> None:
         'webhook_hosts = {"example.com" = ["AWS_SECRET_ACCESS_KEY"]}',
         'public_key = "theirs"',
         'signing_key = "theirs"',
+        'checkpoint = "theirs"',
         'users = {ann = ["operator"]}',
         "encrypt_new_runs = false",
     ],

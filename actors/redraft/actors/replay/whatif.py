@@ -125,12 +125,26 @@ def what_if(events: Sequence[Recorded], policy: Policy, loop: str = "") -> WhatI
     `loop` is its name or path; it may be empty if the plan has a single loop. Raises InputError (PlanError) when there
     is no such loop, the plan were wrong then, or the run was erased.
     """
-    return decide_again(events, with_policy(plan_of(events), policy, loop))
+    return what_if_each(events, (policy,), loop)[0]
 
 
-def decide_again(events: Sequence[Recorded], plan: Plan) -> WhatIf:
-    """Returns the run of these events, which are complete, decided again by this plan."""
+def what_if_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str = "") -> list[WhatIf]:
+    """Returns the run of these events decided again with each of these policies. Raises as `what_if`."""
+    plan = plan_of(events)
+    recorded = _summarize_recorded(events)
+    return [decide_again(events, with_policy(plan, policy, loop), recorded) for policy in policies]
+
+
+def _summarize_recorded(events: Sequence[Recorded]) -> RunSummary:
     happened = [event.data for event in events]
+    return _summarize(happened, fold(happened))
+
+
+def decide_again(events: Sequence[Recorded], plan: Plan, recorded: RunSummary | None = None) -> WhatIf:
+    """Returns the run of these events, which are complete, decided again by this plan.
+
+    `recorded` is the summary of the run as it was, if it is known.
+    """
     again = _Again(events, plan)
     state = again.run()
     waits = next((path for path, step in state.open.items() if step.retry_at is None), None)
@@ -138,7 +152,7 @@ def decide_again(events: Sequence[Recorded], plan: Plan) -> WhatIf:
     return WhatIf(
         events[0].run,
         plan.name,
-        _summarize(happened, fold(happened)),
+        recorded or _summarize_recorded(events),
         _summarize(again.events, state),
         _first_divergence(events, again.events),
         ends_at,

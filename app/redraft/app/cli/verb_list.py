@@ -30,7 +30,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "show": Verb("Show a run as a tree, with scores and times.", "verbs.show", "show", "SHOW"),
         "diff": Verb("Show what changed between two drafts.", "verbs.show", "diff", "DIFF"),
         "events": Verb("Print what happened, in the order of the log.", "verbs.events", "events", "EXAMPLE"),
-        "stats": Verb("Show figures over runs: actors, critics, scores.", "verbs.stats"),
+        "stats": Verb("Show figures over runs: actors, critics, scores.", "verbs.stats_over_runs"),
         "audit": Verb("Print a run's whole story, verify it, export it.", "verbs.audit", "audit", "EXAMPLE"),
     },
     "Steer a run": {

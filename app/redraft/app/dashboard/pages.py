@@ -13,9 +13,11 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.response import Redirect
 
-from redraft.app.dashboard import runs, signing_in
+from redraft.app.dashboard import figures, operations, record_pages, runs, signing_in, whatif
+from redraft.app.dashboard.chain import ChainCheck
 from redraft.app.dashboard.live import Broadcaster
 from redraft.app.dashboard.visit import HTML, Visit, identity_in
+from redraft.app.runs.thresholds import Thresholds
 from redraft.app.server.application import refuse_read_only
 from redraft.app.server.identity import CSRF, UNKNOWN, Asks, needs
 from redraft.app.server.problems import ProblemHandler, Refused, problem, problem_of
@@ -28,13 +30,14 @@ POLICY: Final = (
 )
 """What a page may load and run: this server's own files, and nothing that stands in the page."""
 
-LOOKING: Final = (*runs.PAGES,)
-STEERING: Final = (*runs.FORMS,)
+LOOKING: Final = (*runs.PAGES, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)
+STEERING: Final = (*runs.FORMS, *operations.FORMS)
 
 
 def build_pages(service: Service, sessions: Sessions) -> Router:
     """Returns the pages, and what their forms call."""
     live = Broadcaster(service)
+    chain, thresholds = ChainCheck(service), Thresholds()
 
     async def visit(request: Request[Any, Any, Any], identity: Asks) -> Visit:
         return Visit(service, identity, request, live)
@@ -50,7 +53,12 @@ def build_pages(service: Service, sessions: Sessions) -> Router:
             Router("/", route_handlers=signing_in.FORMS, guards=[repeats_its_word]),
             *signing_in.PAGES,
         ],
-        dependencies={"visit": Provide(visit), "sessions": Provide(lambda: sessions, sync_to_thread=False)},
+        dependencies={
+            "visit": Provide(visit),
+            "sessions": Provide(lambda: sessions, sync_to_thread=False),
+            "chain": Provide(lambda: chain, sync_to_thread=False),
+            "thresholds": Provide(lambda: thresholds, sync_to_thread=False),
+        },
         exception_handlers={Exception: _trouble(service, live)},
         request_class=Request,
         response_headers={"Content-Security-Policy": POLICY},

@@ -23,7 +23,20 @@ STATIC: Final = {
 }
 """The files that pages load: where each lies, and its media type."""
 
-NAVIGATION: Final = (("/runs", "Runs"),)
+NAVIGATION: Final = (
+    ("/runs", "Runs"),
+    ("/issues", "Issues"),
+    ("/critics", "Critics"),
+    ("/costs", "Costs"),
+    ("/actors", "Actors"),
+    ("/dead-letters", "Dead letters"),
+    ("/subscriptions", "Subscriptions"),
+    ("/whatif", "What if"),
+    ("/compare", "Compare"),
+    ("/search", "Search"),
+    ("/events", "Events"),
+    ("/chain", "Record"),
+)
 """The pages that every page leads to, and their names."""
 
 

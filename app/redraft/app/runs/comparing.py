@@ -10,14 +10,13 @@ from typing import get_args
 import msgspec
 
 from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if
+from redraft.actors.replay.whatif import Decision, Divergence, RunSummary, WhatIf, what_if_each
 from redraft.app.wiring.local import LocalRuntime
 from redraft.app.workflows.sources import margin_of, read_condition
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Mark
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Keep
 from redraft.events.messages.scales import Scale
 from redraft.projections.display import plain
@@ -43,6 +42,8 @@ class Row(msgspec.Struct, frozen=True):
     scale: Scale | None = None
     criteria: tuple[Mark, ...] = ()
     measures: dict[str, float] = {}
+    mean_iterations: float | None = None
+    mean_cost: float | None = None
 
 
 def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
@@ -58,7 +59,15 @@ def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
         _common_scale([each.scale for each in ended if each.score is not None]),
         _mean_marks([mark for each in ended for mark in each.criteria]),
         _mean_measures(ended),
+        _mean([each.iterations for each in ended]),
+        _mean([each.cost for each in ended]),
     )
+
+
+def rows_of(policies: Sequence[str], runs: Sequence[Sequence[RunSummary]]) -> tuple[Row, ...]:
+    """Returns the rows of runs, each as recorded and then under each policy: those as recorded, then each policy's."""
+    names = (AS_RECORDED, *policies)
+    return tuple(row_of(name, courses) for name, courses in zip(names, zip(*runs, strict=True), strict=True))
 
 
 def _mean_marks(marks: Sequence[Mark]) -> tuple[Mark, ...]:
@@ -91,18 +100,13 @@ async def compare_policies(
     for line in lines:
         events = await log.store.read(line.run)
         try:
-            found.append(await asyncio.to_thread(_under_each, events, policies, loop))
+            found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
         except InputError as error:
             fault = error
     if not found and fault is not None:
         raise fault
-    recorded = row_of(AS_RECORDED, [each[0].recorded for each in found])
-    imagined = zip(policies, zip(*found, strict=True), strict=True)
-    return (recorded, *(row_of(str(policy), [each.imagined for each in course]) for policy, course in imagined))
-
-
-def _under_each(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> list[WhatIf]:
-    return [what_if(events, policy, loop) for policy in policies]
+    runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]
+    return rows_of([str(policy) for policy in policies], runs)
 
 
 def read_policies(

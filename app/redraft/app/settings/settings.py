@@ -120,7 +120,8 @@ class Settings(BaseSettings):
     - `log_format`: the form of log lines; `auto` is text on a terminal and JSON elsewhere.
     - `encrypt_new_runs`: encrypts the texts of new runs with the key in `encrypt_key` (base64) or
       `encrypt_key_file`. The key alone is enough to read encrypted runs.
-    - `signing_key`, `public_key` (PEM): sign and verify checkpoints.
+    - `signing_key`, `public_key` (PEM): sign and verify checkpoints. `checkpoint`: the file of one that the dashboard
+      compares the log with; it needs the `public_key`.
     - `worker_module`: what a worker serves that is given no actor: `article.py`, `article.py:judge`, or a shipped one.
     - `server_url`, `server_token`: the `redraft serve` that a worker leases its requests from, where no broker reaches
       it, and the token by which it does.
@@ -155,6 +156,7 @@ class Settings(BaseSettings):
     encrypt_key_file: Path | None = None
     signing_key: str = Field(default="", repr=False)
     public_key: str = Field(default="", repr=False)
+    checkpoint: Path | None = None
     worker_module: str = ""
     server_url: str = ""
     server_token: str = Field(default="", repr=False)
@@ -294,7 +296,7 @@ def views_path(store: str) -> Path | str | None:
 
 
 _ASKS: Final = frozenset(
-    {"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key", "server_url"}
+    {"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key", "checkpoint", "server_url"}
 )
 _SQLITE: Final = "sqlite:///"
 

@@ -175,9 +175,7 @@ class Positions:
     def drop(self, cursor: Cursor, checkpoint_name: str) -> None:
         """Drops a checkpoint with its tables, if it exists."""
         for table in self.shape(cursor, checkpoint_name):
-            cursor.execute(
-                f"DROP TABLE IF EXISTS {shadow_name(table) if checkpoint_name.endswith(SHADOW_SUFFIX) else table}"
-            )
+            self._tables.drop(cursor, shadow_name(table) if checkpoint_name.endswith(SHADOW_SUFFIX) else table)
         cursor.execute("DELETE FROM redraft_aside WHERE track = ?", (checkpoint_name,))
         cursor.execute("DELETE FROM tracking WHERE application_name = ?", (checkpoint_name,))
         cursor.execute("DELETE FROM redraft_projections WHERE track = ?", (checkpoint_name,))
@@ -187,7 +185,7 @@ class Positions:
         built = shadow_name(name)
         self.drop(cursor, name)
         for table in self.shape(cursor, built):
-            cursor.execute(f"ALTER TABLE {shadow_name(table)} RENAME TO {table}")
+            self._tables.rename(cursor, shadow_name(table), table)
         cursor.execute("UPDATE redraft_aside SET track = ? WHERE track = ?", (name, built))
         cursor.execute("UPDATE tracking SET application_name = ? WHERE application_name = ?", (name, built))
         cursor.execute("UPDATE redraft_projections SET track = ? WHERE track = ?", (name, built))

@@ -37,13 +37,17 @@ class Table(msgspec.Struct, frozen=True):
 
     A type is TEXT, INTEGER or REAL, optionally followed by NOT NULL. `indexes` maps the name of each index to the text
     that follows `ON table`, such as `(timer) WHERE timer IS NOT NULL`. Rows with the same first key column, usually the
-    run, are cached together. Raises ValueError for a name that is not a plain identifier.
+    run, are cached together. The words of the column `searched` are indexed for full-text search (`Views.matching`);
+    the table then has a column `position` that is another integer in each row.
+
+    Raises ValueError for a name that is not a plain identifier, and for a searched table without its columns.
     """
 
     name: str
     columns: Mapping[str, str]
     key: int = 1
     indexes: Mapping[str, str] = {}
+    searched: str = ""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.columns, *self.indexes):
@@ -59,6 +63,8 @@ class Table(msgspec.Struct, frozen=True):
             raise ValueError(
                 f"table {self.name}: key={self.key} is not 1 to {len(self.columns)}, its number of columns"
             )
+        if self.searched and not {self.searched, "position"} <= self.columns.keys():
+            raise ValueError(f"table {self.name}: a searched table has the columns {self.searched} and position")
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -23,6 +23,13 @@ Cells: TypeAlias = tuple[Value, ...]
 Parameters: TypeAlias = Sequence[Value] | Mapping[str, Value]
 
 
+class Phrase(NamedTuple):
+    """Words that follow each other in a text; the last may be the beginning of a longer one."""
+
+    words: tuple[str, ...]
+    begins: bool = False
+
+
 class ProjectionCheckpoint(NamedTuple):
     """The version of a projection's rows, and the position in the log up to which they count every event (0: none).
 
@@ -63,6 +70,16 @@ class Tables(Protocol):
         ...
 
     def create(self, cursor: Cursor, table: Table) -> None: ...
+
+    def drop(self, cursor: Cursor, name: str) -> None:
+        """Drops the table of this name, if it exists, with its indexes."""
+        ...
+
+    def rename(self, cursor: Cursor, name: str, new: str) -> None: ...
+
+    def matching(self, table: Table, phrases: Sequence[Phrase]) -> tuple[str, str]:
+        """Returns the condition for rows whose `searched` column has all phrases, and the value of its `:words`."""
+        ...
 
     def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
         """Returns the existing rows among these keys, each with its key as given."""

@@ -19,13 +19,14 @@ from redraft.events.errors import InputError, StoreError
 from redraft.events.messages.envelope import Entry
 from redraft.events.store.event_store import Threads
 from redraft.projections.engine.positions import AsideRun, Positions, Progress, shadow_name
-from redraft.projections.engine.projection import SHADOW_SUFFIX, Projection
+from redraft.projections.engine.projection import SHADOW_SUFFIX, Projection, Table
 from redraft.projections.engine.states import State, read_states
 from redraft.projections.engine.storage import (
     Cells,
     Checkpoints,
     Cursor,
     Parameters,
+    Phrase,
     ProjectionCheckpoint,
     Session,
     Storage,
@@ -97,6 +98,10 @@ class Views:
     async def read(self, decode: Callable[[Cells], T], sql: str, parameters: Parameters = ()) -> list[T]:
         """Returns the rows of a SELECT, each converted by `decode`, which may only fail when the data is damaged."""
         return await self._run_on(self._reading, lambda: self._read(decode, sql, parameters))
+
+    def matching(self, table: Table, phrases: Sequence[Phrase]) -> tuple[str, str]:
+        """Returns the condition for rows whose `searched` column has all phrases, and the value of its `:words`."""
+        return self._storage.tables.matching(table, phrases)
 
     async def refresh(self) -> int:
         """Reads the position from the storage, where another process may have moved it, and returns it."""

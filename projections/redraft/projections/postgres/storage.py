@@ -17,7 +17,7 @@ from redraft.events.postgres.connection import Connections, Database
 from redraft.events.postgres.schema import DURABLE_COMMIT, prepare
 from redraft.projections.engine.positions import SYSTEM_TABLES
 from redraft.projections.engine.projection import Key, SetAll, Table, Value, invalid_table_error, kind_of
-from redraft.projections.engine.storage import Cells, Cursor
+from redraft.projections.engine.storage import Cells, Cursor, Phrase
 from redraft.projections.postgres.session import PostgresSession
 
 _KINDS: Final = {"TEXT": 'text COLLATE "C"', "INTEGER": "bigint", "REAL": "double precision"}
@@ -54,8 +54,20 @@ class PostgresTables:
             )
             for name, rest in table.indexes.items():
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+            if table.searched:
+                cursor.execute(f"CREATE INDEX ON {table.name} USING gin ({_words(table)})")
         except (errors.SyntaxError, errors.UndefinedColumn) as error:
             raise invalid_table_error(table, error) from None
+
+    def drop(self, cursor: Cursor, name: str) -> None:
+        cursor.execute(f"DROP TABLE IF EXISTS {name}")
+
+    def rename(self, cursor: Cursor, name: str, new: str) -> None:
+        cursor.execute(f"ALTER TABLE {name} RENAME TO {new}")
+
+    def matching(self, table: Table, phrases: Sequence[Phrase]) -> tuple[str, str]:
+        wanted = " & ".join(f"({' <-> '.join(each.words)}{':*' if each.begins else ''})" for each in phrases)
+        return f"{_words(table)} @@ to_tsquery('simple', :words)", wanted
 
     def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
         named = " AND ".join(f"{table.name}.{name} = given.c{at}" for at, name in enumerate(table.keys))
@@ -96,6 +108,11 @@ class PostgresTables:
 
 
 POSTGRES_TABLES: Final = PostgresTables()
+
+
+def _words(table: Table) -> str:
+    """Returns the words of a searched column, as they are indexed."""
+    return f"to_tsvector('simple', {table.searched})"
 
 
 def _array(table: Table, name: str) -> str:

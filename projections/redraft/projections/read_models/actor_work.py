@@ -12,6 +12,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.messages.plan import Role
 from redraft.events.messages.usage import Usage
+from redraft.projections.display import NAME_LENGTH, plain
 from redraft.projections.engine.projection import (
     Change,
     Delete,
@@ -42,6 +43,8 @@ TABLE: Final = Table(
         "cost": "REAL NOT NULL",
         "currency": "TEXT NOT NULL",
         "unpriced": "INTEGER NOT NULL",
+        "calls": "INTEGER NOT NULL",
+        "model": "TEXT NOT NULL",
     },
     key=3,
 )
@@ -55,7 +58,8 @@ class ActorLine(msgspec.Struct, frozen=True):
     An attempt is dropped when its loop or run ended without its answer. `seconds` is the total time from request to
     answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used;
     `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a known price, which `cost`
-    leaves out.
+    leaves out. It was asked for the `first` time and answered for the `last` at these times (UTC); the oldest attempt
+    that is open was asked for at `waiting_since`.
     """
 
     role: Role
@@ -78,6 +82,9 @@ class ActorLine(msgspec.Struct, frozen=True):
     cost: float
     currency: str
     unpriced: int
+    first: datetime
+    last: datetime | None
+    waiting_since: datetime | None
 
 
 def project_work(recorded: Recorded) -> Sequence[Change]:
@@ -143,7 +150,7 @@ def leave_work(entry: Unreadable) -> Sequence[Change]:
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 
-ACTORS: Final = Projection("actors", 2, (TABLE,), project_work, leave_work)
+ACTORS: Final = Projection("actors", 3, (TABLE,), project_work, leave_work)
 """The projection that keeps these rows."""
 
 _COUNTS: Final = ", ".join(
@@ -174,10 +181,11 @@ async def actors(views: Views, run: str = "", since: datetime | None = None, wor
             max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
             CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
                 WHEN max(currency) = '' THEN '' ELSE 'mixed' END,
-            CAST(sum(unpriced) AS BIGINT)
+            CAST(sum(unpriced) AS BIGINT), min(requested), max(finished),
+            min(CASE WHEN result = 'open' THEN requested END)
         FROM work WHERE {where} GROUP BY role, actor ORDER BY role, actor
     """  # noqa: S608 - made of what stands above
-    return await views.read(row_decoder(ActorLine), sql, given)
+    return await views.read(row_decoder(ActorLine, "first", "last", "waiting_since"), sql, given)
 
 
 def _new_row(recorded: Recorded, event: events.StepRequested) -> Row:
@@ -197,5 +205,5 @@ def _finish(recorded: Recorded, path: str, attempt: int, result: str, usage: Usa
     values: Row = {"result": result, "finished": seconds(recorded.time)}
     if not usage.is_nothing:
         values |= {"tokens": usage.tokens, "cost": usage.cost, "currency": usage.currency}
-        values["unpriced"] = usage.unpriced
+        values |= {"unpriced": usage.unpriced, "calls": usage.calls, "model": plain(usage.model, NAME_LENGTH)}
     return Set("work", (recorded.run, path, attempt), values)

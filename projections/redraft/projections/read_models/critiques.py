@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from redraft.events.messages.content import Critique, Mark, marks_text
-from redraft.events.messages.domain_events import DraftCritiqued, RunStarted
+from redraft.events.messages.domain_events import DraftApproved, DraftCritiqued, DraftRejected, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.scales import write_scale
 from redraft.projections.engine.projection import (
@@ -26,6 +26,7 @@ from redraft.projections.engine.projection import (
 )
 from redraft.projections.engine.storage import row_decoder
 from redraft.projections.engine.views import Views
+from redraft.projections.read_models.agreement import DECISIONS, decision_row
 from redraft.projections.read_models.runs import select_runs
 from redraft.projections.run_views.chart import CriticScore, JoinedScore, score_of
 
@@ -180,8 +181,10 @@ class MeasureLine(msgspec.Struct, frozen=True):
 
 
 def project_critique(recorded: Recorded) -> Sequence[Change]:
-    """Returns the row of a critique."""
+    """Returns the rows of a critique, or of a person's decision about a draft."""
     event = recorded.data
+    if isinstance(event, DraftApproved | DraftRejected):
+        return (decision_row(recorded, event),)
     if not isinstance(event, DraftCritiqued):
         return ()
     said = event.critique
@@ -214,8 +217,8 @@ def _mark_row(own: Row, said: Critique, mark: Mark) -> Row:
     return own | {"criterion": mark.name, "score": mark.score, "scale": scale, "confidence": mark.confidence}
 
 
-CRITIQUES: Final = Projection("critiques", 4, (TABLE, MARKS, MEASURES), project_critique, unchanged)
-"""The projection that keeps critiques."""
+CRITIQUES: Final = Projection("critiques", 5, (TABLE, MARKS, MEASURES, DECISIONS), project_critique, unchanged)
+"""The projection that keeps critiques, and what people decided about the same drafts."""
 
 
 async def critics(views: Views, since: datetime | None = None, workflow: str = "") -> list[Critic]:

@@ -166,6 +166,42 @@ async def issue_counts(views: Views, since: datetime | None = None, workflow: st
     return await views.read(row_decoder(IssueCount), sql, given)
 
 
+class Recurring(msgspec.Struct, frozen=True):
+    """An issue of a critic in all runs: in how many it was raised, fixed, is open, came back, and was declined.
+
+    `text` is one of its wordings, `last` (UTC) when it last changed.
+    """
+
+    critic: str
+    kind: IssueKind
+    text: str
+    runs: int
+    fixed: int
+    open: int
+    returned: int
+    declined: int
+    last: datetime
+
+
+async def recurring_issues(
+    views: Views, since: datetime | None = None, workflow: str = "", limit: int = 200
+) -> list[Recurring]:
+    """Returns at most `limit` issues that changed since a time, across runs: those that came back first, then the most
+    raised.
+
+    `workflow` needs `RUNS` in the same storage.
+    """
+    where, given = select_runs("time", since, workflow)
+    sql = f"""
+        SELECT critic, kind, max(text), count(DISTINCT run), sum(CASE WHEN status = 'fixed' THEN 1 ELSE 0 END),
+            sum(CASE WHEN status <> 'fixed' THEN 1 ELSE 0 END), sum(CASE WHEN returns > 0 THEN 1 ELSE 0 END) AS back,
+            sum(CASE WHEN declined IS NOT NULL THEN 1 ELSE 0 END), max(time)
+        FROM issues WHERE repeated = 0 AND {where} GROUP BY critic, kind, digest
+        ORDER BY back DESC, count(DISTINCT run) DESC, max(time) DESC, digest LIMIT :limit
+    """  # noqa: S608 - made of what stands there
+    return await views.read(row_decoder(Recurring, "last"), sql, {**given, "limit": limit})
+
+
 def _critique_changes(recorded: Recorded, event: DraftCritiqued) -> Iterator[Change]:
     """Yields changes: the issues that a critique lists are raised or return; its critic's other issues are fixed."""
     run, source, draft = recorded.run, _ITERATION.sub("", event.path), event.draft.version

@@ -28,16 +28,23 @@ from redraft.projections.engine.projection import (
 
 
 def select_runs(
-    time: str, since: datetime | None = None, workflow: str = "", run: str = ""
+    time: str, since: datetime | None = None, workflow: str = "", run: str = "", column: str = "run"
 ) -> tuple[str, dict[str, Value]]:
     """Returns the condition, with its parameters, for rows of one run, of a workflow's runs, or of all.
 
-    `time` is the column that must hold `since` or a later time. `workflow` needs `RUNS` in the same storage.
+    `time` is the column that must hold `since` or a later time, `column` that of the run. `workflow` needs `RUNS` in
+    the same storage.
     """
-    condition = f"{time} >= :since AND (:run = '' OR run = :run)"
+    condition = f"{time} >= :since AND (:run = '' OR {column} = :run)"
     if workflow:
-        condition += " AND run IN (SELECT run FROM runs WHERE workflow = :workflow)"
+        condition += f" AND {column} IN (SELECT run FROM runs WHERE workflow = :workflow)"  # noqa: S608 - a column
     return condition, {"since": seconds(since) if since else 0.0, "workflow": workflow, "run": run}
+
+
+def day_of(time: str) -> str:
+    """Returns the expression for the beginning (UTC) of the day of a time column, on every database."""
+    whole = f"CAST({time} AS BIGINT)"  # which one database rounds, and another cuts off
+    return f"({whole} - CASE WHEN {whole} > {time} THEN 1 ELSE 0 END) / 86400 * 86400"
 
 
 BRIEF_LENGTH: Final = 120

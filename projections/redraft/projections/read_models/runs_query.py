@@ -14,6 +14,8 @@ from redraft.events.messages.usage import Usage
 from redraft.projections.engine.projection import Value, seconds, times
 from redraft.projections.engine.views import Cells, Views
 from redraft.projections.read_models.runs import TABLE
+from redraft.projections.read_models.texts import TABLE as TEXTS_TABLE
+from redraft.projections.read_models.texts import read_search
 
 RunStatus: TypeAlias = Literal["running", "paused", "ended", "quarantined", "unreadable"]
 
@@ -72,7 +74,8 @@ class RunFilter(msgspec.Struct, frozen=True):
 
     `since` and `until` select by when a run began: then or later, and before that. `text` is in the first line of its
     brief or the name of its source, whatever the case of its letters; runs that are stored encrypted never match it.
-    `min_cost` is the least that its models cost.
+    `min_cost` is the least that its models cost. `search` is in its brief or in one of its drafts, as `read_search`
+    reads it; it needs `TEXTS` in the same storage.
     """
 
     status: RunStatus | None = None
@@ -83,9 +86,10 @@ class RunFilter(msgspec.Struct, frozen=True):
     until: datetime | None = None
     text: str = ""
     min_cost: float | None = None
+    search: str = ""
 
-    def condition(self) -> tuple[list[str], dict[str, Value]]:
-        """Returns the tests in SQL that a row has to pass, and their parameters."""
+    def condition(self, views: Views) -> tuple[list[str], dict[str, Value]]:
+        """Returns the tests in SQL that a row has to pass, and their parameters. Raises InputError for the search."""
         tests: dict[str, tuple[str, Value]] = {
             "status": ("status = :status", self.status),
             "workflow": ("workflow = :workflow", self.workflow),
@@ -97,6 +101,9 @@ class RunFilter(msgspec.Struct, frozen=True):
             "min_cost": ("cost >= :min_cost", self.min_cost),
         }
         given = {name: (test, value) for name, (test, value) in tests.items() if value is not None}
+        if self.search:
+            matching, words = views.matching(TEXTS_TABLE, read_search(self.search))
+            given["words"] = (f"run IN (SELECT run FROM texts WHERE {matching})", words)  # noqa: S608
         return [test for test, _ in given.values()], {name: value for name, (_, value) in given.items()}
 
 
@@ -136,7 +143,7 @@ async def page_of_runs(
     """
     if limit < 1:
         raise InputError(f"the limit of a list is {limit}; give at least 1")
-    tests, given = chosen.condition()
+    tests, given = chosen.condition(views)
     by, direction = ("coalesce(score, -1)" if sort == "score" else sort), "ASC" if ascending else "DESC"
     if after is not None:
         tests.append(f"({by}, position) {'>' if ascending else '<'} (:after_sorted, :after_position)")
@@ -167,10 +174,16 @@ def _sorted_by(line: RunLine, sort: RunSort) -> Value:
 
 async def count_runs(views: Views, chosen: RunFilter) -> int:
     """Returns how many runs match every filter given."""
-    tests, given = chosen.condition()
+    tests, given = chosen.condition(views)
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     ((count,),) = await views.query(f"SELECT count(*) FROM runs {where}", given)  # noqa: S608
     return int(count or 0)
+
+
+async def list_workflows(views: Views) -> list[str]:
+    """Returns the workflows of all runs, that with the most runs first."""
+    found = await views.query("SELECT workflow FROM runs GROUP BY workflow ORDER BY count(*) DESC, workflow")
+    return [str(name) for (name,) in found if name]
 
 
 async def spent_on(views: Views, workflow: str, day: datetime, excluded: str = "") -> Usage:

@@ -19,7 +19,7 @@ import msgspec
 from redraft.events.errors import IncompatibleStore, ReadModelCorrupt, StoreError
 from redraft.events.sqlite.file import identity_of, open_connection, transaction, when_free
 from redraft.projections.engine.projection import Key, SetAll, Table, Value, invalid_table_error
-from redraft.projections.engine.storage import Cells, Cursor
+from redraft.projections.engine.storage import Cells, Cursor, Phrase
 
 APPLICATION: Final = 0x52645677
 """The SQLite `application_id` of Redraft's read models: "RdVw"."""
@@ -105,7 +105,10 @@ def _claim(connection: sqlite3.Connection) -> None:
     """Marks a new file as Redraft's, and empties one of an earlier format."""
     with transaction(connection):
         if connection.execute("PRAGMA user_version").fetchone()[0] < FORMAT:
-            for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            tables = (
+                "SELECT name FROM pragma_table_list WHERE type IN ('table', 'virtual') AND name NOT LIKE 'sqlite_%'"
+            )
+            for (table,) in connection.execute(tables).fetchall():
                 connection.execute(f"DROP TABLE {table}")
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {FORMAT}")
@@ -133,10 +136,32 @@ class SqliteTables:
             cursor.execute(f"CREATE TABLE {table.name} ({columns}, PRIMARY KEY ({keys})) WITHOUT ROWID")
             for name, rest in table.indexes.items():
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
+            for statement in _index_words(table) if table.searched else ():
+                cursor.execute(statement)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_ERROR or "already exists" in str(error):
                 raise
             raise invalid_table_error(table, error) from None
+
+    def drop(self, cursor: Cursor, name: str) -> None:
+        cursor.execute(f"DROP TABLE IF EXISTS {name}")
+        cursor.execute(f"DROP TABLE IF EXISTS {_words_name(name)}")
+
+    def rename(self, cursor: Cursor, name: str, new: str) -> None:
+        triggers = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+        made: list[tuple[str, str]] = cursor.execute(triggers, (name,)).fetchall()
+        for trigger, _ in made:
+            cursor.execute(f"DROP TRIGGER {trigger}")
+        cursor.execute(f"ALTER TABLE {name} RENAME TO {new}")
+        if made:
+            cursor.execute(f"ALTER TABLE {_words_name(name)} RENAME TO {_words_name(new)}")
+        for _, statement in made:
+            cursor.execute(statement.replace(name, new))
+
+    def matching(self, table: Table, phrases: Sequence[Phrase]) -> tuple[str, str]:
+        words = _words_name(table.name)
+        wanted = " AND ".join(f'"{" ".join(each.words)}"{"*" if each.begins else ""}' for each in phrases)
+        return f"{table.name}.position IN (SELECT rowid FROM {words} WHERE {words} MATCH :words)", wanted  # noqa: S608
 
     def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
         found: list[tuple[Key, Cells]] = []
@@ -166,6 +191,21 @@ class SqliteTables:
 
 
 SQLITE_TABLES: Final = SqliteTables()
+
+
+def _words_name(table: str) -> str:
+    """Returns the name of the full-text index of a table."""
+    return f"redraft_words_{table}"
+
+
+def _index_words(table: Table) -> Iterator[str]:
+    """Yields the statements that index a column by words, and keep the index as the table is."""
+    name, column, words = table.name, table.searched, _words_name(table.name)
+    yield f"CREATE VIRTUAL TABLE {words} USING fts5({column}, content='', tokenize='unicode61 remove_diacritics 0')"
+    add = f"INSERT INTO {words} (rowid, {column}) VALUES (new.position, new.{column});"  # noqa: S608 - checked names
+    take = f"INSERT INTO {words} ({words}, rowid, {column}) VALUES ('delete', old.position, old.{column});"  # noqa: S608
+    for event, body in {"INSERT": add, "DELETE": take, "UPDATE": take + add}.items():
+        yield f"CREATE TRIGGER {words}_{event} AFTER {event} ON {name} BEGIN {body} END"
 
 
 def _update(table: Table, change: SetAll, count: int) -> str:

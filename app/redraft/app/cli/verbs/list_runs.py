@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -23,15 +23,17 @@ from redraft.projections.read_models.runs_query import (
     RunLine,
     RunSort,
     RunStatus,
-    count_runs,
     find_run,
-    page_of_runs,
 )
+
+if TYPE_CHECKING:
+    from redraft.app.runs.searching import Found, Listing
 
 LIST: Final = """\b
 Examples:
   redraft list --workflow prose --outcome accepted --limit 5
   redraft list --since 7d --text tides --min-cost 0.5
+  redraft list --search 'spring tid*'
   redraft list --status running
   redraft list --sort score --limit 10
   redraft list --count --outcome failed
@@ -67,6 +69,14 @@ class ListOptions(msgspec.Struct, frozen=True):
         float | None, typer.Option(metavar="AMOUNT", min=0, help="Only runs whose models cost this much or more.")
     ] = None
 
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS",
+            help="Only runs with all of these words in their brief or in one draft: tides, 'tid*', '\"spring tide\"'.",
+        ),
+    ] = ""
+
     def filter(self) -> RunFilter:
         """Returns the filter that the options mean. Raises InputError for what is no time."""
         return RunFilter(
@@ -78,6 +88,7 @@ class ListOptions(msgspec.Struct, frozen=True):
             moment_of(self.until, "--until"),
             self.text,
             self.min_cost,
+            self.search,
         )
 
 
@@ -102,29 +113,29 @@ def list_(
     the critics' scale), when it began (UTC), and its brief's first line. Where there are more, one line on standard
     error says how many, and how to list the next. A narrow terminal shows the end of each id, and fewer columns.
     """
-    from redraft.app.record.with_texts import with_texts
+    from redraft.app.runs.searching import list_matching
 
     chosen = which.filter()
 
-    async def list_found(log: LocalRuntime) -> tuple[list[RunLine], int]:
+    async def list_found(log: LocalRuntime) -> Listing:
         start = await find_run(log.views, after) if after else None
-        found = [] if count else await page_of_runs(log.views, chosen, limit, start, sort, ascending=ascending)
-        return await with_texts(log.store, found), 0 if json and not count else await count_runs(log.views, chosen)
+        return await list_matching(log, chosen, 1 if count else limit, start, sort, ascending=ascending)
 
-    runs, total = ask(store, list_found)
+    listing = ask(store, list_found)
+    runs, total = listing.runs, listing.count
     if count:
         print_result({"runs": total}, [f"{total}"], json=json)
     elif json:
         print_json(runs)
     elif runs:
-        _print_runs(runs, narrow=out().width < _NARROW)
+        _print_runs(runs, {each.run: each for each in listing.found}, narrow=out().width < _NARROW)
         if len(runs) == limit < total:
             say(f"{len(runs)} of {counted(total, 'run')}; the next: add --after {runs[-1].run}")
     else:
         out().print("no more runs" if after else "no runs")
 
 
-def _print_runs(runs: Sequence[RunLine], *, narrow: bool) -> None:
+def _print_runs(runs: Sequence[RunLine], found: Mapping[str, Found], *, narrow: bool) -> None:
     paid = ("tokens", "cost") if any(run.calls or run.tokens or run.cost for run in runs) else ()
     rows = [
         (
@@ -135,12 +146,14 @@ def _print_runs(runs: Sequence[RunLine], *, narrow: bool) -> None:
             "" if run.score is None else score_text(run.score, read_scale(run.scale)),
             *(_paid(run) if paid else ()),
             f"{run.started:%Y-%m-%d %H:%M}",
-            plain(f"{run.source}: {run.brief}" if run.source else run.brief, _BRIEF),
+            _place(found[run.run])
+            if run.run in found
+            else plain(f"{run.source}: {run.brief}" if run.source else run.brief, _BRIEF),
         )
         for run in runs
     ]
     numbers = ("iterations", "score", *paid)
-    names = ("run", "workflow", "outcome", *numbers, "started (UTC)", "brief")
+    names = ("run", "workflow", "outcome", *numbers, "started (UTC)", "found" if found else "brief")
     spare, whole = ("tokens", "iterations", "cost"), ("run", "started (UTC)")
     print_table(names, rows, right=numbers, whole=whole, longest=_LONGEST, cut=True, spare=spare)
 
@@ -150,6 +163,12 @@ def _state(run: RunLine) -> str:
     if run.outcome:
         return outcome_text(run.outcome)
     return f"{run.status} at {plain(run.step, NAME_LENGTH)}" if run.step else run.status
+
+
+def _place(found: Found) -> str:
+    """Returns where the words of a search are, and what stands around them."""
+    where = f"draft {found.drafts[-1]}" if found.drafts else "brief"
+    return f"{where}: {plain(f'{found.before} {found.match} {found.after}')}"
 
 
 def _paid(run: RunLine) -> tuple[str, str]:

@@ -31,7 +31,7 @@ from redraft.projections.read_models.tree_nodes import TREE, tree_nodes
 T = TypeVar("T")
 
 APP: Final = typer.Typer(
-    help="Show figures over runs: actors, choices, critics, criteria, measures, scores, publications, issues, trees.",
+    help="Show figures over runs: what actors did, what it cost, how critics score, what became of issues.",
     epilog="Example: redraft stats actors --since 7d",
 )
 
@@ -76,22 +76,22 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
 Question: TypeAlias = Callable[["ReadModels", Selection], Awaitable[Answer[Any]]]
 
 
-def _verb(example: str) -> Callable[[Question], Question]:
+def verb(example: str) -> Callable[[Question], Question]:
     """Makes a verb of a question, with its name, its docstring as the help, and the words of its example."""
 
     def add(question: Question) -> Question:
-        def verb(given: StatsOptions) -> None:
-            _print_answer(question, given)
+        def ask_and_print(given: StatsOptions) -> None:
+            print_answer(question, given)
 
         name = question.__name__
         epilog = f"Example: redraft stats {name} {example}"
-        APP.command(name, help=inspect.getdoc(question), epilog=epilog)(with_options(verb))
+        APP.command(name, help=inspect.getdoc(question), epilog=epilog)(with_options(ask_and_print))
         return question
 
     return add
 
 
-@_verb("--since 7d")
+@verb("--since 7d")
 async def actors(models: ReadModels, selected: Selection) -> Answer[actor_work.ActorLine]:
     """Show for each actor the attempts asked for, done and failed, seconds from request to answer, tokens and cost."""
     found = await actor_work.actors(await models.of(actor_work.ACTORS), selected.run, selected.since, selected.workflow)
@@ -108,7 +108,7 @@ def _actor_row(each: actor_work.ActorLine) -> Sequence[object]:
     return (each.role, each.actor, each.asked, each.done, failed, left or "", *times, each.tokens or "", cost)
 
 
-@_verb("--workflow article")
+@verb("--workflow article")
 async def choices(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show the actors that steps choose among: the runs that each took part in, and how many were accepted."""
     found = await arms(await models.of(CHOICES), selected.run, selected.since, selected.workflow)
@@ -118,7 +118,7 @@ async def choices(models: ReadModels, selected: Selection) -> Answer[Any]:
     )
 
 
-@_verb("last")
+@verb("last")
 async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show each critic: critiques, scores, verdicts, errors and suggestions; of a run, each critique."""
     views = await models.of(critiques.CRITIQUES)
@@ -152,7 +152,7 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
     )
 
 
-@_verb("last")
+@verb("last")
 async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show each criterion of each critic: how often it was judged, and its scores; of a run, each score."""
     views = await models.of(critiques.CRITIQUES)
@@ -174,7 +174,7 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
     )
 
 
-@_verb("last")
+@verb("last")
 async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show each measure of each critic: how often it was counted, and its numbers; of a run, each number."""
     views = await models.of(critiques.CRITIQUES)
@@ -191,7 +191,7 @@ async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
     )
 
 
-@_verb("last")
+@verb("last")
 async def scores(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show the scores of a run's drafts, or how first, second and later drafts are scored in all runs."""
     views = await models.of(critiques.SCORES)
@@ -216,7 +216,7 @@ def publications(
     limit: LimitOption = 20,
 ) -> None:
     """Show publications, the latest first: the time (UTC), the draft of a run, and where it is."""
-    _print_answer(_publications, given, limit)
+    print_answer(_publications, given, limit)
 
 
 async def _publications(models: ReadModels, selected: Selection) -> Answer[Any]:
@@ -228,7 +228,7 @@ async def _publications(models: ReadModels, selected: Selection) -> Answer[Any]:
     )
 
 
-@_verb("last")
+@verb("last")
 async def issues(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show the issues of critics, what became of them, and which came back: of a run, or counted by critic."""
     views = await models.of(ISSUES)
@@ -255,7 +255,7 @@ def tree(given: StatsOptions, limit: LimitOption = 200) -> None:
 
     For each: its path, its kind, status, score, draft and outcome.
     """
-    _print_answer(_tree, given, limit)
+    print_answer(_tree, given, limit)
 
 
 async def _tree(models: ReadModels, selected: Selection) -> Answer[Any]:
@@ -275,7 +275,7 @@ def _in_full(selected: Selection) -> str:
     return selected.run
 
 
-def _print_answer(question: Question, given: StatsOptions, limit: int = 0) -> None:
+def print_answer(question: Question, given: StatsOptions, limit: int = 0) -> None:
     """Prints the answer of read models that are up to date. Raises NoSuchRun for a run that there is not."""
     from redraft.app.record.with_texts import with_texts
 

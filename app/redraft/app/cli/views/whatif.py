@@ -73,16 +73,19 @@ def print_policies(rows: Sequence[Row], *, json: bool) -> None:
         return
     criteria = tuple(dict.fromkeys(mark.name for row in rows for mark in row.criteria))
     measures = tuple(dict.fromkeys(name for row in rows for name in row.measures))
-    numbers = ("runs", "steps", "score", *criteria, *measures, "accepted", "ended early")
-    print_table(("policy", *numbers), (_cells(row, criteria, measures) for row in rows), right=numbers)
+    paid = ("cost",) if any(row.mean_cost for row in rows) else ()
+    numbers = ("runs", "iterations", "steps", *paid, "score", *criteria, *measures, "accepted", "ended early")
+    print_table(("policy", *numbers), (_cells(row, criteria, measures, paid=bool(paid)) for row in rows), right=numbers)
 
 
-def _cells(row: Row, criteria: Sequence[str], measures: Sequence[str]) -> Sequence[object]:
+def _cells(row: Row, criteria: Sequence[str], measures: Sequence[str], *, paid: bool) -> Sequence[object]:
     marks = {each.name: score_text(each.score, each.scale) for each in row.criteria}
     return (
         row.policy,
         row.runs,
+        None if row.mean_iterations is None else f"{row.mean_iterations:.1f}",
         None if row.mean_steps is None else f"{row.mean_steps:.1f}",
+        *([None if row.mean_cost is None else f"{row.mean_cost:.4g}"] if paid else []),
         None if row.mean_score is None else score_text(row.mean_score, row.scale, beside=True),
         *(marks.get(name) for name in criteria),
         *(number_text(row.measures[name]) if name in row.measures else None for name in measures),

@@ -28,8 +28,13 @@ Name = Annotated[str, PathParameter(description="The name of the subscription.")
 @get("/dead-letters", summary="List the dead letters")
 async def list_letters(service: Serves) -> Response[bytes]:
     """Lists the messages that nobody could work on, the oldest first."""
+    return answer(await read_letters(service))
+
+
+async def read_letters(service: Service) -> Sequence[dict[str, object]]:
+    """Returns the facts of every dead letter, the oldest first."""
     facts = partial(letter_facts, queue_names(service.settings.broker_prefix))
-    return answer(await service.runtime.bus.dead_letters(facts))
+    return await service.runtime.bus.dead_letters(facts)
 
 
 @get("/dead-letters/{letter:str}", summary="Show a dead letter")
@@ -49,17 +54,27 @@ async def show_letter(service: Serves, letter: LetterId) -> Response[bytes]:
 @post("/dead-letters/{letter:str}/retry", status_code=200, summary="Retry a dead letter")
 async def retry_letter(service: Serves, letter: LetterId) -> Response[bytes]:
     """Puts one back into the queue that it came from, to be delivered as if it were new."""
+    await retry(service, letter)
+    return answer({"retried": [letter]})
+
+
+async def retry(service: Service, letter: str) -> None:
+    """Puts a dead letter back into its queue. Raises Refused when there is none of this id."""
     if not await service.runtime.bus.retry(letter):
         raise _no_letter(letter)
-    return answer({"retried": [letter]})
 
 
 @delete("/dead-letters/{letter:str}", status_code=200, summary="Discard a dead letter", guards=[needs("admin")])
 async def discard_letter(service: Serves, letter: LetterId) -> Response[bytes]:
     """Deletes one for good. If it asked for a step, that attempt fails as lost, and is tried again as planned."""
+    await discard(service, letter)
+    return answer({"discarded": [letter]})
+
+
+async def discard(service: Service, letter: str) -> None:
+    """Deletes a dead letter. Raises Refused when there is none of this id."""
     if not await service.runtime.bus.discard(letter):
         raise _no_letter(letter)
-    return answer({"discarded": [letter]})
 
 
 @get("/subscriptions", summary="List the named subscriptions")
@@ -80,8 +95,7 @@ async def list_parked(service: Serves, name: Name) -> Response[bytes]:
 @post("/subscriptions/{name:str}/parked/{event:str}/retry", status_code=200, summary="Retry parked events")
 async def retry_parked(service: Serves, name: Name, event: ParkedId) -> Response[bytes]:
     """Has the process that serves the name try a parked event once more."""
-    names = _names(service)
-    return answer({"retried": [each.id for each in await _parked(service, name, event) if await names.retry(each)]})
+    return answer({"retried": await settle_parked(service, name, event, retried=True)})
 
 
 @delete(
@@ -92,8 +106,14 @@ async def retry_parked(service: Serves, name: Name, event: ParkedId) -> Response
 )
 async def discard_parked(service: Serves, name: Name, event: ParkedId) -> Response[bytes]:
     """Takes a parked event away; the log keeps it."""
+    return answer({"discarded": await settle_parked(service, name, event, retried=False)})
+
+
+async def settle_parked(service: Service, name: str, event: str, *, retried: bool) -> list[str]:
+    """Has parked events tried once more, or takes them away; returns the ids of those. Raises Refused."""
     names = _names(service)
-    return answer({"discarded": [each.id for each in await _parked(service, name, event) if await names.discard(each)]})
+    settle = names.retry if retried else names.discard
+    return [each.id for each in await _parked(service, name, event) if await settle(each)]
 
 
 @post("/subscriptions/{name:str}/reset", status_code=200, summary="Move a subscription", guards=[needs("admin")])

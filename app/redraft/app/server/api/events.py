@@ -84,7 +84,7 @@ async def list_events(
     """Gives the events that fit, from a position on; where there are none it waits, for those who cannot stream."""
     criteria = await _criteria(service, runs, types, workflows, tags, outcomes, since, until)
     start = await _start(service, after, criteria, 0)
-    page = await _read_page(service, criteria, start, limit)
+    page = await read_events(service, criteria, start, limit)
     if not page.events and wait:
         page = await _await_page(service, criteria, page.position, limit, wait)
     return answer(page)
@@ -154,7 +154,7 @@ async def _start(service: Service, after: int | None, criteria: EventFilter, oth
     return service.runtime.views.position if found is None else found - 1
 
 
-async def _read_page(service: Service, criteria: EventFilter, after: int, limit: int) -> EventPage:
+async def read_events(service: Service, criteria: EventFilter, after: int, limit: int) -> EventPage:
     """Returns what there is now."""
     events: list[Recorded] = []
     async with aclosing(StoreFeed(service.runtime.store).read(after, criteria, follow=False)) as batches:

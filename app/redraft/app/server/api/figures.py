@@ -25,14 +25,36 @@ from redraft.events.bus.port import work_queue
 from redraft.events.errors import InputError
 from redraft.events.messages.plan import Role
 from redraft.projections.backends import ReadModels
-from redraft.projections.read_models import actor_work, critiques
+from redraft.projections.read_models import actor_work, costs, critiques
+from redraft.projections.read_models import agreement as of_critics
 from redraft.projections.read_models import publications as published
 from redraft.projections.read_models.choices import CHOICES, arms
-from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of
+from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of, recurring_issues
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.read_models.tree_nodes import TREE, tree_nodes
 
-Figures: TypeAlias = Literal["actors", "choices", "critics", "criteria", "scores", "publications", "issues", "tree"]
+Figures: TypeAlias = Literal[
+    "actors",
+    "agreement",
+    "budgets",
+    "choices",
+    "costs",
+    "criteria",
+    "critics",
+    "distributions",
+    "drift",
+    "issues",
+    "people",
+    "publications",
+    "recurring",
+    "scores",
+    "tree",
+]
+OfRuns: TypeAlias = Literal["actors", "choices", "criteria", "critics", "issues", "publications", "scores", "tree"]
+"""The figures over many runs, or of one."""
+
+OverRuns: TypeAlias = Literal["agreement", "budgets", "distributions", "drift", "people", "recurring"]
+"""The figures that are not those of one run, beside `costs`."""
 
 _CHUNK: Final = 256 * 1024
 
@@ -57,18 +79,29 @@ async def show_stats(
     run: Annotated[str, QueryParameter(description="Only of this run.")] = "",
     since: Since = "",
     workflow: FromQuery[str] = "",
+    by: Annotated[costs.CostBy, QueryParameter(description="What `costs` are summed by.")] = "day",
     limit: Limit = 200,
 ) -> Response[bytes]:
-    """Gives the figures of `redraft stats`: over all runs, over those of a workflow, or of one run."""
+    """Gives the figures of `redraft stats`: over all runs, over those of a workflow, or, of some, of one run."""
     if run and (since or workflow):
         raise InputError("run names one run: leave out since and workflow, which select among many")
     chosen = (await find_run(service.runtime.views, run)).run if run else ""
-    found = await _figures(service.runtime.models, figures, chosen, moment_of(since, "since"), workflow, limit)
+    models, start = service.runtime.models, moment_of(since, "since")
+    found: Sequence[Any]
+    match figures:
+        case "costs" | "agreement" | "budgets" | "distributions" | "drift" | "people" | "recurring" if run:
+            raise InputError(f"{figures} are figures over many runs: leave out run")
+        case "costs":
+            found = await costs.costs(await models.of(actor_work.ACTORS), by, start, workflow, limit)
+        case "agreement" | "budgets" | "distributions" | "drift" | "people" | "recurring":
+            found = await _over_runs(models, figures, start, workflow, limit)
+        case _:
+            found = await _figures(models, figures, chosen, start, workflow, limit)
     return answer(await with_texts(service.runtime.store, found))
 
 
 async def _figures(
-    models: ReadModels, figures: Figures, run: str, since: datetime | None, workflow: str, limit: int
+    models: ReadModels, figures: OfRuns, run: str, since: datetime | None, workflow: str, limit: int
 ) -> Sequence[Any]:
     match figures:
         case "actors":
@@ -94,12 +127,34 @@ async def _figures(
             return await tree_nodes(await models.of(TREE), run, since, workflow, limit=limit)
 
 
+async def _over_runs(
+    models: ReadModels, figures: OverRuns, since: datetime | None, workflow: str, limit: int
+) -> Sequence[Any]:
+    match figures:
+        case "recurring":
+            return await recurring_issues(await models.of(ISSUES), since, workflow, limit)
+        case "budgets":
+            return await costs.budgets(await models.of(costs.BUDGETS), since, workflow, limit)
+        case "agreement":
+            return await of_critics.agreement(await models.of(critiques.CRITIQUES), since, workflow)
+        case "distributions":
+            return await of_critics.distributions(await models.of(critiques.CRITIQUES), since, workflow)
+        case "drift":
+            return await of_critics.drift(await models.of(critiques.CRITIQUES), since, workflow)
+        case "people":
+            return await of_critics.with_people(await models.of(critiques.CRITIQUES), since, workflow)
+
+
 @get("/actors", answer=list[ActorSeen], summary="List the actors, and who serves them")
 async def list_actors(service: Serves, since: Since = "", workflow: FromQuery[str] = "") -> Response[bytes]:
     """Lists the actors that runs have asked, with what they did, and how many workers serve each now."""
-    views = await service.runtime.models.of(actor_work.ACTORS)
-    lines = await actor_work.actors(views, "", moment_of(since, "since"), workflow)
-    return answer([await _seen(service, each) for each in lines])
+    return answer(await read_actors(service, moment_of(since, "since"), workflow))
+
+
+async def read_actors(service: Service, since: datetime | None, workflow: str) -> list[ActorSeen]:
+    """Returns the actors that runs have asked since a time, of a workflow's runs or of all, and who serves them."""
+    lines = await actor_work.actors(await service.runtime.models.of(actor_work.ACTORS), "", since, workflow)
+    return [await _seen(service, each) for each in lines]
 
 
 async def _seen(service: Service, line: actor_work.ActorLine) -> ActorSeen:

@@ -15,6 +15,7 @@ from redraft.app.record.audit import audit_document, audit_one
 from redraft.app.record.changes import compare_drafts
 from redraft.app.record.past import drafts_of, events_at, events_of, final_draft
 from redraft.app.record.with_texts import CommandSent, find_command, with_texts
+from redraft.app.runs.searching import Found, list_matching
 from redraft.app.server.api.answers import answer, beside, computed
 from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
 from redraft.app.server.problems import Refused
@@ -27,20 +28,22 @@ from redraft.projections.read_models.runs_query import (
     RunLine,
     RunSort,
     RunStatus,
-    count_runs,
     find_run,
-    page_of_runs,
 )
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
 
 class RunPage(msgspec.Struct, frozen=True):
-    """A page of the list. `count` is the number of all runs that match; the next page is `after` the run `next`."""
+    """A page of the list. `count` is the number of all runs that match; the next page is `after` the run `next`.
+
+    `found` says where runs have the words of a search.
+    """
 
     runs: Sequence[RunLine]
     count: int
     next: str | None = None
+    found: Sequence[Found] = ()
 
 
 @get("/runs", answer=RunPage, summary="List the runs")
@@ -54,6 +57,10 @@ async def list_runs(
     until: Until = "",
     text: Annotated[str, QueryParameter(description="In the first line of the brief, or its file's name.")] = "",
     min_cost: Annotated[float | None, QueryParameter(ge=0)] = None,
+    search: Annotated[
+        str,
+        QueryParameter(max_length=500, description='Words in the brief or a draft: `tides`, `tid*`, `"spring tide"`.'),
+    ] = "",
     sort: FromQuery[RunSort] = "started",
     ascending: FromQuery[bool] = False,
     limit: Limit = 20,
@@ -61,7 +68,7 @@ async def list_runs(
 ) -> Response[bytes]:
     """Lists the runs that match every filter given, the newest first unless it is sorted otherwise."""
     times = moment_of(since, "since"), moment_of(until, "until")
-    chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost)
+    chosen = RunFilter(status, workflow, outcome, tag, *times, text, min_cost, search)
     return answer(await read_page(service, chosen, limit, after, sort, ascending=ascending))
 
 
@@ -69,12 +76,10 @@ async def read_page(
     service: Service, chosen: RunFilter, limit: int, after: str, sort: RunSort, *, ascending: bool
 ) -> RunPage:
     """Returns a page of the list: the runs after the run `after`, or the first. Raises NoSuchRun, InputError."""
-    views = service.runtime.views
-    start = await find_run(views, after) if after else None
-    found = await page_of_runs(views, chosen, limit, start, sort, ascending=ascending)
-    count = await count_runs(views, chosen)
-    following = found[-1].run if len(found) == limit else None
-    return RunPage(await with_texts(service.runtime.store, found), count, following)
+    start = await find_run(service.runtime.views, after) if after else None
+    found = await list_matching(service.runtime, chosen, limit, start, sort, ascending=ascending)
+    following = found.runs[-1].run if len(found.runs) == limit else None
+    return RunPage(found.runs, found.count, following, found.found)
 
 
 @get("/runs/{run:str}", answer=RunLine, summary="Show a run in a line")
