@@ -31,13 +31,14 @@ async def write(brief: Brief) -> str:
 async def peaks(store: str, bus: str, runs: int, refinements: int, size: int) -> dict[str, float]:
     """The peak memory of coordinator and worker, in MB, after so many runs at once."""
     plan = workflow(write, refinements)
-    async with open_deployment(store, bus, Path(__file__), [write, judge, improve, save]) as (client, processes):
+    async with open_deployment(store, bus, Path(__file__), [write, judge, improve, save]) as (client, parts):
         submitted = [await client.submit(plan, str(size)) for _ in range(runs)]
         for each in submitted:
             result = await client.wait(each)
             if result.outcome != "exhausted" or len(result.attempts) != refinements:
                 raise SystemExit(f"a run went wrong: {result.outcome}: {result.reason}")
-        return {name: peak_of(process.pid) for name, process in processes.items()}
+        (coordinator,) = parts.coordinators
+        return {"coordinator": peak_of(coordinator.pid), "worker": peak_of(parts.worker.pid)}
 
 
 def peak_of(process: int) -> float:

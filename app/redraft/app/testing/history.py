@@ -18,7 +18,7 @@ from weakref import proxy
 
 import msgspec
 
-from redraft.app.testing.broker import SimBroker
+from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
@@ -128,7 +128,8 @@ class _Deployment:
         here, clock = proxy(self), proxy(loop)  # a cast is looked at when all else is gone, and must not hold it
         limits = setting.odds, setting.max_faults, setting.without
         self._faults = faults = Faults(Random(f"{seed} faults"), *limits, lambda: clock.time(), apart=setting.apart)
-        self._world = World(loop, SimDatabase(loop, faults), SimBroker(loop, faults), Random(f"{seed} people"))
+        broker = SimBroker(loop, faults, PARTITIONS if seed % 2 else 0)
+        self._world = World(loop, SimDatabase(loop, faults), broker, Random(f"{seed} people"))
         self._unasked = setting.unasked
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
