@@ -100,7 +100,7 @@ class Shares:
         """Renews the leases of what coordinator `me` reads, ends its others, and takes free ones up to its fair share.
 
         `partitions` is how many there are at least: a number that was once recorded never becomes smaller, so that the
-        queues of an earlier setting are read too.
+        queues of an earlier setting are read too, even with 0.
         """
 
         def taken(execute: Execute) -> Turn:

@@ -34,6 +34,7 @@ async def _no_check() -> None:
 class Share(msgspec.Struct, frozen=True):
     """How a coordinator, known as `me`, has its share of the runs: of `partitions`, by the leases in `store`.
 
+    With 0 partitions it reads those that were recorded before, if there are any.
     `check` raises BusError while this process cannot read the bus: then its leases expire, and others take over.
     `changed` is called with the partitions that it reads, each time that they change.
     """
@@ -108,7 +109,7 @@ class _ShareReader:
 
     async def _read(self, number: int, closing: asyncio.Event) -> None:
         try:
-            await self._inbox.serve(partition_queue(number), PREFETCH // self._share.partitions, closing)
+            await self._inbox.serve(partition_queue(number), PREFETCH // max(1, self._share.partitions), closing)
         finally:
             del self._reading[number]
             self._ended.set()

@@ -92,7 +92,7 @@ async def coordinate(
             arms,
             lambda run, why: log.error("run set aside", run=run, why=why),
             authority,
-            share if partitions else None,
+            share,
         )
         relaying = Relaying(
             servers, DeadLetterReplies(store, bus, new_message_id, log, authority), log, await store.head()
