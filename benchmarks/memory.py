@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loop import improve, judge, save, workflow
-from place import open_deployment
+from place import Parts, open_deployment
 
 from redraft.actors import Critique, Draft, Workflow, critic, generator
 from redraft.app.process.lifecycle import run
@@ -45,25 +45,31 @@ async def open_peaks(store: str, bus: str, runs: int) -> dict[str, float]:
     """The peak memory of coordinator and worker, in MB, once so many runs wait for their critic."""
     plan = Workflow("open").start_with(write)
     plan = plan.repeat_until("score >= 0.9", max_iterations=3, name="Refinement", body=[ponder, improve])
-    async with open_deployment(store, bus, Path(__file__), [write, ponder, improve]) as (client, processes):
+    async with open_deployment(store, bus, Path(__file__), [write, ponder, improve]) as (client, parts):
         submitted = [await client.submit(plan, "2048") for _ in range(runs)]
         await client.wait(submitted[-1], "draft.generated")  # all have begun, as a coordinator takes them in order
         for each in submitted:
             while len(await client.history(each)) < UNTIL_CRITIC:  # noqa: ASYNC110 - another process records
                 await asyncio.sleep(0.1)
-        return {name: peak_of(process.pid) for name, process in processes.items()}
+        return peaks_of(parts)
 
 
 async def peaks(store: str, bus: str, runs: int, refinements: int, size: int) -> dict[str, float]:
     """The peak memory of coordinator and worker, in MB, after so many runs at once."""
     plan = workflow(write, refinements)
-    async with open_deployment(store, bus, Path(__file__), [write, judge, improve, save]) as (client, processes):
+    async with open_deployment(store, bus, Path(__file__), [write, judge, improve, save]) as (client, parts):
         submitted = [await client.submit(plan, str(size)) for _ in range(runs)]
         for each in submitted:
             result = await client.wait(each)
             if result.outcome != "exhausted" or len(result.attempts) != refinements:
                 raise SystemExit(f"a run went wrong: {result.outcome}: {result.reason}")
-        return {name: peak_of(process.pid) for name, process in processes.items()}
+        return peaks_of(parts)
+
+
+def peaks_of(parts: Parts) -> dict[str, float]:
+    """The peak memory of a deployment's processes so far, in MB."""
+    (coordinator,) = parts.coordinators
+    return {"coordinator": peak_of(coordinator.pid), "worker": peak_of(parts.worker.pid)}
 
 
 def peak_of(process: int) -> float:

@@ -65,6 +65,8 @@ QUEUES = (
     work_queue("publisher", "save"),
 )
 DEADLINE = 45.0
+PARTITIONS = 3
+"""Fewer than usual: each is a queue that a broker has to make."""
 
 
 class Deployment:
@@ -87,7 +89,8 @@ class Deployment:
 
     def environment(self, bus: str = "") -> dict[str, str]:
         place = {"REDRAFT_STORE": self.store, "REDRAFT_BUS": bus or self.bus, **self.settings}
-        return plain(**place, REDRAFT_BROKER_PREFIX=self.prefix, REDRAFT_QUEUE_TYPE=self.queues)
+        few = {"REDRAFT_INBOX_PARTITIONS": str(PARTITIONS)}
+        return plain(**few | place, REDRAFT_BROKER_PREFIX=self.prefix, REDRAFT_QUEUE_TYPE=self.queues)
 
     def start(self, name: str, *arguments: str, bus: str = "") -> Forked:
         """A process that serves; its log is `NAME.log`."""

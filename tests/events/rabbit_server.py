@@ -14,7 +14,7 @@ from uuid import uuid4
 import aio_pika
 import pytest
 
-from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, work_queue
+from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, PARTITIONS, inbox_queues, work_queue
 from redraft.events.rabbit.bus import RabbitBus
 from redraft.events.rabbit.topology import Kind, Names
 
@@ -46,13 +46,20 @@ async def rabbit(
     prefix: str = "",
     batch: int = 1,
     kind: Kind = "quorum",
+    partitions: int = 0,
 ) -> AsyncIterator[RabbitBus]:
     """A bus with names of its own on the shared server; all of them are gone afterwards."""
     require_rabbitmq()
     names = prefix or new_prefix()
     try:
         async with RabbitBus(
-            URL, prefix=names, capacity=capacity, delivery_limit=delivery_limit, batch=batch, queues=kind
+            URL,
+            prefix=names,
+            capacity=capacity,
+            delivery_limit=delivery_limit,
+            batch=batch,
+            partitions=partitions,
+            queues=kind,
         ) as bus:
             yield bus
     finally:
@@ -66,6 +73,8 @@ def new_prefix() -> str:
 async def clear(url: str, prefix: str, queues: Sequence[str] = QUEUES) -> None:
     """Deletes everything that a bus with this prefix made; what is not there is passed over."""
     names = Names(prefix)
+    if INBOX in queues:
+        queues = [*queues, *inbox_queues(PARTITIONS)]
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
         for queue in [*map(names.there, queues), names.dead_letters, names.events]:
             await channel.queue_delete(queue)

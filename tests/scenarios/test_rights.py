@@ -209,6 +209,7 @@ ATTEMPTS: Final[dict[str, Attempt]] = {
     "announce an event": announce,
     "tell workers that a run was cancelled": stop_others,
     "read the inbox": reads("redraft.inbox"),
+    "read a partition of the inbox": reads("redraft.inbox.0"),
     "read the critic's queue": reads("redraft.critic.judge"),
     "read the refiner's queue": reads("redraft.refiner.improve"),
     "read the dead letters": reads("redraft.dead-letters"),

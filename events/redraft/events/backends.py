@@ -1,4 +1,4 @@
-"""Opens the databases that a store's URL names: the event store, the lease of its relay, its subscriptions.
+"""Opens the databases that a store's URL names: event store, lease of the relay, subscriptions, tokens, shares.
 
 Only this module knows which databases there are. It imports psycopg when a URL names PostgreSQL, and not before.
 """
@@ -18,6 +18,8 @@ import msgspec
 
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.errors import InputError
+from redraft.events.shares import CREATE as SHARE_TABLES
+from redraft.events.shares import Shares
 from redraft.events.sqlite.file import Identity, rewrite
 from redraft.events.sqlite.lease import FileLease, SqliteSubscriptions
 from redraft.events.sqlite.recorder import open_sqlite
@@ -35,6 +37,9 @@ FORMS: Final = (
 )
 _TOKENS: Final = Identity(0x5264546B, 1)
 """The `application_id` of files of tokens, "RdTk", and the `user_version` that this version writes."""
+
+_SHARES: Final = Identity(0x52645368, 1)
+"""The same of files of coordinators' shares: "RdSh"."""
 
 RETRY_SECONDS: Final = 0.5
 """Seconds between a standby's attempts to get a lease."""
@@ -161,6 +166,24 @@ def open_tokens(url: str) -> Tokens:
         from redraft.events.postgres.connection import Database  # late: psycopg is optional
         from redraft.events.postgres.tables import PostgresTables
     return Tokens(PostgresTables(Database(url), TOKEN_TABLES, durable=True), now, token_bytes, lambda: True)
+
+
+def open_shares(url: str) -> Shares:
+    """Opens the shares of a store's coordinators: in a file beside a SQLite file, or in the same database.
+
+    Raises InputError for any other URL, StoreError at the first use.
+    """
+    store = parse_store_url(url)
+    if (path := store.beside("shares")) is not None:
+        clock = "(julianday('now') - 2440587.5) * 86400.0"
+        return Shares(SqliteTables(path, "shares", _SHARES, SHARE_TABLES), clock, path.exists)
+    if not store.postgres:
+        raise InputError("store memory: is one process's own; give sqlite:///path or postgresql://…")
+    with psycopg_needed():
+        from redraft.events.postgres.connection import Database  # late: psycopg is optional
+        from redraft.events.postgres.tables import PostgresTables
+    clock = "extract(epoch FROM clock_timestamp())::double precision"
+    return Shares(PostgresTables(Database(url), SHARE_TABLES), clock)
 
 
 def may_have_subscriptions(url: str) -> bool:

@@ -324,4 +324,10 @@ def test_the_contract_follows_the_settings_of_the_broker(tmp_path: Path, monkeyp
     assert channels["work"]["address"] == "acme.{role}.{actor}"
     assert channels["dead-letters"]["address"] == named.dead_letters
     kinds = {name: place["queue"]["x-queue-type"] for name, place in places.items() if "queue" in place}
-    assert kinds == {"work": "classic", "inbox": "classic", "stream": "stream", "dead-letters": "quorum"}
+    assert kinds == {
+        "work": "classic",
+        "inbox": "classic",
+        "inbox-partition": "classic",
+        "stream": "stream",
+        "dead-letters": "quorum",
+    }

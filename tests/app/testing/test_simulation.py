@@ -61,6 +61,13 @@ def test_what_a_broker_lost_is_asked_for_again_long_before_its_deadline():
     assert max(waits) < timedelta(minutes=5)
 
 
+def test_coordinators_that_divide_the_runs_lose_none():
+    """They die, stall, lose their leases without noticing, and are more than there are partitions."""
+    told = [history(seed, Setting(divided=True)) for seed in range(16)]
+    assert [each.wrong for each in told] == [()] * 16
+    assert sum(len(each.planted) for each in told) > 20
+
+
 def _waits(events: Sequence[Recorded]) -> Iterator[timedelta]:
     """How long each request waited for its answer, of those that have one."""
     asked: dict[tuple[str, str], datetime] = {}

@@ -16,7 +16,7 @@ from redraft.actors.runtime.call_tracing import CallSpan, CallTracer
 from redraft.actors.runtime.in_flight import InFlightRequests
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor
-from redraft.events.bus.port import BusMessage, Delivery
+from redraft.events.bus.port import BusMessage, Delivery, reply_queue
 from redraft.events.errors import ContentError, InputError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import ROLES, ConfirmStep, Message, OutcomeMessage, Request, Work
@@ -256,7 +256,7 @@ class ActiveCalls:
         came = finished.delivery.bus_message.origin
         who = self._signatures.of(self._actor, finished.work.request)
         origin = Origin(self._settings.new_id(), who, came.id, came.correlation, came.trace)
-        return BusMessage(name, body, origin, message.run, message)
+        return BusMessage(name, body, origin, message.run, message, reply_queue(finished.work.request.reply_key))
 
     def _end_span(self, tag: int, outcome: OutcomeMessage | None) -> None:
         if (span := self._spans.pop(tag, None)) is not None:

@@ -107,9 +107,10 @@ class Aggregate(msgspec.Struct, eq=False):
 
 
 class Aggregates:
-    """The runs that were needed last, as many as `Recent` holds."""
+    """The runs that were needed last, as many as `Recent` holds; `loads` counts those that were read from the log."""
 
     def __init__(self, log: RunReader) -> None:
+        self.loads = 0
         self._log = log
         self._kept: Recent[Aggregate] = Recent()
 
@@ -139,6 +140,7 @@ class Aggregates:
         """
         aggregate = aggregate_of(await self._log.read(run))
         if aggregate.state.version:
+            self.loads += 1
             self.keep(run, aggregate)
         return aggregate
 

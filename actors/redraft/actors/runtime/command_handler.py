@@ -113,7 +113,7 @@ class CommandHandler:
     budget, `known` when a step has to choose, and `report` once for each run that is set aside or cannot be handled
     here. `new_trace` makes the trace context of a run that began without one: events whose message names no trace get
     that of their run. `limit` is the largest draft, in bytes. `authority` decides who may answer; without it everybody
-    may. `ignored` counts messages that changed nothing.
+    may. `ignored` counts messages that changed nothing, `conflicts` decisions that the log refused.
     """
 
     def __init__(
@@ -129,6 +129,7 @@ class CommandHandler:
         new_trace: NewTrace = no_trace,
     ) -> None:
         self.ignored = 0
+        self.conflicts = 0
         self._new_trace = new_trace
         self.authority = authority
         self.log = log
@@ -143,6 +144,11 @@ class CommandHandler:
         self._aggregates = Aggregates(log)
         self._deciding = asyncio.Lock()
         self._looked = False
+
+    @property
+    def loads(self) -> int:
+        """How often a run was read from the log: others had worked on it, or it was not in memory any more."""
+        return self._aggregates.loads
 
     def forget(self) -> None:
         """Drops all runs from memory, as when it is unknown whether the last appends were recorded."""
@@ -203,6 +209,7 @@ class CommandHandler:
         """Makes void every state on which a decision was made that the log refused."""
         for each, result in paired:
             if isinstance(result, Conflict):
+                self.conflicts += 1
                 self._aggregates.drop(each.incoming.message.run, each.aggregate)
 
     async def _settle_without_events(self, decided: Decided) -> Settled:

@@ -12,6 +12,7 @@ from redraft.actors.deciding.forking import why_unfit
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.runtime.command_handler import CommandHandler
 from redraft.actors.runtime.decisions import DecidedBatch, Incoming
+from redraft.actors.runtime.sharing import PREFETCH, Share, open_inbox
 from redraft.events.bus.port import INBOX, Bus, Consumer, Delivery
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
 from redraft.events.messages.commands import StartRun, SteeringMessage
@@ -25,9 +26,6 @@ BATCH: Final = 64
 TRIES: Final = 5
 """The number of deliveries before a message is refused: another coordinator may be about to record its run's start."""
 
-PREFETCH: Final = 1024
-"""The number of messages that may be unsettled at once."""
-
 EARLY: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 """Seconds between attempts to find the run of an early steering message, one that came before the run's start."""
 
@@ -38,14 +36,15 @@ MAX_EARLY: Final = 256
 class Coordinator:
     """Serves the inbox. Messages of one run are taken in order; different runs share a transaction.
 
+    With a `share` it reads those partitions that are its own, and competes with others for the inbox itself.
     `handler` decides and records; if it has no `authority`, everybody may send everything. `ignored` counts messages
     that changed nothing: late, foreign or duplicate ones. A message that belongs to no run becomes a dead letter; a
     steering message to a run that does not exist yet waits for it, as long as `EARLY` adds up to.
     """
 
-    def __init__(self, handler: CommandHandler, bus: Bus) -> None:
+    def __init__(self, handler: CommandHandler, bus: Bus, share: Share | None = None) -> None:
         self.handler = handler
-        self._bus = bus
+        self._open = partial(open_inbox, bus, share) if share else partial(bus.consume, INBOX, PREFETCH)
         self._admission = Admission(handler.limit, bus.largest)
         self._draining = False
         self._taking: asyncio.Timeout | None = None
@@ -75,7 +74,7 @@ class Coordinator:
         self._underway = Underway()
         self._early.clear()
         self._previous = None
-        async with self._bus.consume(INBOX, PREFETCH) as inbox, asyncio.TaskGroup() as group:
+        async with self._open() as inbox, asyncio.TaskGroup() as group:
             while deliveries := await self._take(inbox):
                 number = self._underway.begin()
                 incoming = [each for delivery in deliveries if (each := await self._decode(inbox, delivery))]

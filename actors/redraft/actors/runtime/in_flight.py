@@ -230,7 +230,9 @@ class MissingRequests:
         put_until: Callable[[], int],
         resend: Callable[[str, str], Awaitable[object]],
         me: str,
+        inbox: tuple[str, ...] = (INBOX,),
     ) -> None:
+        self._inbox = inbox
         self._agenda = agenda
         self._queues = queues
         self._peers = peers
@@ -247,9 +249,10 @@ class MissingRequests:
 
     async def look(self) -> None:
         """Looks for every request once, and sends missing ones again. Raises BusError, StoreError."""
-        inbox = await self._queues.queue(INBOX)
-        if inbox is not None and inbox.waiting:
-            return
+        for queue in self._inbox:
+            depth = await self._queues.queue(queue)
+            if depth is not None and depth.waiting:
+                return
         misses: dict[RequestKey, int] = {}
         for actor in await self._agenda.actors():
             misses |= await self._count_misses(actor)

@@ -25,7 +25,7 @@ from redraft.actors.runtime.queue_publisher import (
 )
 from redraft.actors.runtime.request_builder import RequestBuilder
 from redraft.actors.values import ignore
-from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, work_queue
+from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, reply_key, work_queue
 from redraft.events.errors import MessageTooLarge, StoreError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, Failed, Work
@@ -57,7 +57,8 @@ class Relay:
     be sent, the event is left out. The position stays before an event of a later release, so that a relay of that
     release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
-    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`.
+    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `partitions` is the number of those
+    of the inbox: a request says to which of them its outcome goes.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class Relay:
         on_trouble: OnTrouble = ignore,
         slow: float = SLOW,
         offer: Offer | None = None,
+        partitions: int = 0,
     ) -> None:
+        self._partitions = partitions
         self.left_out = 0
         self.refused = 0
         self._left_to_others: int | None = None
@@ -194,7 +197,8 @@ class Relay:
                 facts[event.run] = builder.facts
                 if isinstance(event.data, StepRequested) and not event.repeats:
                     at = None if confirmed else event.time
-                    work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at)
+                    key = reply_key(event.run, self._partitions)
+                    work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at, reply_key=key)
                     queue, message = self._address(event, event.data, work, builder.trace)
                     messages.setdefault(queue, []).append(message)
                     size += len(message.bus_message.body)

@@ -152,10 +152,12 @@ class RequestBuilder:
         *,
         confirmed: bool = False,
         at: datetime | None = None,
+        reply_key: str = "",
     ) -> Work:
         """Returns the command that this request stands for, with its texts; `sent` is the ordinal of this sending.
 
-        `at` is when it was requested. Raises CodecError when the run's events lack something that the request names.
+        `at` is when it was requested, `reply_key` is as in `Request`. Raises CodecError when the run's events lack
+        something that the request names.
         """
         step = self._steps.get(step_key(requested.path))
         if step is None:
@@ -181,6 +183,7 @@ class RequestBuilder:
             step.criteria,
             step.measures,
             step.only_issues,
+            reply_key,
         )
         match requested.role:
             case "generator":

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from redraft.app.contract.schemas import Schema
-from redraft.events.bus.port import DELIVERY_LIMIT, INBOX
+from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, partition_queue
 from redraft.events.messages.commands import MESSAGE_NAMES, OUTCOMES, ROLES, WORK_NAMES, ConfirmStep, Failed, Work
 from redraft.events.messages.domain_events import EVENT_NAMES
 from redraft.events.messages.plan import Role
@@ -64,7 +64,8 @@ _ACTOR: Final[Mapping[str, Schema]] = {
 
 def channels(names: Names, kind: Kind) -> Mapping[str, Channel]:
     """Returns the channels by their names in the contract; `kind` is that of the queues of messages."""
-    arguments = queue_arguments(kind, names, DELIVERY_LIMIT)
+    arguments = queue_arguments(INBOX, kind, names, DELIVERY_LIMIT)
+    part = names.there(partition_queue(0)).removesuffix("0") + "{number}"
     work, key = names.there("redraft.ROLE.ACTOR").replace("ROLE.ACTOR", "{role}.{actor}"), "{role}.{actor}"
     return {
         "commands": Channel(
@@ -91,10 +92,27 @@ def channels(names: Names, kind: Kind) -> Mapping[str, Channel]:
                 names.there(INBOX), arguments, [(each, names.key(INBOX)) for each in (names.commands, names.incoming)]
             ),
         ),
+        "inbox-partition": Channel(
+            part,
+            "One of the parts of the inbox, which coordinators divide among themselves. Only they declare it.",
+            _INBOX,
+            _queue(
+                part,
+                queue_arguments(partition_queue(0), kind, names, DELIVERY_LIMIT),
+                [(names.incoming, f"{names.key(INBOX)}.{{number}}")],
+            ),
+            {
+                "number": {
+                    "description": "The partition of a run: CRC-32 (as in gzip) of its id in UTF-8, modulo the number "
+                    "of partitions, the setting `inbox_partitions` (16 unless it is set)."
+                }
+            },
+        ),
         "incoming": Channel(
             names.key(INBOX),
-            "The way to the inbox. Each message names its user (the property `user_id`), which RabbitMQ checks, "
-            "if the setting `users` is set.",
+            "The way to the inbox. An outcome goes to its partition: give its request's `reply_key`, if it has one, as "
+            "the routing key. Each message names its user (the property `user_id`), which RabbitMQ checks, if the "
+            "setting `users` is set.",
             _INBOX,
             _exchange(names.incoming, "direct"),
         ),
@@ -139,6 +157,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     **{f"ask{ROLES[command].title()}": _asking(command) for command in WORK_NAMES},
     **{f"workAs{ROLES[command].title()}": _working(command) for command in WORK_NAMES},
     "tell": Operation("send", "incoming", "A worker reports an outcome; a client starts or steers a run."),
+    "decidePartition": Operation("receive", "inbox-partition", "The same for the runs of this coordinator's share."),
     "decide": Operation("receive", "inbox", "The coordinator decides, and records what follows."),
     "announce": Operation("send", "events", "The relay announces what was recorded."),
     "keepHistory": Operation("send", "stream", "The same, kept for those who come later."),

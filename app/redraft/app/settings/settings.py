@@ -28,6 +28,7 @@ from pydantic_settings import (
 from redraft.actors.runtime.admission import require_parts
 from redraft.app.process.files import write_whole
 from redraft.events.backends import parse_store_url
+from redraft.events.bus.port import PARTITIONS
 from redraft.events.errors import InputError
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 
@@ -113,6 +114,8 @@ class Settings(BaseSettings):
     - `request_batch_size`: how many requests for one actor may share a message on RabbitMQ; one worker gets them all.
     - `queue_type`: the type of the queues on RabbitMQ, the same for all parts of a deployment; `classic` is quicker
       where the broker is one server.
+    - `inbox_partitions`: how many parts the inbox on RabbitMQ has, which coordinators divide among themselves; the same
+      for all parts of a deployment. 0 leaves it whole: then any coordinator may take any message.
     - `queue_wait`: seconds that a step waits while no worker serves its actor, unless its plan says otherwise; then
       the step fails as `unserved`. `queue_limit`: seconds that it waits in a queue from which workers take.
     - `users`: the parts that each user of the broker may play (`{"judge": ["critic.judge"], "ann": ["operator"]}`);
@@ -147,6 +150,7 @@ class Settings(BaseSettings):
     worker_concurrency: int = Field(default=64, ge=1, le=10_000)
     request_batch_size: int = Field(default=1, ge=1, le=1_000)
     queue_type: Literal["quorum", "classic"] = "quorum"
+    inbox_partitions: int = Field(default=PARTITIONS, ge=0, le=256)
     queue_wait: float = Field(default=600.0, gt=0, le=30 * 86_400)
     queue_limit: float = Field(default=86_400.0, gt=0, le=30 * 86_400)
     users: dict[str, tuple[str, ...]] = {}

@@ -7,24 +7,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import BusMessage, Consumer, DeadLetter, Depth, T
+from redraft.events.bus.port import INBOX, BusMessage, Consumer, DeadLetter, Depth, T, inbox_queue
 from redraft.events.errors import BusError
 from redraft.events.messages.domain_events import RunCancelled
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 
+PARTITIONS: Final = 3
+"""The number of the inbox's partitions, where it has any: fewer than coordinators there may be, so that some have no
+share.
+"""
+
 Notes: TypeAlias = asyncio.Queue[bytes | None]
 
 
 class SimBroker:
-    """The queues, their consumers, and the published events."""
+    """The queues, their consumers, and the published events. `partitions` is the number of those of the inbox."""
 
-    def __init__(self, loop: SimLoop, faults: Faults) -> None:
+    def __init__(self, loop: SimLoop, faults: Faults, partitions: int = 0) -> None:
+        self.partitions = partitions
         self.loop = loop
         self.faults = faults
         self.queues = LocalBus(largest=2**24, shared=True)
@@ -85,7 +91,15 @@ class SimBus:
         self._process = process
 
     async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
-        """Puts messages into a queue; some are lost, duplicated or delayed."""
+        """Puts messages into a queue, or into partitions of the inbox; some are lost, duplicated or delayed."""
+        chosen: dict[str, list[BusMessage]] = {}
+        for bus_message in bus_messages:
+            to = inbox_queue(bus_message, self._broker.partitions) if queue == INBOX else queue
+            chosen.setdefault(to, []).append(bus_message)
+        for to, messages in chosen.items():
+            await self._publish(to, messages)
+
+    async def _publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
         faults, odds = self._broker.faults, self._broker.faults.odds
         await self._travel()
         if faults.happens(odds.publish_fails, f"the broker does not take what {self._process} puts into {queue}"):

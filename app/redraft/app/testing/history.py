@@ -18,7 +18,7 @@ from weakref import proxy
 
 import msgspec
 
-from redraft.app.testing.broker import SimBroker
+from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
 from redraft.app.testing.lateness import late_plan
@@ -78,7 +78,8 @@ class Setting(msgspec.Struct, frozen=True):
     """How a history is made: without faults after the first `max_faults`, and without those numbered in `without`.
 
     `plans` and their `briefs` are random if not given; `cast` makes the actors, and `unasked` is whether people steer
-    runs without being asked. With `apart`, leaving a fault out changes no other.
+    runs without being asked. With `apart`, leaving a fault out changes no other. In every eighth history coordinators
+    divide the runs, in all of them if they are `divided`.
     """
 
     odds: Odds = Odds()
@@ -89,6 +90,7 @@ class Setting(msgspec.Struct, frozen=True):
     cast: Callable[[Random, Faults, Kill], Cast] = _make_script
     unasked: bool = True
     apart: bool = False
+    divided: bool = False
 
 
 def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 - frozen
@@ -135,7 +137,8 @@ class _Deployment:
         here, clock = proxy(self), proxy(loop)  # a cast is looked at when all else is gone, and must not hold it
         limits = setting.odds, setting.max_faults, setting.without
         self._faults = faults = Faults(Random(f"{seed} faults"), *limits, lambda: clock.time(), apart=setting.apart)
-        self._world = World(loop, SimDatabase(loop, faults), SimBroker(loop, faults), Random(f"{seed} people"))
+        broker = SimBroker(loop, faults, PARTITIONS if setting.divided or seed % 8 == 5 else 0)
+        self._world = World(loop, SimDatabase(loop, faults), broker, Random(f"{seed} people"))
         self._unasked = setting.unasked
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from functools import partial
+from itertools import count
 from random import Random
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from redraft.actors.runtime.command_handler import CommandHandler
 from redraft.actors.runtime.coordinator import Coordinator
 from redraft.actors.runtime.in_flight import MissingRequests
 from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.sharing import Share
 from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.worker import Worker
 from redraft.app.client.client import Client
@@ -33,6 +35,7 @@ from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
 from redraft.app.wiring.parts import every_run, resend_by, stop_cancelled
+from redraft.events.bus.port import inbox_queues
 from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
 from redraft.events.messages.codec import decode_event
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
@@ -115,6 +118,7 @@ class World:
         self.served: list[Recorded] = []
         self.missing: list[tuple[str, str]] = []
         self.declined: set[str] = set()
+        self.coordinators = count()
         self.ended: dict[str, str] = {}
         self._noted = 0
 
@@ -159,9 +163,15 @@ async def coordinate(world: World, process: Process) -> None:
     def report(run: str, why: str) -> None:
         world.declined.add(run)
 
-    relay = Relay(store, bus, every_run)
+    partitions = world.broker.partitions
+    relay = Relay(store, bus, every_run, partitions=partitions)
     handler = CommandHandler(store, clock, resend_by(relay), spent=partial(spent_on, views), report=report)
-    coordinator = Coordinator(handler, bus)
+    share = (
+        Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process))
+        if partitions
+        else None
+    )
+    coordinator = Coordinator(handler, bus, share)
     agenda = StepsAgenda(views, None)
     timekeeper = Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus))
     parts: dict[str, Part] = {
@@ -176,13 +186,14 @@ async def coordinate(world: World, process: Process) -> None:
 async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, agenda: StepsAgenda) -> None:
     async with SimLease(world.database, process) as lease:
         after = await lease.acquire()
-        relay = Relay(store, bus, every_run, bus)
+        relay = Relay(store, bus, every_run, bus, partitions=world.broker.partitions)
 
         async def resend(run: str, path: str) -> None:
             if await relay.resend(run, path):
                 world.missing.append((run, path))
 
-        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id())
+        inbox = inbox_queues(world.broker.partitions)
+        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox)
         async with together([retry_forever("missing", missing.run, _SILENT)]):
             await relay.run(after, lease.save, lease.check, doubtful=await store.head())
 
@@ -232,7 +243,7 @@ async def rebuild(world: World, process: Process) -> None:
     """Sends open requests again to a broker that has lost its queues, as `redraft doctor --republish` does."""
     while True:
         with suppress(BusError, StoreError):
-            await send_again(world.database.store(process), world.broker.connection(process))
+            await send_again(world.database.store(process), world.broker.connection(process), world.broker.partitions)
             return
         await asyncio.sleep(30)
 

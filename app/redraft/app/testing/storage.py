@@ -18,6 +18,8 @@ from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
 from redraft.events.encryption.keyring import MemoryKeys
 from redraft.events.errors import LeaseLost, StoreError
+from redraft.events.shares import CREATE as SHARE_TABLES
+from redraft.events.shares import Shares
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.lease import LeaseHolder
 from redraft.events.store.recorder import (
@@ -103,11 +105,20 @@ class SimDatabase:
 
     @cached_property
     def book(self) -> sqlite3.Connection:
-        """The tables of named subscriptions, in SQLite in memory."""
+        """The tables of named subscriptions and of coordinators' shares, in SQLite in memory."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for table in CREATE:
+        connection.create_function("simulated_seconds", 0, self.loop.time)
+        for table in (*CREATE, *SHARE_TABLES):
             connection.execute(table)
         return connection
+
+    def shares(self, process: Process) -> Shares:
+        """Returns the shipped shares of coordinators, as a process opens them."""
+        return Shares(
+            SimBook(self, process),
+            "simulated_seconds()",
+            threads=lambda name: SimExecutor(self.loop, process, self.takes),
+        )
 
     def subscriptions(self, process: Process) -> Subscriptions:
         """Returns the shipped named subscriptions, as a process opens them."""
@@ -184,7 +195,7 @@ class SimRecorder:
 
 
 class SimBook:
-    """The simulated `Book`: the named subscriptions that all processes share, on one process's connection."""
+    """The simulated small tables that all processes share, on one process's connection."""
 
     where = "simulated"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.runtime.admission import Authority
 from redraft.actors.runtime.in_flight import MissingRequests
 from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.sharing import Share
 from redraft.app.process.health import health_file
 from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import PATIENCE, Part, all_kept_up, drained, opened, retry_forever, together
@@ -34,10 +35,12 @@ from redraft.app.wiring.parts import (
     log_trouble,
 )
 from redraft.app.wiring.stores import open_store_of, open_views_of
-from redraft.events.backends import open_lease, parse_store_url
+from redraft.events.backends import open_lease, open_shares, parse_store_url
+from redraft.events.bus.port import inbox_queues
 from redraft.events.errors import BusUnusable, IncompatibleStore
+from redraft.events.shares import Shares
 from redraft.events.store.event_store import EventStore
-from redraft.events.store.lease import Lease, LeaseHolder
+from redraft.events.store.lease import Lease, LeaseHolder, this_process
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.projector import follow
 
@@ -72,9 +75,23 @@ async def coordinate(
         resources, store, bus = servers.resources, servers.resources.store, servers.bus
         await store.require_sealing()
         authority, tell = _authority(settings), partial(log_trouble, log)
-        relay, arms = Relay(store, bus, every_run, on_trouble=tell), ArmTallies(resources.models)
+        partitions = settings.inbox_partitions
+        relay = Relay(store, bus, every_run, on_trouble=tell, partitions=partitions)
+        arms = ArmTallies(resources.models)
+        share = Share(
+            f"{this_process()}, {new_message_id()}",
+            partitions,
+            servers.shares,
+            servers.survey.ping,
+            lambda numbers: log.info("share of the inbox", partitions=numbers),
+        )
         coordinator = build_coordinator(
-            resources, relay, arms, lambda run, why: log.error("run set aside", run=run, why=why), authority
+            resources,
+            relay,
+            arms,
+            lambda run, why: log.error("run set aside", run=run, why=why),
+            authority,
+            share,
         )
         relaying = Relaying(
             servers, DeadLetterReplies(store, bus, new_message_id, log, authority), log, await store.head()
@@ -103,6 +120,8 @@ async def coordinate(
                 async with drained(coordinator, drain):
                     ready()
                     await all_kept_up(parts, log)
+        handler = coordinator.handler
+        log.info("ended", conflicts=handler.conflicts, loads=handler.loads, ignored=handler.ignored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +131,7 @@ class _Servers:
     resources: Resources
     bus: RabbitBus
     survey: Survey
+    shares: Shares
 
     async def ping(self) -> None:
         """Raises BusError or StoreError when one of them gives no answer."""
@@ -134,8 +154,9 @@ async def _servers(settings: Settings, patience: float, log: FilteringBoundLogge
         ReadModels(views_path(settings.store), store) as models,
         opened(lambda: open_bus(settings, FOR_EVER, HEARTBEAT), patience, log) as bus,
         open_survey(settings) as survey,
+        open_shares(settings.store) as shares,
     ):
-        yield _Servers(Resources(settings, store, views, models, bus), bus, survey)
+        yield _Servers(Resources(settings, store, views, models, bus), bus, survey, shares)
 
 
 async def _prepare(bus: RabbitBus, log: FilteringBoundLogger) -> None:
@@ -194,7 +215,8 @@ class Relaying:
             await _require_same_log(store, after, resources.settings.store)
             log.info("relaying", after=after)
             tell = partial(log_trouble, log)
-            self._relay = Relay(store, resources.bus, every_run, self._publisher, tell)
+            partitions = resources.settings.inbox_partitions
+            self._relay = Relay(store, resources.bus, every_run, self._publisher, tell, partitions=partitions)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
             watching = retry_forever("dead letters", partial(self._lost.run, self._servers.count_dead_letters), log)
             searching = retry_forever("missing requests", self._missing_requests(self._relay, lease).run, log)
@@ -212,7 +234,8 @@ class Relaying:
                 self._log.warning("sent again", run=run, path=path, why="it was in no queue, and no worker had it")
 
         agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
-        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id())
+        inbox = inbox_queues(self._servers.resources.settings.inbox_partitions)
+        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id(), inbox)
 
     def _log_standby(self, held: LeaseHolder) -> None:
         self._log.info("standing by", part="relay", holder=held.holder, since=held.since)

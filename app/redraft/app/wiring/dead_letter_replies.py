@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from redraft.actors.runtime.admission import LONGEST_ID, Authority
-from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, Bus, BusMessage, DeadLetter
+from redraft.events.bus.port import INBOX, LONGEST_ATTRIBUTE, Bus, BusMessage, DeadLetter, is_inbox
 from redraft.events.errors import CodecError, Tampered
 from redraft.events.messages.codec import decode_work, encode_message
 from redraft.events.messages.commands import WORK_NAMES, Failed
@@ -147,7 +147,8 @@ def _of_run(dead_letter: DeadLetter, events: Sequence[Recorded]) -> Failed | Non
 def _request_id(dead_letter: DeadLetter) -> str:
     """The id of the event that asked for the work: a request has it as its own, an answer as its cause."""
     came = dead_letter.bus_message.origin
-    return came.causation if dead_letter.queue == INBOX and dead_letter.bus_message.name not in _REQUESTS else came.id
+    is_answer = is_inbox(dead_letter.queue) and dead_letter.bus_message.name not in _REQUESTS
+    return came.causation if is_answer else came.id
 
 
 def _loss_reason(dead_letter: DeadLetter) -> str:

@@ -93,6 +93,7 @@ async def open_bus(
         prefix=settings.broker_prefix,
         patience=patience,
         batch=settings.request_batch_size,
+        partitions=settings.inbox_partitions,
         queues=settings.queue_type,
         heartbeat=heartbeat or HEARTBEAT,
     ) as bus:
@@ -276,12 +277,13 @@ async def open_runs(store: EventStore) -> list[str]:
     return list(runs)
 
 
-async def send_again(store: EventStore, bus: Bus) -> int:
+async def send_again(store: EventStore, bus: Bus, partitions: int) -> int:
     """Sends again, for every run that goes on, each request without an answer; returns the number of them.
 
-    What was not lost is sent twice, and confirmed before it is worked on. Raises StoreError, BusError.
+    What was not lost is sent twice, and confirmed before it is worked on. `partitions` is the number of those of the
+    inbox. Raises StoreError, BusError.
     """
-    relay = Relay(store, bus, every_run)
+    relay = Relay(store, bus, every_run, partitions=partitions)
     return sum([await relay.resend(run) for run in await open_runs(store)])
 
 
@@ -297,7 +299,7 @@ async def republish(settings: Settings) -> tuple[int, int | None]:
     before it is worked on.
     """
     async with open_store_of(settings) as store, open_bus(settings) as bus:
-        sent = await send_again(store, bus)
+        sent = await send_again(store, bus, settings.inbox_partitions)
         async with hold_lease_of(settings, LEASED) as held:
             return sent, None if held is None else await _announce_log(store, bus)
 

@@ -19,6 +19,7 @@ from redraft.actors.runtime.command_handler import CommandHandler, Report, Resen
 from redraft.actors.runtime.coordinator import Coordinator
 from redraft.actors.runtime.queue_publisher import Blocked, Freed, LeftOut, OnTrouble, Refused, Trouble
 from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.sharing import Share
 from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.worker import Worker
 from redraft.actors.values import ignore
@@ -89,9 +90,13 @@ def build_coordinator(
     arms: ArmTallies,
     report: Report = ignore,
     authority: Authority | None = None,
+    share: Share | None = None,
 ) -> Coordinator:
-    """Returns a coordinator that resends doubtful requests by this relay; `authority` limits what users may send."""
-    return Coordinator(build_handler(resources, resend_by(relay), arms, report, authority), resources.bus)
+    """Returns a coordinator that resends doubtful requests by this relay; `authority` limits what users may send.
+
+    It reads its `share` of the inbox; without one, all of it.
+    """
+    return Coordinator(build_handler(resources, resend_by(relay), arms, report, authority), resources.bus, share)
 
 
 def build_timekeeper(

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Final, Protocol, Self, TypeVar
 from urllib.parse import quote
+from zlib import crc32
 
 import msgspec
 
@@ -22,7 +23,56 @@ from redraft.events.messages.plan import Role
 T = TypeVar("T")
 
 INBOX: Final = "redraft.inbox"
-"""The coordinator's queue: outcomes of steps, and commands from people."""
+"""The coordinators' queue: outcomes of steps, and commands from people; `redraft.inbox.0` and so on are parts of it."""
+
+PARTITIONS: Final = 16
+"""The default number of the inbox's partitions, which coordinators divide among themselves."""
+
+
+def partition_of(run: str, partitions: int) -> int:
+    """Returns the partition of a run's messages: CRC-32 (as in gzip) of its id in UTF-8, modulo the number of them."""
+    return crc32(run.encode(errors="surrogatepass")) % partitions
+
+
+def partition_queue(number: int) -> str:
+    """Returns the name of a partition of the inbox."""
+    return f"{INBOX}.{number}"
+
+
+def reply_key(run: str, partitions: int) -> str:
+    """Returns the routing key of outcomes of a run, such as `inbox.7`; empty when the inbox has no partitions."""
+    return partition_queue(partition_of(run, partitions)).removeprefix("redraft.") if partitions else ""
+
+
+def reply_queue(key: str) -> str:
+    """Returns the queue that a request's `reply_key` names: the inbox, or a partition of it."""
+    queue = f"redraft.{key}"
+    return queue if is_partition(queue) else INBOX
+
+
+def inbox_queues(partitions: int) -> tuple[str, ...]:
+    """Returns the inbox itself and its partitions."""
+    return (INBOX, *map(partition_queue, range(partitions)))
+
+
+def is_partition(queue: str) -> bool:
+    """Returns whether a queue is a partition of the inbox."""
+    return queue.startswith(f"{INBOX}.") and queue[len(INBOX) + 1 :].isdecimal()
+
+
+def is_inbox(queue: str) -> bool:
+    """Returns whether a queue is the inbox or a partition of it."""
+    return queue == INBOX or is_partition(queue)
+
+
+def inbox_queue(bus_message: BusMessage, partitions: int) -> str:
+    """Returns the inbox or the partition that a message goes to: what its sender was told, or that of its run."""
+    if bus_message.reply_to:
+        return bus_message.reply_to
+    if not partitions or not bus_message.run:
+        return INBOX
+    return partition_queue(partition_of(bus_message.run, partitions))
+
 
 DELIVERY_LIMIT: Final = 20
 """The default number of deliveries before a message becomes a dead letter."""
@@ -98,7 +148,8 @@ def require_at_least_one(what: str, number: int) -> int:
 class BusMessage(msgspec.Struct, frozen=True, gc=False):
     """A message on the bus: its stable name, its encoded body, its origin, and the run that it is about.
 
-    `content` is the decoded body, so that readers in the same process need not decode it. Brokers do not carry it.
+    `content` is the decoded body, so that readers in the same process need not decode it. `reply_to` is the queue that
+    an answer goes to, the inbox or a partition of it; where it is empty the bus chooses. Brokers carry neither.
     """
 
     name: str
@@ -106,6 +157,7 @@ class BusMessage(msgspec.Struct, frozen=True, gc=False):
     origin: Origin
     run: str = ""
     content: Message | Work | None = None
+    reply_to: str = ""
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):

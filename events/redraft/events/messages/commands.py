@@ -46,7 +46,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     request that has waited longer than allowed is confirmed before the work starts. A critic gives its score, and that
     for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number
     for each of the `measures`, but for those whose names end with `?` if it has none. With `only_issues` a refiner may
-    change nothing outside of the places of the critique's issues, unless people gave advice.
+    change nothing outside of the places of the critique's issues, unless people gave advice. `reply_key` is the routing
+    key of the outcome at the exchange of answers; `inbox` where it is empty.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     criteria: tuple[Criterion, ...] = ()
     measures: tuple[str, ...] = ()
     only_issues: bool = False
+    reply_key: str = ""
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from random import randrange
 from typing import Final, Self
 from uuid import uuid4
@@ -22,13 +23,15 @@ from redraft.events.bus.port import (
     BusMessage,
     Consumer,
     DeadLetter,
+    is_inbox,
+    is_partition,
     require_at_least_one,
     require_size,
 )
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import EVERYTHING, EventFilter, RunFacts
-from redraft.events.rabbit.channel_consumer import UnsettledDelivery
+from redraft.events.rabbit.channel_consumer import MOST_BYTES, Prefetch, UnsettledDelivery
 from redraft.events.rabbit.cloudevents import BATCH, DELIVERED, group_messages, message_headers, write_batch
 from redraft.events.rabbit.connection import HEARTBEAT, Link, answer, close_channel, read_address
 from redraft.events.rabbit.consumer import RabbitConsumer
@@ -36,6 +39,7 @@ from redraft.events.rabbit.coordination import Cancellations, PeerNotes, Semapho
 from redraft.events.rabbit.dead_letters import DeadLetters, Redelivery, T
 from redraft.events.rabbit.event_stream import Stream, publish_events
 from redraft.events.rabbit.fast_publish import Outgoing
+from redraft.events.rabbit.inbox import PartitionedInbox
 from redraft.events.rabbit.publisher import Destination, Publisher, QueueCapacity
 from redraft.events.rabbit.topology import PREFIX, Kind, Names, Topology
 
@@ -105,6 +109,7 @@ class RabbitBus:
         capacity: int = CAPACITY,
         patience: float = PATIENCE,
         batch: int = 1,
+        partitions: int = 0,
         queues: Kind = "quorum",
         heartbeat: int = HEARTBEAT,
     ) -> None:
@@ -114,9 +119,10 @@ class RabbitBus:
         the type of the queues of messages (`Kind`): both the same for all who use the server. `prefix` is the beginning
         of all names there. Publishers wait while `capacity` messages wait in the queue: each one's count is a moment
         old, so several together may exceed it. `batch` (at least 1) is how many messages of one `publish` to a work
-        queue travel together, see `rabbit.cloudevents`: then one worker gets all of them. After one or two times
-        `heartbeat` seconds without a heartbeat the server drops the connection and redelivers our unsettled messages to
-        others. Raises InputError for a URL or number that cannot be used.
+        queue travel together, see `rabbit.cloudevents`: then one worker gets all of them. `partitions` is the number of
+        those of the inbox, which `prepare` makes: see `rabbit.inbox`. After one or two times `heartbeat` seconds
+        without a heartbeat the server drops the connection and redelivers our unsettled messages to others. Raises
+        InputError for a URL or number that cannot be used.
         """
         self._limit = require_at_least_one("delivery_limit", delivery_limit)
         self._capacity = require_at_least_one("capacity", capacity)
@@ -127,6 +133,8 @@ class RabbitBus:
         self._out = Link(address, "publishes", patience, heartbeat)
         self._in = Link(address, "consumes", patience, heartbeat)
         self._out_topology = Topology(self._out, names, delivery_limit, queues)
+        self._inbox = PartitionedInbox(self._out_topology, partitions)
+        self._partitions = partitions
         self._in_topology = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")
         self._event_publisher = Publisher(self._out, f"{token}-e")
@@ -145,30 +153,40 @@ class RabbitBus:
         Raises InputError for an invalid queue name.
         """
         require_size(queue, bus_messages, LARGEST_BODY)
-        key = self._names.key(queue)
-        exchange = self._names.asking(queue)
-        place = self._destination(queue)
-        room, limit = self._capacities[queue], self._batch_limit(queue)
+        place, room = self._destination(queue), self._capacities[queue]
         rest = list(bus_messages)
 
         def depth() -> Awaitable[int]:
-            return self._out.persist(lambda: self._out_topology.waiting(queue))
+            asked = self._inbox.count_waiting if queue == INBOX else partial(self._out_topology.waiting, queue)
+            return self._out.persist(asked)
 
         async with self._life.during():
             while rest:
                 number = await room.enter(len(rest), depth)
                 ready, rest = rest[:number], rest[number:]
-                await self._publisher.send(
-                    place, [_message(exchange, key, group) for group in group_messages(ready, limit)]
-                )
+                await self._publisher.send(place, [each async for each in self._outgoing(queue, ready)])
+
+    async def _outgoing(self, queue: str, bus_messages: Sequence[BusMessage]) -> AsyncIterator[Outgoing]:
+        """Yields what is sent for messages to a queue; those to the inbox may go to several."""
+        chosen: Mapping[str, Sequence[BusMessage]] = {queue: bus_messages}
+        if queue == INBOX:
+            chosen = await self._out.persist(lambda: self._inbox.find_queues(bus_messages))
+        limit = self._batch_limit(queue)
+        for each, messages in chosen.items():
+            exchange, key = self._names.asking(each), self._names.key(each)
+            for group in group_messages(messages, limit):
+                yield _message(exchange, key, group)
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
         require_at_least_one("prefetch", prefetch)
         self._life.require_open()
         name = self._names.there(queue)
+        ahead = (
+            Prefetch(prefetch, MOST_BYTES // max(1, self._partitions), 2) if is_partition(queue) else Prefetch(prefetch)
+        )
         consumer = RabbitConsumer(
-            queue, name, prefetch, self._in, self._in_topology, self._park, self._send_again, self._limit
+            queue, name, ahead, self._in, self._in_topology, self._park, self._send_again, self._limit
         )
         self._consumers.add(consumer)
         try:
@@ -205,7 +223,7 @@ class RabbitBus:
         """Makes the missing parts that every deployment has: exchanges, inbox, queue of dead letters, stream."""
 
         async def made() -> None:
-            await self._out_topology.queue(INBOX)
+            await self._inbox.prepare()
             await self._out_topology.events()
 
         async with self._life.during():
@@ -295,7 +313,7 @@ class RabbitBus:
 
     def _batch_limit(self, queue: str) -> int:
         """Returns the size of batches: with a low limit, a batch that comes back once would be a dead letter."""
-        limit = INBOX_BATCH if queue == INBOX else self._batch
+        limit = INBOX_BATCH if is_inbox(queue) else self._batch
         return limit if self._limit > 2 else 1
 
     async def _send_again(self, bus_messages: Sequence[Redelivery]) -> None:
@@ -306,7 +324,8 @@ class RabbitBus:
             await self._publisher.send(self._destination(queue), messages)
 
     def _destination(self, queue: str) -> Destination:
-        return Destination(queue, lambda: self._out_topology.queue(queue))
+        make = self._inbox.remake if queue == INBOX else partial(self._out_topology.queue, queue)
+        return Destination(queue, make)
 
     def _to_outgoing(self, key: str, bus_message: Redelivery) -> Outgoing:
         held = bus_message.held

@@ -22,16 +22,22 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 FIRST: Final = 16
 """The prefetch before any message was seen."""
 
+MOST: Final = 65_535
+"""The largest prefetch that AMQP can say."""
+
 LATEST: Final = 1024
 """The number of latest messages, at least, of which the largest counts."""
 
 
 class Prefetch:
-    """Adapts the prefetch to the size of messages. `limit` is its upper limit; `now` is its present value."""
+    """Adapts the prefetch to the size of messages. `limit` is its upper limit; `now` is its present value.
 
-    def __init__(self, limit: int, max_bytes: int = MOST_BYTES) -> None:
-        self.now = min(limit, FIRST)
-        self._limit = limit
+    `first` is its value before any message was seen.
+    """
+
+    def __init__(self, limit: int, max_bytes: int = MOST_BYTES, first: int = FIRST) -> None:
+        self.limit = min(limit, MOST)
+        self.now = min(self.limit, first)
         self._max_bytes = max_bytes
         self._seen = 0
         self._largest = 0
@@ -44,8 +50,8 @@ class Prefetch:
         """
         self._largest = max(self._largest, size)
         self._seen += 1
-        fits = max(1, min(self._limit, self._max_bytes // max(self._largest, self._before, 1)))
-        is_more = fits >= 2 * self.now or fits == self._limit > self.now
+        fits = max(1, min(self.limit, self._max_bytes // max(self._largest, self._before, 1)))
+        is_more = fits >= 2 * self.now or fits == self.limit > self.now
         shrinks, grows = 2 * fits <= self.now, is_more and self._seen >= self.now
         if self._seen >= LATEST:
             self._seen, self._before, self._largest = 0, self._largest, 0

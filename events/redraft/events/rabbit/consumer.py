@@ -25,7 +25,6 @@ ACK_DELAY: Final = 0.05
 TAKEN_BYTES: Final = 4 * 1024 * 1024
 """Bytes of messages that one `take` returns, unless a single message has more."""
 
-_MOST: Final = 65_535
 _LEAVE: Final = 5.0
 
 
@@ -40,7 +39,7 @@ class RabbitConsumer:
         self,
         queue: str,
         name: str,
-        prefetch: int,
+        ahead: Prefetch,
         link: Link,
         topology: Topology,
         park: Callable[[UnsettledDelivery, str, bool], Awaitable[None]],
@@ -49,8 +48,8 @@ class RabbitConsumer:
     ) -> None:
         self._queue = queue
         self._name = name
-        self._prefetch = min(prefetch, _MOST)
-        self._ahead = Prefetch(self._prefetch)
+        self._prefetch = ahead.limit
+        self._ahead = ahead
         self._link = link
         self._topology = topology
         self._park = park

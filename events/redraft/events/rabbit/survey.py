@@ -204,7 +204,7 @@ class Survey:
         To declare an existing queue changes nothing; the server refuses it where a setting differs.
         """
         names = self._names
-        there, arguments = names.there(queue), queue_arguments(kind, names, DELIVERY_LIMIT)
+        there, arguments = names.there(queue), queue_arguments(queue, kind, names, DELIVERY_LIMIT)
 
         async def query(channel: Channel) -> bool:
             try:

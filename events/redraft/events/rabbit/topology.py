@@ -3,6 +3,7 @@
     redraft.commands      (direct)  -- critic.judge ----> redraft.critic.judge   quorum or classic queue, one per actor
                                     -- inbox -----------> redraft.inbox          quorum or classic queue
     redraft.incoming      (direct)  -- inbox -----------> redraft.inbox
+                                    -- inbox.0 ---------> redraft.inbox.0        the same with one active consumer
     redraft.critic.judge  (direct)  -- critic.judge ----> redraft.critic.judge
                                     -- critic.judge.notes --> each worker of the actor
     (default exchange, dead letters) -------------------> redraft.dead-letters         quorum queue
@@ -38,7 +39,7 @@ from aiormq.exceptions import (
 )
 from pamqp.common import FieldTable
 
-from redraft.events.bus.port import INBOX, LONGEST_NAME, encode_name
+from redraft.events.bus.port import INBOX, LONGEST_NAME, encode_name, is_inbox, is_partition
 from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit.connection import Link, answer, explain
 
@@ -99,11 +100,11 @@ class Names:
 
     def asking(self, queue: str) -> str:
         """Returns the exchange through which others put messages into a queue."""
-        return self.incoming if queue == INBOX else self.commands
+        return self.incoming if is_inbox(queue) else self.commands
 
     def own(self, queue: str) -> str:
         """Returns the exchange through which a queue's consumers put messages into it, and send notes to each other."""
-        return self.incoming if queue == INBOX else self.there(queue)
+        return self.incoming if is_inbox(queue) else self.there(queue)
 
     def here(self, name: str) -> str:
         """Returns the queue that has this name on the server; empty when it has another prefix."""
@@ -131,7 +132,9 @@ class Topology:
         names = self._names
         await self.dead_letters()
         async with self._one:
-            exchanges = names.commands, names.own(queue)
+            exchanges = {names.asking(queue), names.own(queue)}
+            if queue == INBOX:
+                exchanges.add(names.commands)
             for exchange in exchanges:
                 await self._exchange(exchange, "direct")
             waiting = await self._declare_queue(queue)
@@ -143,6 +146,16 @@ class Topology:
         """Returns the number of messages that wait in a queue; makes the queue if it does not exist."""
         async with self._one:
             return await self._declare_queue(queue)
+
+    async def exists(self, queue: str) -> bool:
+        """Returns whether a queue of messages is there."""
+        async with self._one:
+            try:
+                await answer((await self._own()).queue_declare(self._names.there(queue), passive=True))
+            except ChannelNotFoundEntity:
+                self._channel = None
+                return False
+            return True
 
     async def dead_letters(self) -> int:
         """Makes the queue of dead letters; returns the number of messages in it. Uses an existing one as it is."""
@@ -166,7 +179,7 @@ class Topology:
 
     async def _declare_queue(self, queue: str) -> int:
         names = self._names
-        return await self._declare(names.there(queue), queue_arguments(self.kind, names, self._limit))
+        return await self._declare(names.there(queue), queue_arguments(queue, self.kind, names, self._limit))
 
     async def _own(self) -> Channel:
         if self._channel is None or self._channel.is_closed:
@@ -228,14 +241,16 @@ class Topology:
         return made.message_count or 0
 
 
-def queue_arguments(kind: Kind, names: Names, delivery_limit: int) -> FieldTable:
-    """Returns the arguments of a queue of messages."""
+def queue_arguments(queue: str, kind: Kind, names: Names, delivery_limit: int) -> FieldTable:
+    """Returns the arguments of a queue of messages; a partition of the inbox has one active consumer at a time."""
     common: FieldTable = {
         "x-queue-type": kind,
         "x-dead-letter-exchange": "",
         "x-dead-letter-routing-key": names.dead_letters,
         "x-overflow": "reject-publish",
     }
+    if is_partition(queue):
+        common["x-single-active-consumer"] = True
     match kind:
         case "quorum":
             limit = delivery_limit - 1  # the server counts deliveries after the first

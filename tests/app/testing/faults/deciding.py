@@ -9,7 +9,7 @@ DECIDING = [
         "why_barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        21,
+        24,
     ),
     Fault(
         "gate passed over",

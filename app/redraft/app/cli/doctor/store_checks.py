@@ -9,7 +9,15 @@ from typing import Final, get_args
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.runtime.queue_publisher import error_message, raise_if_unavailable
 from redraft.actors.runtime.relay import unanswered
-from redraft.app.cli.doctor.system_checks import Check, broker_checks, machine_checks, missing, size, stream_checks
+from redraft.app.cli.doctor.system_checks import (
+    Check,
+    broker_checks,
+    machine_checks,
+    missing,
+    share_checks,
+    size,
+    stream_checks,
+)
 from redraft.app.process.logs import shown_url
 from redraft.app.record.with_texts import find_command
 from redraft.app.settings.settings import LOCAL, Settings
@@ -90,7 +98,7 @@ async def _store(
         yield each
     if settings.bus != LOCAL and settings.store != MEMORY:
         yield await _relay(settings, head)
-        for found in await stream_checks(settings, store):
+        for found in [*await share_checks(settings), *await stream_checks(settings, store)]:
             yield found
     async for each in _subscriptions(settings, head):
         yield each

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +20,7 @@ from redraft.app.models.configuration import check_worker, models_of
 from redraft.app.process.logs import shown_url
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
+from redraft.events.backends import open_shares
 from redraft.events.bus.port import INBOX, work_queue
 from redraft.events.errors import BusError, InputError, suggest
 from redraft.events.messages.plan import Role
@@ -152,6 +154,38 @@ def size(settings: Settings) -> str:
 
 
 _OLDEST: Final = (3, 10)
+
+
+async def share_check(settings: Settings) -> list[Check]:
+    """Checks that coordinators hold every partition of the inbox; nothing where it has none yet."""
+    if settings.bus == LOCAL or not settings.inbox_partitions:
+        return []
+    async with open_shares(settings.store) as shares:
+        holders = Counter(each.holder for each in await shares.all())
+    recorded, free = holders.total(), holders.pop("", 0)
+    if not recorded:
+        return []
+    shared = f"{counted(recorded, 'partition')} of the inbox, shared by {counted(len(holders), 'coordinator')}"
+    if recorded > settings.inbox_partitions:
+        shared += f"; REDRAFT_INBOX_PARTITIONS={settings.inbox_partitions} sends to the first of them, all are read"
+    if free:
+        return [Check("shares", "warn", f"{shared}; nobody holds {free} of them: start `redraft coordinator`")]
+    return [Check("shares", "ok", shared)]
+
+
+async def share_checks(settings: Settings) -> list[Check]:
+    """Checks that coordinators hold every partition of the inbox; returns nothing where none was recorded yet."""
+    async with open_shares(settings.store) as shares:
+        holders = Counter(each.holder for each in await shares.all())
+    recorded, free = holders.total(), holders.pop("", 0)
+    if not recorded:
+        return []
+    shared = f"{counted(recorded, 'partition')} of the inbox, held by {counted(len(holders), 'coordinator')}"
+    if recorded > settings.inbox_partitions:
+        shared += f"; all are read, and with REDRAFT_INBOX_PARTITIONS={settings.inbox_partitions} fewer are written to"
+    if free:
+        return [Check("shares", "warn", f"{shared}; {free} without one: start `redraft coordinator`")]
+    return [Check("shares", "ok", shared)]
 
 
 async def broker_checks(settings: Settings, actors: Sequence[tuple[Role, str]]) -> list[Check]:
