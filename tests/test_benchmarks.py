@@ -12,6 +12,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+def test_what_if_over_many_runs_is_measured():
+    command = [sys.executable, str(ROOT / "benchmarks/whatif.py"), "--runs", "6", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=150)
+    assert (done.returncode, done.stderr) == (0, "")
+    recorded, imagined = json.loads(done.stdout)["rows"]
+    assert (recorded["runs"], imagined["runs"], imagined["policy"]) == (6, 6, "until accuracy >= 8")
+    assert imagined["mean_steps"] < recorded["mean_steps"]
+
+
 @pytest.mark.parametrize(
     ("kind", "filled"), [("sqlite", [True]), pytest.param("postgresql", [True, False], marks=pytest.mark.check)]
 )

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from redraft.actors.conditions.holding import check_reading
-from redraft.actors.conditions.reading import compare, share_of_gain
+from redraft.actors.conditions.reading import compare, print_until, share_of_gain
 from redraft.actors.conditions.text import parse_condition, print_condition
+from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.workflow.roles import critic
 from redraft.events.errors import ActorError, ConditionError
 from redraft.events.messages.conditions import Compare, confidence, criterion, lowest, points, score
-from redraft.events.messages.plan import Criterion, Step
+from redraft.events.messages.plan import Criterion, Plan, Repeat, Step
 from redraft.events.messages.scales import Scale, score_text, to_share
 
 ACCURACY, TONE = Criterion("accuracy"), Criterion("tone", scale=(0.0, 100.0))
@@ -169,3 +171,15 @@ def test_a_measure_by_a_word_of_conditions_is_told_once(name: str, said: str) ->
     with pytest.raises(ActorError) as refused:
         critic(measures=(name,))(lambda draft: 1)
     assert str(refused.value) == f"@critic: measures: {said}"
+
+
+def test_a_condition_that_is_shown_says_where_a_share_is_meant_beside_a_scale() -> None:
+    text = (
+        "(score >= 0.9 and not accuracy < 0.5) or score >= 8 or confidence >= 0.7 or errors == 0 or plain.score >= 0.9"
+    )
+    loop = Repeat("Loop", parse_condition(text), 3, (JUDGE, PLAIN))
+    assert print_until(loop) == text.replace("accuracy < 0.5", "accuracy < 0.5 of 1")
+    alone = replace(loop, body=(JUDGE,), until=parse_condition("score >= 0.9 and not accuracy < 0.5 and tone >= 8"))
+    assert print_until(alone) == "score >= 0.9 of 1 and not accuracy < 0.5 of 1 and tone >= 8"
+    assert print_mermaid(Plan("p", (Step("generator", "w", "w"), alone))).count("score #62;= 0.9 of 1") == 1
+    check_reading(parse_condition(print_until(alone)), (JUDGE,))

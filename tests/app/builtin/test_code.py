@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from redraft.actors.editing.edits import check_only_issues
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
 from redraft.actors.workflow.roles import Context
@@ -297,3 +299,30 @@ def test_the_plan_with_tests_judges_by_both() -> None:
     assert isinstance(publish, Step)
     assert publish.actor == "stdout"
     assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+
+
+async def test_findings_have_places_and_the_change_that_mends_them() -> None:
+    text = "import os\nimport sys\n\nprint( sys.argv)\nprint(undefined)\nπ = lambda: 0; ß = not 1 in [2]\n"
+    said = await ruffed(text, select=["E", "F", "UP"])
+    found = locate_issues(said, text, ())
+    assert (found.errors, found.suggestions) == (said.errors, said.suggestions)
+    assert {text[slice(*issue.span)] == issue.quote for issue in found.issues if issue.span} == {True}
+    places = {issue.text.split()[1]: (issue.quote, issue.replacement) for issue in found.issues}
+    assert places["F821"] == ("undefined", None)
+    assert places["E713"] == ("not 1 in [2]", "1 not in [2]")
+    assert places["E731"][0] == "π = lambda: 0"
+
+
+async def test_what_ruff_fixes_is_where_its_findings_are() -> None:
+    text = "import json.tool\nimport sys\n\n\ndef _f():\n    import os\n    return sys\n"
+    found = locate_issues(await ruffed(text), text, ())
+    after = (await fixed(text)).text
+    assert after != text
+    check_only_issues(text, after, found.issues)
+
+
+async def test_a_syntax_error_and_a_finding_at_the_end_of_a_file_need_no_quote() -> None:
+    for text, rules in (("def f(:\n", []), ("x = 1", ["W292"])):
+        said = await ruffed(text, select=rules)
+        assert said.errors
+        assert locate_issues(said, text, ()).errors == said.errors

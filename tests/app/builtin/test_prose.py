@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from redraft.actors.editing.edits import apply_edits, check_only_issues
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
 from redraft.actors.workflow.roles import Context
 from redraft.app.builtin.prose.actors import UNSPELLED, prose_critic, prose_plan, prose_refiner
 from redraft.app.builtin.prose.spelling import lexicon
 from redraft.events.errors import PermanentError, PlanError
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, Draft, Revision, digest, new_draft
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Critique, Draft, Edit, Revision, digest, new_draft
 from redraft.events.messages.plan import Option, Repeat, Step
 
 SAMPLES = Path(__file__).parents[2] / "samples" / "prose"
@@ -197,3 +199,28 @@ def test_without_its_dictionaries_it_says_that_spelling_was_not_looked_at(monkey
 def test_a_plan_without_iterations_is_refused() -> None:
     with pytest.raises(PlanError, match="max_iterations"):
         check_plan(prose_plan(max_iterations=0))
+
+
+def test_findings_have_places_and_what_to_put_there_is_what_the_refiner_puts() -> None:
+    text = "It is clear that the the tide comes in order to go, and teh sea is very calm.\n"
+    said = judged(text, rewrite=True)
+    found = locate_issues(said, text, ())
+    assert (found.errors, found.suggestions) == (said.errors, said.suggestions)  # each finding is listed once
+    assert [(each.quote, each.severity, each.replacement) for each in found.issues] == [
+        ("the the", "error", "the"),
+        ("teh", "error", "the"),
+        ("in order to", "warning", "to"),
+    ]
+    edits = [Edit(each.quote, each.replacement) for each in found.issues if each.replacement is not None]
+    mended = refined(text, rewrite=True).text
+    assert apply_edits(edits, text) == mended
+    check_only_issues(text, mended, found.issues)
+
+
+def test_a_finding_is_the_same_issue_where_its_line_is_another() -> None:
+    text = "The tide comes in and recieve it, as all of us know.\n"
+    (one,), (other,) = (
+        [each.id for each in locate_issues(judged(each), each, ()).issues if each.quote == "recieve"]
+        for each in (text, f"A new line.\n\n{text}")
+    )
+    assert one == other

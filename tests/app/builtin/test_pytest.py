@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from redraft.actors.editing.issues import locate_issues
 from redraft.actors.workflow.roles import Context
 from redraft.app.builtin.programs.pytest_critic import pytest_critic
 from redraft.events.errors import PermanentError
@@ -55,7 +56,7 @@ async def by_pytest(text: str, brief: Brief = PY, timeout: float = 60.0, **optio
     options.setdefault("env_pass", [QUICK])
     critique = await pytest_critic(new_draft(1, text), brief, step(timeout, options))
     assert isinstance(critique, Critique)
-    return replace(critique, measures={})  # see test_measures.py
+    return replace(critique, measures={}, issues=())  # see test_measures.py and below
 
 
 @pytest.fixture
@@ -328,3 +329,19 @@ async def test_what_passed_with_the_brief_has_to_pass_with_the_draft(project: Pa
     assert (await by_pytest(MEAN, brief, tests=["test_module.py"], kept=True)) == Critique(1.0)
     assert (await by_pytest(half, brief, tests=["test_module.py"], kept=True)) == Critique(1.0)
     assert (await by_pytest(half, Brief(BROKEN, source="module.py"), tests=["test_module.py"], kept=True)).score == 1.0
+
+
+async def test_a_failure_that_came_from_a_line_of_the_draft_is_an_issue_there(project: Path) -> None:
+    Path("test_lines.py").write_text(
+        "from module import f\n\n\ndef test_raises():\n    f(0)\n\n\ndef test_fails():\n    assert f(1) == 2\n"
+    )
+    text = "def g(x):\n    return 1 / x\n\n\ndef f(x):\n    return g(x)\n"
+    said = await pytest_critic(new_draft(1, text), PY, step(60.0, {"tests": ["test_lines.py"]}))
+    assert len(said.errors) == 2
+    (found,) = locate_issues(said, text, ()).issues
+    assert (found.quote, found.severity) == ("return 1 / x", "error")
+    assert found.text == "test_raises (module.py:2): ZeroDivisionError: division by zero"
+    assert locate_issues(said, text, ()).errors == said.errors
+    lower = replace(found, id="", span=None, text=found.text.replace(":2", ":4"))
+    moved = locate_issues(replace(said, issues=(lower,)), text, ())
+    assert moved.issues[0].id == found.id

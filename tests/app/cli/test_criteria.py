@@ -85,6 +85,11 @@ def test_every_view_shows_scores_on_the_scale(folder: Path):
     assert "accuracy 8 of 10" in page
 
 
+def test_the_audit_says_where_a_share_is_meant():
+    run(PLAN.replace("accuracy >= 8 and tone >= 6", "score >= 0.7"))
+    assert "goes on until score >= 0.7 of 1, for 5 iterations at most" in said("audit", "last")
+
+
 def test_the_record_is_checked_with_its_criteria():
     run()
     assert "15 events verified" in said("audit", "last", "--verify")

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.streams import START, Told, article, article_told, book, recorded
 
+from redraft.actors.editing.issues import locate_issues
 from redraft.app.record import audit_drafts, audit_page
 from redraft.app.record.audit_page import page_environment, render
 from redraft.events.messages.conditions import score
-from redraft.events.messages.content import Brief, Critique, Receipt, new_draft
+from redraft.events.messages.content import Brief, Critique, Issue, Receipt, new_draft
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftEdited,
@@ -159,6 +160,16 @@ def test_a_page_has_the_diff_of_every_attempt_marked_by_word():
     assert page.count('<details class="change" open="">') == 2
     assert "<del>Teh</del> sea" in page
     assert "<ins>The</ins> sea" in page
+
+
+def test_a_page_says_below_a_change_which_issues_it_answers():
+    issues = (Issue("misspelled", "Teh", severity="error"), Issue("<b>dull</b>", "calm"), Issue("no title"))
+    critique = locate_issues(Critique(0.5, issues=issues), "Teh tide.\nThe sea is calm.", ())
+    page = checked(render(refined_run(["Teh tide.\nThe sea is calm.", "The tide.\nThe sea is calm."], critique), True))
+    assert "answers error “Teh”: misspelled" in page.told
+    assert page.told.count("answers ") == 1
+    both = checked(render(refined_run(["Teh tide.\nThe sea is calm.", "The tide.\nThe sea is wild."], critique), True))
+    assert "answers warning “calm”: <b>dull</b>" in both.told
 
 
 def test_a_page_says_so_when_nothing_was_verified():

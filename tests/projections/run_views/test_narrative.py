@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.streams import START, Told, article, article_told, book, recorded
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.reading import print_until
 from redraft.events.messages.content import Critique, DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, StepFailed, StepRequested
 from redraft.events.messages.envelope import Recorded
@@ -22,7 +22,7 @@ UNTIL = "(score >= 0.9 and errors == 0) or plateau(gain=0.01, over=2)"
 
 
 def entries(events: Sequence[Recorded]) -> list[NarrativeEntry]:
-    return list(narrate(events, print_condition))
+    return list(narrate(events, print_until))
 
 
 def details(*told: Told) -> list[tuple[str, ...]]:

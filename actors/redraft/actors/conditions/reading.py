@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.actors.conditions.text import COMPARE, is_reference, name_of, print_condition, print_number, terms
 from redraft.events.errors import ConditionError, suggest
@@ -18,8 +19,11 @@ from redraft.events.messages.conditions import (
     CONFIDENCE,
     LOWEST,
     NAMED,
+    AllOf,
+    AnyOf,
     Compare,
     Condition,
+    Not,
     Oscillating,
     Plateau,
     Quantity,
@@ -114,6 +118,25 @@ def scale_meant(value: float, top: float | None, scale: Scale | None) -> Scale |
     if scale is None:
         return None
     return UNIT if 0 <= value <= 1 and not scale[0] <= value <= scale[1] else scale
+
+
+def print_until(loop: Repeat) -> str:
+    """Returns the condition of a loop as people are shown it: with `of 1` where a share is meant beside a scale."""
+    return print_condition(_with_shares(loop.until, critics_of(loop.body)))
+
+
+def _with_shares(condition: Condition, critics: Sequence[Step]) -> Condition:
+    match condition:
+        case Compare(quantity="score" | "criterion", top=None) if not is_measure(condition.of, critics):
+            scale = scale_named(name_of(condition), critics)
+            is_share = scale is not None and scale_meant(condition.value, None, scale) == UNIT
+            return replace(condition, top=1.0) if is_share else condition
+        case AnyOf() | AllOf():
+            return replace(condition, conditions=tuple(_with_shares(part, critics) for part in condition.conditions))
+        case Not():
+            return replace(condition, condition=_with_shares(condition.condition, critics))
+        case _:
+            return condition
 
 
 def share_of_gain(

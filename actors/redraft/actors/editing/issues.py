@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from hashlib import sha256
@@ -20,9 +21,13 @@ MAX_ID: Final = 64
 """The longest id of an issue that a critic gives, in characters."""
 
 
+_LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|columns?)\s+\d+(?:[:-]\d+)*|^\d+:\d+\b|(?<=\.py):\d+", re.IGNORECASE)
+
+
 def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> Critique:
     """Returns the critique of this text with each issue's place and id, and its line among the errors or suggestions.
 
+    One whose words the critic lists itself gets no line of its own.
     Raises ContentError for a quote that is not in the text, also that of a criterion, for a criterion that is not
     declared, and an id given twice.
     What it has returned once it returns again unchanged.
@@ -34,8 +39,10 @@ def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> C
     if len(critique.issues) > MAX_ISSUES:
         raise ContentError(f"gave {len(critique.issues):,} issues; give the {MAX_ISSUES:,} gravest")
     issues = _with_ids([_located(issue, text, criteria) for issue in critique.issues])
-    errors = dict.fromkeys((*critique.errors, *(issue.line for issue in issues if issue.severity == "error")))
-    others = dict.fromkeys((*critique.suggestions, *(issue.line for issue in issues if issue.severity != "error")))
+    own = {*critique.errors, *critique.weaknesses, *critique.suggestions}
+    lines = [(issue.severity == "error", issue.line) for issue in issues if issue.text not in own]
+    errors = dict.fromkeys((*critique.errors, *(line for is_error, line in lines if is_error)))
+    others = dict.fromkeys((*critique.suggestions, *(line for is_error, line in lines if not is_error)))
     return replace(critique, issues=issues, errors=tuple(errors), suggestions=tuple(others))
 
 
@@ -95,6 +102,10 @@ def _with_ids(issues: Sequence[Issue]) -> tuple[Issue, ...]:
 
 
 def identity(issue: Issue, number: int = 0) -> str:
-    """Returns the id of an issue: a hash of its words, without case and spaces, and of how many such are before it."""
-    words = (" ".join(each.casefold().split()) for each in (issue.text, issue.criterion, issue.quote))
+    """Returns the id of an issue: a hash of its words, and of how many such are before it.
+
+    Case, spaces and the numbers of lines do not count: `line 3: dull` is the same where it stands in line 4.
+    """
+    said = (_LINE_NUMBERS.sub(" ", issue.text), issue.criterion, issue.quote)
+    words = (" ".join(each.casefold().split()) for each in said)
     return sha256("\0".join((*words, str(number))).encode()).hexdigest()[:12]

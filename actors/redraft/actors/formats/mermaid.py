@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, assert_never
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.reading import print_until
 from redraft.actors.plans.paths import is_critic
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
 
@@ -108,7 +108,7 @@ def _repeat(chart: _Chart, loop: Repeat) -> _Drawn:
         _arrow(chart, way.saying("again"), drawn[0].entry)
     for way in drawn[-1].exits if loop.max_iterations == 1 and drawn[-1] not in judging else ():
         _arrow(chart, way.saying("judged once more"), judging[0].entry)
-    until = print_condition(loop.until)
+    until = print_until(loop)
     return _Drawn(drawn[0].entry, tuple(way.saying(until) for each in judging for way in each.exits))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.reading import print_until
 from redraft.actors.values import ignore
 from redraft.app.record.past import events_of
 from redraft.app.record.record_faults import check_run, compare_lineage, is_faulty
@@ -61,7 +61,7 @@ def story_of(events: Sequence[Recorded]) -> list[dict[str, object]]:
             "because_of": entry.cause or None,
             "details": entry.details,
         }
-        for entry in narrate(events, print_condition)
+        for entry in narrate(events, print_until)
     ]
 
 

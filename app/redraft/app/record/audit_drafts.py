@@ -12,6 +12,7 @@ from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, D
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.display import NAME_LENGTH, counted, plain
+from redraft.projections.run_views.answers import Answers, Named, named_by, with_answers
 from redraft.projections.run_views.diff import (
     Added,
     Kept,
@@ -38,17 +39,21 @@ _PROSE: Final = frozenset({"", "text/plain", "text/markdown"})
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A draft of the run: how it was made, from which draft if there was one, its changes and its critiques."""
+    """A draft of the run: how it was made, from which draft if there was one, its changes and its critiques.
+
+    `answers` are the issues of the draft before that its changes may answer, each with its place there.
+    """
 
     draft: Draft
     origin: str
     before: Draft | None
     changes: tuple[str, ...]
     critiques: tuple[DraftCritiqued, ...]
+    answers: tuple[Named, ...] = ()
 
 
 class DiffRow(msgspec.Struct, frozen=True):
-    """A line of a diff: `kind` is `kept`, `removed`, `added` or `skipped`."""
+    """A line of a diff: `kind` is `kept`, `removed`, `added`, `skipped`, or `answers` for an issue that is answered."""
 
     kind: str
     number: str
@@ -76,10 +81,11 @@ def versions(events: Iterable[Recorded]) -> tuple[Version, ...]:
                 critiques.setdefault(event.data.draft.version, []).append(event.data)
             case _:
                 pass
-    return tuple(_make_version(each, made, tuple(critiques.get(number, ()))) for number, each in made.items())
+    return tuple(_make_version(number, made, critiques) for number in made)
 
 
-def _make_version(each: DraftMade, made: dict[int, DraftMade], critiques: tuple[DraftCritiqued, ...]) -> Version:
+def _make_version(number: int, made: dict[int, DraftMade], judged: dict[int, list[DraftCritiqued]]) -> Version:
+    each, critiques = made[number], tuple(judged.get(number, ()))
     match each:
         case DraftGenerated(draft=draft, path=path):
             return Version(draft, f"written by {plain(path, NAME_LENGTH * 2)}", None, (), critiques)
@@ -90,7 +96,9 @@ def _make_version(each: DraftMade, made: dict[int, DraftMade], critiques: tuple[
         case _:
             assert_never(each)
     before = made[ref.version].draft if ref.version in made else None
-    return Version(draft, f"made from draft {ref.version} by {by}", before, changes, critiques)
+    issues = [issue for event in judged.get(ref.version, ()) for issue in event.critique.issues]
+    answers = tuple(named_by(issues, each, before.text, same=True)) if before and before.text != ERASED else ()
+    return Version(draft, f"made from draft {ref.version} by {by}", before, changes, critiques, answers)
 
 
 def share_of_each(count: int) -> int:
@@ -108,12 +116,17 @@ def css_classes(draft: Draft, kind: str = "draft") -> str:
     return kind if draft.media_type.partition(";")[0] in _PROSE else f"{kind} code"
 
 
-def change_of(before: Draft, after: Draft, share: int) -> Change:
-    """Returns the diff of a refinement; its rows end once `share` characters are used."""
+def change_of(before: Draft, after: Draft, answers: Sequence[Named], share: int) -> Change:
+    """Returns the diff of a refinement with the issues that it answers; it ends once `share` characters are used."""
     left, came, went = share, 0, 0
     rows: list[DiffRow] = []
     end = Kept(before.text.count("\n") + 1, after.text.count("\n") + 1, "")
-    for line in fold_unchanged(diff(before.text, after.text)):
+    for line in with_answers(fold_unchanged(diff(before.text, after.text)), before.text, answers):
+        if isinstance(line, Answers):
+            told = fit_lines([f"answers {issue.severity} {issue.line}" for issue in line.issues], left)
+            rows += [DiffRow("answers", "", "\u21b3", (Word(each, changed=False),)) for each in told]
+            left -= sum(len(each) + _LINE_COST for each in told)
+            continue
         words = WordTally(0, 0) if isinstance(line, Skipped) else count_words((line,))
         came, went = came + words.added, went + words.removed
         if line != end:

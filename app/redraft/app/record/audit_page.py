@@ -18,7 +18,7 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.reading import print_until
 from redraft.app.record import audit_drafts
 from redraft.events.messages.content import marks_text
 from redraft.events.messages.domain_events import RunStarted
@@ -81,7 +81,7 @@ def _run_values(events: Sequence[Recorded]) -> dict[str, object]:
         "chart": chart.chart(judged, goals(events), kept_draft(events)),
         "scored": {point.draft: (point.score, point.scale) for point in judged},
         "course": _shorten(list(_rows(run.branches, 0)), ROWS),
-        "history": _shorten(list(zip(narrate(events, print_condition), events, strict=True)), ROWS),
+        "history": _shorten(list(zip(narrate(events, print_until), events, strict=True)), ROWS),
     }
 
 

@@ -246,12 +246,13 @@ def _list_issues(event: DraftCritiqued) -> Iterator[tuple[IssueKind, str, str, I
     Those that are kept encrypted cannot be told apart: they are one issue of each kind.
     """
     seen: set[tuple[str, str]] = set()
-    placed = {issue.line for issue in event.critique.issues}
+    own = {*event.critique.errors, *event.critique.weaknesses, *event.critique.suggestions}
+    placed = {words for issue in event.critique.issues for words in (issue.line, issue.text)}
     for issue in event.critique.issues:
         sort: IssueKind = "error" if issue.severity == "error" else "suggestion"
         if (sort, issue.id) not in seen:
             seen.add((sort, issue.id))
-            yield sort, issue.id, ENCRYPTED if issue.text == ENCRYPTED else issue.line, issue
+            yield sort, issue.id, issue.text if issue.text in own or issue.text == ENCRYPTED else issue.line, issue
     kinds: tuple[IssueKind, IssueKind] = ("suggestion", "error")
     for kind, texts in zip(kinds, (event.critique.suggestions, event.critique.errors), strict=True):
         for text in texts:

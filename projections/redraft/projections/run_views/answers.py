@@ -83,7 +83,7 @@ def named_between(stream: Sequence[Recorded], before: int, after: int) -> list[N
         if version not in made:
             break
         issues = _issues_of(stream, made[version].draft)
-        found += _placed(issues, data, made[before].draft.text, same=version == before)
+        found += named_by(issues, data, made[before].draft.text, same=version == before)
     if version != before and before in made:
         issues = _issues_of(stream, made[before].draft)
         found += [Named(issue, issue.span) for issue in issues if issue.span is not None]
@@ -106,7 +106,7 @@ def _issues_of(stream: Iterable[Recorded], draft: Draft) -> list[Issue]:
     ]
 
 
-def _placed(issues: Sequence[Issue], data: events.DraftMade, text: str, *, same: bool) -> Iterator[Named]:
+def named_by(issues: Sequence[Issue], data: events.DraftMade, text: str, *, same: bool) -> Iterator[Named]:
     """Yields the issues of the draft that a revision was made from, placed in this text."""
     known = {issue.id: issue for issue in issues}
     edits = data.edits if isinstance(data, events.DraftRefined) else ()

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.events.messages import domain_events as events
-from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Recorded
@@ -71,8 +71,8 @@ MAX_SHOWN: Final = 5
 MAX_COMPARED: Final = 200_000
 """The maximum length in characters of drafts whose changed words are counted."""
 
-ConditionText: TypeAlias = Callable[[Condition], str]
-"""A function that formats a condition as text."""
+ConditionText: TypeAlias = Callable[[Repeat], str]
+"""A function that formats the condition of a loop as text."""
 
 
 class NarrativeEntry(msgspec.Struct, frozen=True):
@@ -166,7 +166,8 @@ class _RunSoFar:
                 yield from _list_lines(message)
                 yield from _describe_usage(usage)
             case events.LimitsChanged(until=until) if until is not None:
-                yield f"it ends now when {self._say(until)}"
+                loop = self._loops.get(_plan_path(event.data.path), Repeat("", until, 1, ()))
+                yield f"it ends now when {self._say(replace(loop, until=until))}"
             case events.DraftApproved() if overruled := self._vetoes.overruled_by(event.data):
                 yield f"it {overruled}"
             case _:
@@ -180,7 +181,7 @@ class _RunSoFar:
         for path, loop in loops_of(event.plan.steps):
             kept = "the best draft leaves it" if loop.keep == "best" else "the last draft leaves it"
             most = counted(loop.max_iterations, "iteration")
-            yield f"{plain(path)} goes on until {self._say(loop.until)}, for {most} at most; {kept}"
+            yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}"
 
     def _describe_iteration(self, event: events.IterationStarted, loops: Mapping[str, Repeat]) -> Iterator[str]:
         """Yields details of an iteration; `loops` is empty for one that a fork repeats, by another plan."""
@@ -209,7 +210,7 @@ class _RunSoFar:
         if self._judged is not None and self._judged != self._explained:
             self._explained = self._judged
             version, score = self._judged
-            yield f"because draft {version}, scored at {score}, did not end it: {self._say(loop.until)}"
+            yield f"because draft {version}, scored at {score}, did not end it: {self._say(loop)}"
 
 
 def _describe_choice(choice: Choice) -> str:

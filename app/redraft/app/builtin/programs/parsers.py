@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from types import MappingProxyType
@@ -13,6 +13,7 @@ import msgspec
 
 from redraft.actors.workflow.counting import TESTS
 from redraft.app.builtin.support.workspace import clean_line, without_colours
+from redraft.events.messages.content import Issue
 
 Parse: TypeAlias = Callable[[str], tuple["Finding", ...]]
 ParserName: TypeAlias = Literal["ruff", "pytest", "mypy", "lines"]
@@ -27,6 +28,7 @@ _MYPY: Final = re.compile(
 )
 _PYTEST_NAMED: Final = re.compile(r"(?P<code>FAILED|ERROR) (?P<test>\S.*?)(?: - (?P<message>.*))?")
 _PYTEST_COUNT: Final = re.compile(r"(?P<count>[0-9]{1,9}) (?P<what>failed|errors?|passed)\b")
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 _PYTEST_HEADER: Final = "short test summary info"
 
 
@@ -49,8 +51,15 @@ class _Place(msgspec.Struct, frozen=True):
     column: int
 
 
+class _Edit(msgspec.Struct, frozen=True):
+    content: str
+    location: _Place
+    end_location: _Place
+
+
 class _Fix(msgspec.Struct, frozen=True):
     message: str | None = None
+    edits: tuple[_Edit, ...] = ()
 
 
 class _RuffRow(msgspec.Struct, frozen=True):
@@ -58,6 +67,7 @@ class _RuffRow(msgspec.Struct, frozen=True):
 
     message: str
     location: _Place | None = None
+    end_location: _Place | None = None
     code: str | None = None
     fix: _Fix | None = None
 
@@ -79,6 +89,33 @@ def ruff_findings(text: str) -> tuple[Finding, ...]:
 def ruff_suggestions(text: str) -> tuple[str, ...]:
     """Returns the fixes that ruff proposes, from its JSON: `3:1 Remove unused import: os`."""
     return tuple(str(row.finding(row.fix.message)) for row in _ruff_rows(text) if row.fix and row.fix.message)
+
+
+def ruff_issues(text: str, source: str) -> tuple[Issue, ...]:
+    """Returns the findings in ruff's JSON as issues with their places in the source, in the order of `ruff_findings`.
+
+    Where ruff knows one change that mends it, the issue quotes what that replaces; of several, all that they touch.
+    """
+    starts = (0, *(each.end() for each in _LINE_END.finditer(source)))
+    return tuple(_ruff_issue(row, source, starts) for row in _ruff_rows(text))
+
+
+def _ruff_issue(row: _RuffRow, source: str, starts: Sequence[int]) -> Issue:
+    edits = row.fix.edits if row.fix else ()
+    places = [(each.location, each.end_location) for each in edits]
+    if len(edits) != 1 and row.location and row.end_location:
+        places.append((row.location, row.end_location))
+    ends = [(_offset(start, starts), _offset(end, starts)) for start, end in places]
+    low, high = min((each for each, _ in ends), default=0), min(max((each for _, each in ends), default=0), len(source))
+    words = str(row.finding(row.message))
+    if not source[low:high].strip():
+        return Issue(words, severity="error")
+    instead = edits[0].content if len(edits) == 1 else None
+    return Issue(words, source[low:high], (low, high), severity="error", replacement=instead)
+
+
+def _offset(place: _Place, starts: Sequence[int]) -> int:
+    return starts[min(max(place.row, 1), len(starts)) - 1] + max(place.column, 1) - 1
 
 
 def mypy_findings(text: str) -> tuple[Finding, ...]:

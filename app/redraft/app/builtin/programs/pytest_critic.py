@@ -11,9 +11,10 @@ import re
 import secrets
 import site
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Annotated, Final
 
@@ -36,7 +37,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft, Number
+from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number
 
 CHEATED: Final = "a test that must fail did not: the draft changes how it is tested"
 
@@ -44,6 +45,7 @@ _FAILED: Final = 1
 """pytest's exit code where tests failed, as some always do."""
 
 _PLACE: Final = re.compile(r"^(?!/|\.\./)(?P<place>[^\s:]+\.py:[0-9]+): ", re.MULTILINE)
+_FROM: Final = re.compile(r" \((?P<file>[^\s:()]+\.py):(?P<line>[0-9]{1,9})\): ")
 _ERROR: Final = re.compile(r"^E +(?P<error>\S.*)$", re.MULTILINE)
 
 
@@ -182,7 +184,7 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
 
     It counts the tests that ran, those that failed and passed, and whether all did (`all_tests_passing`, 1 or 0); with
     `coverage` the share of the draft's lines that ran; with `kept` how many tests are `broken`. Tests that were ended
-    count as one that failed.
+    count as one that failed. A failure that came from a line of the draft is an issue there.
 
     Tests that cannot be collected, print without end, pass the deadline or end pytest itself score 0 with an error that
     says so, since the draft may be what makes them. Raises PermanentError for wrong options, when no tests are found,
@@ -196,7 +198,21 @@ async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critiqu
     report, finished, hide = await _test(draft.text, brief, options, context)
     said = _critique(report, finished, hide, context.timeout)
     ended = finished.timed_out or finished.truncated
-    return msgspec.structs.replace(said, measures=_count(None if ended else report, options))
+    place = _place(options, brief.source, _here(options)).as_posix()
+    issues = tuple(_located(said.errors, draft.text.split("\n"), place))
+    return msgspec.structs.replace(said, measures=_count(None if ended else report, options), issues=issues)
+
+
+def _located(errors: Sequence[str], lines: Sequence[str], place: str) -> Iterator[Issue]:
+    """Yields the failures that came from a line of the draft, each with that line."""
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    for error in errors:
+        found = _FROM.search(error)
+        number = int(found["line"]) if found and found["file"] == place else 0
+        line = lines[number - 1] if 0 < number <= len(lines) else ""
+        if quote := line.strip():
+            start = starts[number - 1] + line.index(quote)
+            yield Issue(error, quote, (start, start + len(quote)), severity="error")
 
 
 def _count(report: Tally | None, options: PytestOptions) -> dict[str, Number]:

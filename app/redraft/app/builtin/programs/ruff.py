@@ -18,7 +18,7 @@ from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
 from redraft.actors.workflow.counting import families_of, is_of, ruff_measures
 from redraft.actors.workflow.roles import Context, critic, refiner
-from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_suggestions
+from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_issues, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
 from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
@@ -32,7 +32,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError
-from redraft.events.messages.content import Brief, Critique, Draft, Number, Revision
+from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number, Revision
 
 _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
 _LINES_AT_LEAST: Final = 10
@@ -95,7 +95,8 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     findings = ruff_findings(report)
     if broken := [each for each in findings if each.code == _SYNTAX]:
         errors, more = listed([str(each) for each in broken])
-        return Critique(0.0, errors=errors, weaknesses=more, measures=_count(broken, context.options))
+        located = _located(report, draft.text, errors)
+        return Critique(0.0, errors=errors, weaknesses=more, measures=_count(broken, context.options), issues=located)
     needed = _read_needed(draft.text)
     faults = [each for each in findings if not _is_needed(each, needed)]
     errors, more = listed([str(each) for each in faults])
@@ -108,7 +109,19 @@ async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
         weaknesses=more,
         suggestions=(*ruff_suggestions(report), *kept)[:LISTED],
         measures=_count(faults, context.options),
+        issues=_located(report, draft.text, errors),
     )
+
+
+def _located(report: str, text: str, errors: Sequence[str]) -> tuple[Issue, ...]:
+    """Returns the listed findings with their places, each once for each time that it is listed."""
+    left = Counter(errors)
+    found = []
+    for each in ruff_issues(report, text):
+        if left[each.text]:
+            left[each.text] -= 1
+            found.append(each)
+    return tuple(found)
 
 
 @refiner(name="ruff-fix", version=RELEASE)

@@ -21,7 +21,7 @@ from redraft.app.builtin.prose.spelling.lexicon import Lexicon, read_lexicon, wi
 from redraft.app.builtin.prose.style import LEAVE_OUT, style_findings
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.conditions import errors, plateau, score
-from redraft.events.messages.content import NOTICE, Critique, Draft, Number, Revision
+from redraft.events.messages.content import NOTICE, Critique, Draft, Issue, Number, Revision, Severity
 from redraft.events.messages.plan import Option, Plan, Repeat, Step
 
 __all__ = ["ProseOptions", "prose_critic", "prose_plan", "prose_refiner"]
@@ -146,6 +146,7 @@ def critique(prose: Prose, judged: Judgement) -> Critique:
         suggestions=(*unspelled, *list_findings(prose, judged.findings, SUGGESTIONS)),
         errors=list_findings(prose, judged.findings, ERRORS),
         measures=measures,
+        issues=tuple(_issues(prose, judged.findings)),
         details={} if judged.is_spelled else {NOTICE: UNSPELLED},
     )
 
@@ -153,9 +154,30 @@ def critique(prose: Prose, judged: Judgement) -> Critique:
 def list_findings(prose: Prose, findings: Sequence[Finding], faults: Sequence[Fault]) -> tuple[str, ...]:
     """A line for each finding of these faults, LISTED at most, and how many more there are."""
     chosen = [finding for finding in findings if finding.fault in faults]
-    lines = [f"line {prose.line(finding.at)}: {_sentence(finding)}"[:_LONGEST] for finding in chosen[:LISTED]]
+    lines = [_line(prose, finding) for finding in chosen[:LISTED]]
     more = len(chosen) - LISTED
     return (*lines, f"... and {more:,} more") if more > 0 else tuple(lines)
+
+
+def _line(prose: Prose, finding: Finding) -> str:
+    return f"line {prose.line(finding.at)}: {_sentence(finding)}"[:_LONGEST]
+
+
+def _issues(prose: Prose, findings: Sequence[Finding]) -> Iterator[Issue]:
+    """Yields each listed finding with its place, and the words to put there where they are known."""
+    kinds: tuple[tuple[tuple[Fault, ...], Severity], ...] = (
+        (ERRORS, "error"),
+        (WEAKNESSES, "warning"),
+        (SUGGESTIONS, "note"),
+    )
+    for faults, severity in kinds:
+        for finding in [each for each in findings if each.fault in faults][:LISTED]:
+            end = finding.at + len(finding.found)
+            is_there = prose.text[finding.at : end] == finding.found
+            quote, span = (finding.found, (finding.at, end)) if is_there else ("", None)
+            known = is_there and finding.fault in (*ERRORS, *WEAKNESSES)
+            instead = finding.instead if known else None
+            yield Issue(_line(prose, finding), quote, span, severity=severity, replacement=instead)
 
 
 def _sentence(finding: Finding) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.reading import print_until
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.exit_codes import FAILED
 from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
@@ -37,7 +37,7 @@ def story_lines(events: Sequence[Recorded]) -> Iterator[str]:
 
 def _story_lines(events: Sequence[Recorded]) -> Iterator[tuple[str, int]]:
     """Yields each line with the column at which what does not fit on it goes on."""
-    for entry in narrate(events, print_condition):
+    for entry in narrate(events, print_until):
         line = entry.line
         time = f"{line.time:%Y-%m-%d %H:%M:%S}"
         cause = f", because of {entry.cause}" if entry.cause else ""
