@@ -13,7 +13,7 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.response import Redirect
 
-from redraft.app.dashboard import runs, signing_in
+from redraft.app.dashboard import draft, run, runs, signing_in
 from redraft.app.dashboard.live import Broadcaster
 from redraft.app.dashboard.visit import HTML, Visit, identity_in
 from redraft.app.server.application import refuse_read_only
@@ -28,8 +28,8 @@ POLICY: Final = (
 )
 """What a page may load and run: this server's own files, and nothing that stands in the page."""
 
-LOOKING: Final = (*runs.PAGES,)
-STEERING: Final = (*runs.FORMS,)
+LOOKING: Final = (*runs.PAGES, *run.PAGES, *draft.PAGES)
+STEERING: Final = (*runs.FORMS, *run.FORMS)
 
 
 def build_pages(service: Service, sessions: Sessions) -> Router:
@@ -47,6 +47,7 @@ def build_pages(service: Service, sessions: Sessions) -> Router:
         route_handlers=[
             Router("/", route_handlers=LOOKING, guards=[needs("read")]),
             steering,
+            Router("/", route_handlers=run.BEGINNING, guards=[refuse_read_only(service), repeats_its_word]),
             Router("/", route_handlers=signing_in.FORMS, guards=[repeats_its_word]),
             *signing_in.PAGES,
         ],
