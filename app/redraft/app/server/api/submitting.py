@@ -51,7 +51,7 @@ async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], ke
     plan = await beside(lambda: _plan(service, data, brief))
     tags = check_tags(data.tags)
     run = await service.runtime.client.submit(plan, brief, key=_key(key), tags=tags, by=identity.signature)
-    return await _begun(service, run)
+    return _answer_begun(await _begun(service, run))
 
 
 @post("/batches", answer=list[Begun], status_code=201, summary="Begin many runs")
@@ -78,6 +78,11 @@ async def fork(
     service: Serves, identity: Asks, run: RunPath, data: JSONBody[Forking], key: Key = None
 ) -> Response[bytes]:
     """Begins a run with another's history up to an event. Nothing that was done by then is done again."""
+    return _answer_begun(await begin_fork(service, identity, run, data, key))
+
+
+async def begin_fork(service: Service, identity: Identity, run: str, data: Forking, key: str | None = None) -> Begun:
+    """Begins a fork of the run that a text means; returns it once it can be looked at. Raises Refused, InputError."""
     _refuse_harm(identity, data)
     runtime = service.runtime
     upto, past = await events_at(runtime, run, str(data.at)), await events_of(runtime, run)
@@ -150,10 +155,9 @@ def _key(key: str | None) -> str:
     return key or ""
 
 
-async def _begun(service: Service, run: str) -> Response[bytes]:
-    """Answers with the run, once it can be looked at, or that it is on its way."""
-    recorded = run in await _recorded(service, [run])
-    return answer(Begun(run, recorded), 201 if recorded else 202, Location=f"/api/v1/runs/{run}")
+async def _begun(service: Service, run: str) -> Begun:
+    """Returns the run, once it can be looked at, or that it is on its way."""
+    return Begun(run, run in await _recorded(service, [run]))
 
 
 async def _recorded(service: Service, runs: Sequence[str]) -> set[str]:
@@ -165,6 +169,10 @@ async def _recorded(service: Service, runs: Sequence[str]) -> set[str]:
                 recorded[run] = (await service.runtime.client.wait(run, "run.started")).position
     await service.shown(max(recorded.values(), default=0))
     return set(recorded)
+
+
+def _answer_begun(begun: Begun) -> Response[bytes]:
+    return answer(begun, 201 if begun.recorded else 202, Location=f"/api/v1/runs/{begun.run}")
 
 
 HANDLERS: Final = (submit, submit_batch, fork)
