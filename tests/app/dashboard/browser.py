@@ -5,14 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 from tests.services import missing
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 WIDTHS = (1440, 1024, 390)
+PATIENCE = 60_000
+"""Milliseconds to wait for what a page is to show: the machine may be busy."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 @asynccontextmanager
@@ -30,22 +34,20 @@ async def browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def looking(
-    url: str, browser: Browser, width: int = 1440, scheme: Literal["light", "dark"] = "light", **options: Any
+    url: str, browser: Browser, width: int = 1440, scheme: Literal["light", "dark"] = "light", *, quiet: bool = True
 ) -> AsyncIterator[Page]:
     """A page of the server at `url`. At the end, whatever it should not have done fails the test.
 
-    That is: an error or a warning on the console, an exception, a dialog, or a request to another host.
+    That is: an error or a warning on the console if it is to be `quiet`, an exception, a request to another host.
     """
     view = {"width": width, "height": 900}
-    context = await browser.new_context(base_url=url, viewport=view, color_scheme=scheme, **options)
-    context.set_default_timeout(60_000)
+    context = await browser.new_context(base_url=url, viewport=view, color_scheme=scheme)
+    context.set_default_timeout(PATIENCE)
     page = await context.new_page()
     wrong: list[str] = []
     host = urlsplit(url).netloc
-    page.on(
-        "console",
-        lambda told: wrong.append(f"{told.text} at {told.location}") if told.type in ("error", "warning") else None,
-    )
+    loud = ("error", "warning") if quiet else ()
+    page.on("console", lambda told: wrong.append(f"{told.text} {told.location}") if told.type in loud else None)
     page.on("pageerror", lambda error: wrong.append(f"{error!r} {error.stack}"))
     page.on("request", lambda sent: wrong.append(sent.url) if urlsplit(sent.url).netloc not in ("", host) else None)
     try:

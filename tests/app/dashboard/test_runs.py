@@ -36,12 +36,12 @@ def test_a_filter_that_is_none_is_refused_in_a_line(server: Served) -> None:
 def test_a_form_needs_the_word_of_its_page(server: Served, folder: Path) -> None:
     (folder / "hold").touch()
     run = begin(server, "Held")
-    without = httpx.post(f"{server.url}/runs/pause", data={"run": run})
+    without = httpx.post(f"{server.url}/runs/chosen/pause", data={"run": run})
     assert (without.status_code, "reload it" in without.text) == (403, True)
-    assert "1 run paused" in send(server, "/runs/pause", run=run)
-    assert "is paused already" in send(server, "/runs/pause", run=run)
-    assert "tick those" in send(server, "/runs/pause", x="y")
-    assert "1 run cancelled" in send(server, "/runs/cancel", run=run)
+    assert "1 run paused" in send(server, "/runs/chosen/pause", run=run)
+    assert "is paused already" in send(server, "/runs/chosen/pause", run=run)
+    assert "tick those" in send(server, "/runs/chosen/pause", x="y")
+    assert "1 run cancelled" in send(server, "/runs/chosen/cancel", run=run)
     (folder / "hold").unlink()
     ended(server, run)
 

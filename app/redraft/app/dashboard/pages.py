@@ -13,7 +13,7 @@ from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 from litestar.response import Redirect
 
-from redraft.app.dashboard import figures, operations, record_pages, runs, signing_in, whatif
+from redraft.app.dashboard import draft, figures, operations, record_pages, run, runs, signing_in, whatif
 from redraft.app.dashboard.chain import ChainCheck
 from redraft.app.dashboard.live import Broadcaster
 from redraft.app.dashboard.visit import HTML, Visit, identity_in
@@ -30,8 +30,9 @@ POLICY: Final = (
 )
 """What a page may load and run: this server's own files, and nothing that stands in the page."""
 
-LOOKING: Final = (*runs.PAGES, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)
-STEERING: Final = (*runs.FORMS, *operations.FORMS)
+_OF_RUNS: Final = (*runs.PAGES, *run.PAGES, *draft.PAGES)
+LOOKING: Final = (*_OF_RUNS, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)
+STEERING: Final = (*runs.FORMS, *run.FORMS, *operations.FORMS)
 
 
 def build_pages(service: Service, sessions: Sessions) -> Router:
@@ -50,6 +51,7 @@ def build_pages(service: Service, sessions: Sessions) -> Router:
         route_handlers=[
             Router("/", route_handlers=LOOKING, guards=[needs("read")]),
             steering,
+            Router("/", route_handlers=run.BEGINNING, guards=[refuse_read_only(service), repeats_its_word]),
             Router("/", route_handlers=signing_in.FORMS, guards=[repeats_its_word]),
             *signing_in.PAGES,
         ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -12,11 +12,9 @@ from litestar.params import FromPath
 
 from redraft.app.dashboard.visit import Visit, Visits, page
 from redraft.app.process.times import moment_of
-from redraft.app.runs.steering import Word
 from redraft.app.server.api.bodies import Reason
 from redraft.app.server.api.run_reading import read_page
-from redraft.app.server.identity import Identity
-from redraft.app.server.words import cancelling, pausing, resuming, say
+from redraft.app.server.words import PLAIN, PlainWord, say
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.messages.domain_events import Outcome
 from redraft.projections.display import quoted
@@ -27,8 +25,6 @@ SHOWN: Final = 50
 
 AT_ONCE: Final = 200
 """The most runs that a word can be said to at once."""
-
-Bulk: TypeAlias = Literal["pause", "resume", "cancel"]
 
 
 class RunChoice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,8 +92,8 @@ async def first_page(visit: Visits) -> Response[Any]:
     return visit.go("/runs")
 
 
-@post("/runs/{word:str}", status_code=200)
-async def steer_runs(visit: Visits, word: FromPath[Bulk]) -> Response[Any]:
+@post("/runs/chosen/{word:str}", status_code=200)
+async def steer_runs(visit: Visits, word: FromPath[PlainWord]) -> Response[Any]:
     """Says a word to each of the runs that were chosen; answers with what came of it."""
     form = await visit.request.form()
     runs = list(dict.fromkeys(str(each) for each in form.getall("run", [])))
@@ -109,20 +105,16 @@ async def steer_runs(visit: Visits, word: FromPath[Bulk]) -> Response[Any]:
     return visit.tell("runs_said.html", word=_PAST[word], done=len(runs) - len(faults), faults=faults)
 
 
-async def _fault(visit: Visit, run: str, word: Bulk) -> str:
+async def _fault(visit: Visit, run: str, word: PlainWord) -> str:
     """Says it to one run; returns why that was not possible, or nothing."""
     try:
-        await say(visit.service, visit.identity, run, _word(visit.identity, word))
+        await say(visit.service, visit.identity, run, PLAIN[word](visit.identity, Reason()))
     except RedraftError as error:
         return str(error)
     return ""
 
 
-def _word(identity: Identity, word: Bulk) -> Word:
-    return {"pause": pausing, "resume": resuming, "cancel": cancelling}[word](identity, Reason())
-
-
-_PAST: Final[Mapping[Bulk, str]] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+_PAST: Final[Mapping[PlainWord, str]] = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
 PAGES: Final = (first_page, list_runs)
 FORMS: Final = (steer_runs,)

@@ -131,7 +131,7 @@ def _rows(branches: Sequence[Branch], depth: int) -> Iterator[StepRow]:
     for branch in branches:
         match branch:
             case Leaf():
-                yield _leaf_row(branch, depth)
+                yield leaf_row(branch, depth)
             case Group(name=name, children=children):
                 yield StepRow(depth, "group", name, "side by side")
                 yield from _rows(children, depth + 1)
@@ -146,11 +146,16 @@ def _rows(branches: Sequence[Branch], depth: int) -> Iterator[StepRow]:
 
 
 def _loop_row(loop: Loop, depth: int) -> StepRow:
-    message = f"{outcome_text(loop.outcome)}: {loop.reason}" if loop.outcome else loop.closing or "running"
-    return StepRow(depth, "loop", loop.name, message, loop.score, loop.scale, loop.draft)
+    return StepRow(depth, "loop", loop.name, loop_message(loop), loop.score, loop.scale, loop.draft)
 
 
-def _leaf_row(leaf: Leaf, depth: int) -> StepRow:
+def loop_message(loop: Loop) -> str:
+    """Returns how a loop ended and why, or that it runs."""
+    return f"{outcome_text(loop.outcome)}: {loop.reason}" if loop.outcome else loop.closing or "running"
+
+
+def leaf_row(leaf: Leaf, depth: int) -> StepRow:
+    """Returns the row of a step: who did it, and what came of it."""
     states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed"}
     tries = counted(leaf.attempts, "try").replace("trys", "tries") if leaf.attempts > 1 else ""
     facts = (states.get(leaf.status, "no longer needed"), leaf.marks, tries, leaf.overruled, leaf.error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -76,6 +77,15 @@ def resuming(identity: Identity, given: Reason) -> Word:
 def cancelling(identity: Identity, given: Reason) -> Word:
     """Returns that a run is to end."""
     return lambda past: CancelRun(past[0].run, given.reason, identity.name)
+
+
+PlainWord: TypeAlias = Literal["pause", "resume", "cancel"]
+PLAIN: Final[Mapping[PlainWord, Callable[[Identity, Reason], Word]]] = {
+    "pause": pausing,
+    "resume": resuming,
+    "cancel": cancelling,
+}
+"""The words that say nothing but a reason."""
 
 
 def approving(identity: Identity, given: Approval) -> Word:

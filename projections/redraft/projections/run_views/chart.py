@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import Final, assert_never
 
@@ -81,6 +81,27 @@ def scores(events: Iterable[Recorded]) -> tuple[Point, ...]:
     return tuple(Point(draft, score, scales[draft]) for draft, (_, score) in sorted(lowest_scores.items()))
 
 
+def scores_by_part(events: Iterable[Recorded]) -> dict[str, tuple[Point, ...]]:
+    """Returns the scores of which a run's are made, by name, each by version: those of criteria, or else of critics.
+
+    Criteria of several critics have their critic's name before theirs; a single critic without criteria has no parts.
+    """
+    criteria: dict[tuple[str, str], dict[int, Point]] = {}
+    critics: dict[str, dict[int, Point]] = {}
+    for event in events:
+        if not isinstance(event.data, DraftCritiqued) or not event.data.critique.scored:
+            continue
+        said, draft = event.data.critique, event.data.draft.version
+        critic = said.critic or event.data.path.rpartition("/")[2]
+        critics.setdefault(critic, {})[draft] = Point(draft, said.score, said.scale)
+        for mark in said.criteria:
+            criteria.setdefault((critic, mark.name), {})[draft] = Point(draft, mark.score, mark.scale or said.scale)
+    several = len(critics) > 1
+    found = {f"{critic}: {name}" if several else name: points for (critic, name), points in criteria.items()}
+    parts = found or (critics if several else {})
+    return {name: tuple(points[draft] for draft in sorted(points)) for name, points in parts.items()}
+
+
 def score_of(event: DomainEvent) -> CriticScore | JoinedScore | None:
     """Returns the score that an event holds, if any."""
     match event:
@@ -143,6 +164,8 @@ DOTS: Final = 60
 """The maximum number of drafts with a dot each; above it only the line is drawn."""
 VALUES: Final = 12
 """The maximum number of drafts whose dots are labelled with their scores."""
+CURVES: Final = 6
+"""The maximum number of curves of criteria and critics."""
 LINES: Final = 3
 """The maximum number of goals drawn."""
 POINTS: Final = 2_000
@@ -168,24 +191,50 @@ class Dot(msgspec.Struct, frozen=True):
     numbered: bool
 
 
+class Curve(msgspec.Struct, frozen=True):
+    """A further line of the chart: its name, and its points from left to right."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
 class Chart(msgspec.Struct, frozen=True):
-    """The layout of a chart, and `description` in words. `axes` and `goals` are horizontal lines: height and label."""
+    """The layout of a chart, and `description` in words. `axes` and `goals` are horizontal lines: height and label.
+
+    `curves` are those of criteria and critics.
+    """
 
     description: str
     dots: tuple[Dot, ...]
     axes: tuple[tuple[float, str], ...]
     goals: tuple[tuple[float, str], ...]
+    curves: tuple[Curve, ...] = ()
 
 
-def chart(points: Sequence[Point], goals: Sequence[float] = (), kept: int | None = None) -> Chart:
-    """Returns the layout of the scores by draft, with a line at each goal (0..1) and the `kept` draft marked."""
+def chart(
+    points: Sequence[Point],
+    goals: Sequence[float] = (),
+    kept: int | None = None,
+    parts: Mapping[str, Sequence[Point]] | None = None,
+) -> Chart:
+    """Returns the layout of the scores by draft, with a line at each goal (0..1) and the `kept` draft marked.
+
+    `parts` are further curves by name, as `scores_by_part` has them.
+    """
     scale = _common_scale(points)
     return Chart(
         _describe(points, goals),
         tuple(_dots(_sample(points, kept), kept)),
         tuple((_y(value), f"{on_scale(value, scale or UNIT):g}") for value in (0.0, 0.5, 1.0)),
         tuple((_y(value), score_text(value, scale)) for value in goals[-LINES:]),
+        tuple(_curves(_sample(points, kept), parts or {})),
     )
+
+
+def _curves(points: Sequence[Point], parts: Mapping[str, Sequence[Point]]) -> Iterator[Curve]:
+    places = {point.draft: _x(points, number) for number, point in enumerate(points)}
+    for name, part in list(parts.items())[:CURVES]:
+        yield Curve(name, tuple((places[each.draft], _y(each.score)) for each in part if each.draft in places))
 
 
 def _common_scale(points: Sequence[Point]) -> Scale | None:

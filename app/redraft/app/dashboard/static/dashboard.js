@@ -10,7 +10,7 @@
 
   const open = () => {
     target = document.querySelector("[data-live]");
-    if (!target || source || document.hidden) return;
+    if (!target || !target.dataset.live || source || document.hidden) return;
     source = new EventSource(target.dataset.live);
     source.addEventListener("open", () => state("live"));
     source.addEventListener("fragment", (event) => {
@@ -19,6 +19,18 @@
     source.addEventListener("error", () => state(source.readyState === EventSource.CLOSED ? "closed" : "offline"));
   };
 
+  // A page that shows another version or draft has another fragment to follow, or none.
+  const follow = () => {
+    const now = document.querySelector("[data-live]");
+    if (source && (!now || new URL(now.dataset.live, location.href).href !== source.url)) close();
+    open();
+  };
+
+  document.addEventListener("htmx:after:swap", follow);
+  document.addEventListener("input", (event) => {
+    const told = event.target.closest(".slider")?.querySelector("output");
+    if (told) told.textContent = event.target.value;
+  });
   document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else open(); });
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", open);

@@ -50,7 +50,7 @@ async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], ke
     plan = await beside(lambda: _plan(service, data, brief))
     tags = check_tags(data.tags)
     run = await service.runtime.client.submit(plan, brief, key=_key(key), tags=tags, by=identity.signature)
-    return await _begun(service, run)
+    return _answer_begun(await _begun(service, run))
 
 
 @post("/batches", answer=list[Begun], status_code=201, summary="Begin many runs")
@@ -76,6 +76,11 @@ async def fork(
     service: Serves, identity: Asks, run: RunPath, data: JSONBody[Forking], key: Key = None
 ) -> Response[bytes]:
     """Begins a run with another's history up to an event. Nothing that was done by then is done again."""
+    return _answer_begun(await begin_fork(service, identity, run, data, key))
+
+
+async def begin_fork(service: Service, identity: Identity, run: str, data: Forking, key: str | None = None) -> Begun:
+    """Begins a fork of the run that a text means; returns it once it can be looked at. Raises Refused, InputError."""
     _refuse_harm(identity, data)
     runtime = service.runtime
     upto, past = await events_at(runtime, run, str(data.at)), await events_of(runtime, run)
@@ -148,14 +153,18 @@ def _key(key: str | None) -> str:
     return key or ""
 
 
-async def _begun(service: Service, run: str) -> Response[bytes]:
-    """Answers with the run, once it can be looked at, or that it is on its way."""
+async def _begun(service: Service, run: str) -> Begun:
+    """Returns the run, once it can be looked at, or that it is on its way."""
     with suppress(TimeoutError):
         async with asyncio.timeout(PATIENCE):
             begun = await service.runtime.client.wait(run, "run.started")
             await service.shown(begun.position)
-            return answer(Begun(run), 201, Location=f"/api/v1/runs/{run}")
-    return answer(Begun(run, recorded=False), 202, Location=f"/api/v1/runs/{run}")
+            return Begun(run)
+    return Begun(run, recorded=False)
+
+
+def _answer_begun(begun: Begun) -> Response[bytes]:
+    return answer(begun, 201 if begun.recorded else 202, Location=f"/api/v1/runs/{begun.run}")
 
 
 HANDLERS: Final = (submit, submit_batch, fork)

@@ -1,0 +1,96 @@
+"""What pages compute before they show it: lanes, pictures of plans, and texts with notes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from redraft.actors import Workflow, critic, generator, refiner, repeat
+from redraft.app.dashboard.draft import Note, paragraphs, rendered
+from redraft.app.dashboard.lanes import SHOWN, Lane, lanes
+from redraft.app.dashboard.plan_picture import picture
+from redraft.app.dashboard.signing_in import own_address
+from redraft.app.dashboard.templating import environment
+from redraft.events.messages.content import Issue
+from redraft.projections.run_views.tree_model import Iteration, Loop, Tree
+
+
+def loop(depth: int, iterations: int = 1) -> Loop:
+    path = "/".join(f"L{each}[1]" for each in range(depth, 0, -1))
+    inner = (loop(depth - 1),) if depth > 1 else ()
+    return Loop(
+        path, f"L{depth}", tuple(Iteration(f"{path}[{n}]", str(n), None, inner) for n in range(1, iterations + 1))
+    )
+
+
+def test_lanes_of_loops_in_each_other_50_deep_are_folded_but_for_the_outermost() -> None:
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    page = shown.render(course=lanes([loop(50)]))
+    assert page.count('<details class="lane') == 50
+    assert page.count(" open>") == 1
+
+
+def test_of_many_iterations_the_first_and_the_last_are_shown() -> None:
+    (lane,) = lanes([loop(1, 1_000)])
+    assert isinstance(lane, Lane)
+    assert (lane.count, lane.omitted, len(lane.cells)) == (1_000, 1_000 - SHOWN, SHOWN)
+    assert (lane.cells[lane.cut - 1].label, lane.cells[lane.cut].label) == ("20", "981")
+
+
+def test_boxes_of_a_plan_lie_within_their_frames() -> None:
+    @generator
+    def write(brief: str) -> str:
+        return brief
+
+    @critic
+    def judge(draft: str) -> float:
+        return 1.0
+
+    @refiner
+    def improve(draft: str) -> str:
+        return draft
+
+    inner = repeat("Inner", until="score >= 1", max_iterations=2, body=[judge, improve])
+    plan = (
+        Workflow("w").start_with(write).then(repeat("Outer", until="outputs >= 1", max_iterations=2, body=[inner])).plan
+    )
+    found = picture(plan, Tree("r", "w", 1, None, 0.0, ()))
+    _, outer, within, *steps = found.boxes
+    assert (outer.path, within.path) == ("Outer", "Outer/Inner")
+    assert [each.path for each in steps] == ["Outer/Inner/judge", "Outer/Inner/improve"]
+    for frame, box in [(outer, within), *((within, each) for each in steps)]:
+        assert frame.x < box.x
+        assert frame.y < box.y
+        assert box.x + box.width < frame.x + frame.width
+        assert box.y + box.height < frame.y + frame.height
+    assert "Nothing is at work" in found.description
+
+
+@given(st.text("a\n ", max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5))
+def test_a_text_with_notes_is_the_text(text: str, places: list[tuple[int, int]]) -> None:
+    spans = [(min(place), max(place)) for place in places if 0 <= min(place) < max(place) <= len(text)]
+    notes = [Note(number, "judge", Issue("x"), span) for number, span in enumerate(spans, 1)]
+    found = list(paragraphs(text, notes))
+    assert "".join(piece.text for each in found for piece in each.pieces) == text
+    assert sorted(note.number for each in found for note in each.notes) == [note.number for note in notes]
+    for note in notes:
+        marked = "".join(p.text for each in found for p in each.pieces if note.number in p.notes)
+        assert note.span
+        assert marked == text[slice(*note.span)]
+
+
+def test_rendered_markdown_holds_nothing_that_runs_or_loads() -> None:
+    hostile = (
+        "<script>x()</script> ![p](http://evil/x.png) [a](javascript:x()) [b](https://ok) <b onclick=x()>b</b>\n\n- one"
+    )
+    html = str(rendered(hostile))
+    assert "<li>one</li>" in html
+    assert 'href="https://ok"' in html
+    for bad in ("<script", "<img", 'href="javascript', "<b "):
+        assert bad not in html
+
+
+def test_only_pages_of_this_server_are_gone_on_to() -> None:
+    assert own_address("/runs?tag=a") == "/runs?tag=a"
+    for other in ("//evil", "https://evil", "/\\evil", "javascript:x", "", "/a\nb"):
+        assert own_address(other) == "/"
