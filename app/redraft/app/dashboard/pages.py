@@ -30,10 +30,8 @@ POLICY: Final = (
 )
 """What a page may load and run: this server's own files, and nothing that stands in the page."""
 
-LOOKING: Final = (
-    *(*runs.PAGES, *run.PAGES, *draft.PAGES),
-    *(*operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES),
-)
+_OF_RUNS: Final = (*runs.PAGES, *run.PAGES, *draft.PAGES)
+LOOKING: Final = (*_OF_RUNS, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)
 STEERING: Final = (*runs.FORMS, *run.FORMS, *operations.FORMS)
 
 
