@@ -28,7 +28,7 @@ from redraft.events.messages.conditions import (
     Plateau,
     Quantity,
 )
-from redraft.events.messages.plan import Criterion, Node, Parallel, Step, measure_name, members, steps_of
+from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, measure_name, members, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 
 SCORE: Final = "score"

@@ -105,7 +105,7 @@ def _state_of(leaf: Leaf) -> State:
             return "running"
         case "failed":
             return "failed"
-        case "done" | "dropped":
+        case "done" | "dropped" | "skipped":
             return "done"
         case _:
             assert_never(leaf.status)

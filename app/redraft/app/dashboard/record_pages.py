@@ -145,9 +145,9 @@ async def _side(visit: Visit, text: str) -> Side:
 
 
 def _compared(choice: CompareChoice, a: Side, b: Side) -> CompareShown:
-    plans = None if a.plan.text == b.plan.text else change_of(a.plan, b.plan, _DIFFERENCE)
+    plans = None if a.plan.text == b.plan.text else change_of(a.plan, b.plan, (), _DIFFERENCE)
     same = a.draft is None or b.draft is None or a.draft.sha256 == b.draft.sha256
-    drafts = None if same or a.draft is None or b.draft is None else change_of(a.draft, b.draft, _DIFFERENCE)
+    drafts = None if same or a.draft is None or b.draft is None else change_of(a.draft, b.draft, (), _DIFFERENCE)
     return CompareShown(choice, (a, b), plans, drafts)
 
 
