@@ -17,7 +17,7 @@ from redraft.actors.runtime.results import critique_of, receipt_of, revision_of,
 from redraft.actors.runtime.returned_values import InvalidResult
 from redraft.actors.workflow.roles import TAKES, Actor, Context
 from redraft.events.errors import ContentError, InputError, PermanentError, StepError
-from redraft.events.messages.content import Critique, Draft, Mark, Receipt, Revision, new_draft
+from redraft.events.messages.content import Critique, Draft, History, Mark, Receipt, Revision, new_draft
 from redraft.events.messages.plan import Role
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
 from redraft.events.messages.usage import Usage
@@ -150,9 +150,11 @@ def asked_of(actor: Actor, given: dict[str, Any]) -> str:
     """Returns the SHA-256 (hex) of what an actor was given: texts, critique, history and options; no ids, no times."""
     context: Context = given["context"]
     draft: Draft | None = given.get("draft")
+    history: History | None = given.get("history")
+    told = history and (msgspec.structs.replace(history, drafts=()), [each.text for each in history.drafts])
     asked = (
         *(actor.role, actor.name, given["brief"].text, draft and draft.text),
-        *(given.get("critique"), given.get("history"), dict(sorted(context.options.items()))),
+        *(given.get("critique"), told, dict(sorted(context.options.items()))),
         *([each.text for each in context.outputs], [each.text for each in context.beside]),
         *(context.scale, context.criteria),
     )
