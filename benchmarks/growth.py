@@ -48,7 +48,9 @@ STEPS: Final = 900
 AT_ONCE: Final = 8
 """How many runs with large drafts go on at the same time."""
 BYTES: Final = 32 * 1024 * 1024
-"""The bytes of drafts that are recorded to measure how many there are in a second."""
+"""The bytes of drafts that are recorded, at most, to measure how many there are in a second."""
+MOST: Final = 50
+"""How many runs with small drafts follow each other at most."""
 
 
 async def by_recorded(folder: Path, repeat: int, recorded: Sequence[int]) -> Figures:
@@ -118,7 +120,7 @@ async def by_size(folder: Path, bus: str, store: str) -> dict[str, Figures]:
         place = store or f"sqlite:///{folder}/{size}.db"
         async with open_place(place, bus, Path(memory.__file__), list(plan.actors.values())) as client:
             await steps_taken(client, plan, str(size))
-            begun, runs = time.perf_counter(), max(1, BYTES // size // 4 // AT_ONCE)
+            begun, runs = time.perf_counter(), min(MOST, max(1, BYTES // size // 4 // AT_ONCE))
             await asyncio.gather(*(lane(client, plan, size, runs) for _ in range(AT_ONCE)))
             found["mb_per_s"][str(size)] = size * 4 * runs * AT_ONCE / (time.perf_counter() - begun) / 1e6
         body = b"x" * size
@@ -140,7 +142,7 @@ def bare_rows(file: Path, body: bytes) -> float:
         table.execute("PRAGMA journal_mode=WAL")
         table.execute("PRAGMA synchronous=FULL")
         table.execute("CREATE TABLE log (number INTEGER PRIMARY KEY, body BLOB)")
-        groups = max(1, BYTES // len(body) // AT_ONCE)
+        groups = min(16 * MOST, max(1, BYTES // len(body) // AT_ONCE))
         begun = time.perf_counter()
         for _ in range(groups):
             table.execute("BEGIN")

@@ -20,6 +20,7 @@ from redraft.events.errors import Tampered
 from redraft.events.messages.codec import GENESIS
 from redraft.events.messages.domain_events import DomainEvent, StepRequested
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import nodes_of
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 """The default size of a cache, in bytes."""
@@ -66,8 +67,14 @@ class Recent(Generic[T]):
         self._bytes = 0
 
 
-OVERHEAD: Final = 16 * 1024
-"""The memory of a run beside its texts, in bytes, estimated: its plan and its place in the plan."""
+OVERHEAD: Final = 3 * 1024
+"""The memory of a run's state in bytes, estimated, beside its texts and what the other estimates count."""
+
+NODE: Final = 512
+"""The memory of a node of a plan, in bytes, estimated."""
+
+PART: Final = 1024
+"""The memory of an open step, or of a draft with its judgement, in bytes, estimated."""
 
 CLOSED: Final = 64
 """The number of closed steps for which the id of the requesting event is kept."""
@@ -85,7 +92,7 @@ class Aggregate(msgspec.Struct, eq=False):
     Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was decided
     on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
     others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
-    `texts` are those that its outcomes were compared with, if any were.
+    `texts` are those that its outcomes were compared with, if any were. `plan_size` is the memory of its plan in bytes.
     """
 
     state: RunState = RunState()
@@ -94,6 +101,7 @@ class Aggregate(msgspec.Struct, eq=False):
     request_ids: dict[str, str] = {}
     trace: str = ""
     texts: RunTexts | None = None
+    plan_size: int = 0
 
     def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
         """Moves on to this state and hash by these events, each given with its id."""
@@ -124,8 +132,9 @@ class Aggregates:
 
     def keep(self, run: str, aggregate: Aggregate) -> None:
         """Keeps a run, in place of what was kept of it."""
-        texts = aggregate.texts.size if aggregate.texts else 0
-        self._kept.keep(run, aggregate, _size(aggregate.state) + texts)
+        if not aggregate.plan_size:
+            aggregate.plan_size = NODE * sum(1 for _ in nodes_of(aggregate.state.plan.steps))
+        self._kept.keep(run, aggregate, _size(aggregate))
 
     def drop(self, run: str, aggregate: Aggregate) -> None:
         """Makes an aggregate void, and forgets the run unless another is kept by now."""
@@ -151,10 +160,14 @@ class Aggregates:
         return await self.load(run)
 
 
-def _size(state: RunState) -> int:
-    """Returns the approximate memory of a state, in bytes."""
-    size = OVERHEAD + getsizeof(state.brief.text)
+def _size(aggregate: Aggregate) -> int:
+    """Returns the approximate memory of a run, in bytes."""
+    state = aggregate.state
+    size = OVERHEAD + aggregate.plan_size + getsizeof(state.brief.text)
+    size += aggregate.texts.size if aggregate.texts else 0
+    size += PART * (len(state.open) + len(state.late)) + PART // 4 * len(aggregate.request_ids)
     for frame in state.frames:
+        size += PART * len(frame.judged)
         for made in frame.made:
             size += made.size
     return size

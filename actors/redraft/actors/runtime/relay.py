@@ -267,14 +267,20 @@ class Relay:
             return RunFacts()
 
     def _cached_builder(self, event: Recorded) -> RequestBuilder | None:
-        """Returns the builder of an event's run, with the event added, if all events before it are in memory."""
+        """Returns the builder of an event's run, with the event added.
+
+        None unless all events before it, and the drafts that it names, are in memory.
+        """
         builder = self._builders.get(event.run)
         if builder is None or builder.version < event.version - 1:
             return None
         before = builder.size
         builder.add(event)
         if builder.size != before:
+            builder.forget_drafts()
             self._builders.keep(event.run, builder, builder.size)
+        if isinstance(event.data, StepRequested) and not builder.has_drafts(event.data):
+            return None
         return builder
 
     async def _load_builder(self, event: Recorded) -> RequestBuilder:

@@ -30,14 +30,23 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.messages.plan import Option, Step, steps_of
 
-OVERHEAD: Final = 8 * 1024
-"""The approximate memory of a run beside its texts, in bytes: mostly its plan."""
+OVERHEAD: Final = 2 * 1024
+"""The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
+
+NODE: Final = 512
+"""The memory of a step of a plan, in bytes, estimated."""
+
+CRITIQUE: Final = 1024
+"""The memory of a critique and of its round beside their texts, in bytes, estimated."""
 
 ROUNDS: Final = 20
 """The number of latest rounds in a history, so that requests do not grow with their run."""
 
 MAX_TEXTS: Final = 4 * 1024 * 1024
 """The size of the earlier drafts, in bytes of UTF-8, that a request holds at most: the broker has a largest message."""
+
+KEPT: Final = 8
+"""A draft is forgotten once so many newer ones were added since it was added, or since a request last named it."""
 
 USUAL_TEMPERATURE: Final = 0.7
 """The temperature that a step without one starts from when it is raised."""
@@ -64,6 +73,8 @@ class RequestBuilder:
         self._steps: dict[str, Step] = {}
         self._brief = Brief("")
         self._drafts: dict[int, Draft] = {}
+        self._newest = 0
+        self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
         self._rounds: dict[int, Round] = {}
         self._counted: dict[int, dict[str, dict[str, Number]]] = {}
@@ -85,14 +96,15 @@ class RequestBuilder:
                 pass
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
+                self.size += CRITIQUE
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
                 if said.issues:
                     self._add_size(*(text for issue in said.issues for text in (issue.quote, issue.text)))
                 self._add_round(data)
             case DraftRefined():
-                self._drafts[data.draft.version] = data.draft
-                self._add_size(data.draft.text, *data.changes, *data.declined)
+                self._add_draft(data.draft)
+                self._add_size(*data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
                 self._before[data.draft.version] = data.before.version
                 self._disputed.update(dict.fromkeys(data.declined))
@@ -101,9 +113,9 @@ class RequestBuilder:
                 self._brief, self._steps = data.brief, dict(steps_of(data.plan.steps))
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
+                self.size += NODE * len(self._steps)
             case DraftGenerated():
-                self._drafts[data.draft.version] = data.draft
-                self._add_size(data.draft.text)
+                self._add_draft(data.draft)
             case RunGuided():
                 self._advice[event.version] = data.advice
                 self._add_size(data.advice)
@@ -111,12 +123,31 @@ class RequestBuilder:
                 self._advice[event.version] = data.reason
                 self._add_size(data.reason)
             case DraftEdited():
-                self._drafts[data.draft.version] = data.draft
-                self._add_size(data.draft.text, data.reason)
+                self._add_draft(data.draft)
+                self._add_size(data.reason)
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
                 self._before[data.draft.version] = data.before.version
             case _:  # no other event has a text that a request may need
                 pass
+
+    def has_drafts(self, requested: StepRequested) -> bool:
+        """Returns whether the drafts that a request names are here: none of them was forgotten."""
+        return all(ref.version in self._drafts for ref in _named(requested))
+
+    def forget_drafts(self) -> None:
+        """Forgets drafts that no request may need, so that a long run takes no more memory than a short one.
+
+        One that is needed all the same, such as an early draft that is the best, has to be read from the log again.
+        """
+        oldest = self._newest - KEPT
+        for version in [each for each in self._drafts if self._named_at.get(each, each) <= oldest]:
+            self.size -= getsizeof(self._drafts.pop(version).text)
+            self._named_at.pop(version, None)
+
+    def _add_draft(self, draft: Draft) -> None:
+        self._drafts[draft.version] = draft
+        self._newest = draft.version
+        self._add_size(draft.text)
 
     def _add_size(self, *texts: str) -> None:
         self.size += sum(map(getsizeof, texts))
@@ -159,6 +190,7 @@ class RequestBuilder:
         `at` is when it was requested, `reply_key` is as in `Request`. Raises CodecError when the run's events lack
         something that the request names.
         """
+        self._named_at.update((ref.version, self._newest) for ref in _named(requested))
         step = self._steps.get(step_key(requested.path))
         if step is None:
             raise CodecError(f"the plan of run {run} has no step {requested.path}")
@@ -234,6 +266,11 @@ class RequestBuilder:
                 break
             found.append(draft)
         return tuple(reversed(found))
+
+
+def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
+    """Returns the drafts that a request names."""
+    return (*requested.outputs, *requested.beside, *((requested.draft,) if requested.draft else ()))
 
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
