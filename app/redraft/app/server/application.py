@@ -9,6 +9,7 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
+from redraft.app.server import links
 from redraft.app.server.api import (
     administration,
     events,
@@ -58,7 +59,7 @@ def build_application(service: Service) -> Litestar:
     )
     api = Router(API, route_handlers=[looking, writing])
     app = Litestar(
-        [health, api],
+        [health, api, *links.HANDLERS],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
             "identity": Provide(_identity, sync_to_thread=False),

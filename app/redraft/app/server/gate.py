@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from redraft.app.server.identity import KEY, NOBODY, Identity, identity_of
+from redraft.app.server.identity import KEY, NOBODY, STRANGER, Identity, identity_of
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.server.rates import Rates
 from redraft.app.settings.settings import HttpSettings
@@ -31,6 +31,9 @@ STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
 LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/work/requests")
+LINKS: Final = "/links/"
+"""How paths begin that are tokens by themselves: their handlers look at them."""
+
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody, however often."""
 
@@ -154,8 +157,9 @@ class Gate:
             scope[KEY] = NOBODY
             return
         client = scope.get("client")
-        identity = await self._identify(headers)
-        who = identity.how if identity is not NOBODY else client[0] if client else ""
+        identity = STRANGER if scope["path"].startswith(LINKS) else await self._identify(headers)
+        known = identity is not NOBODY and identity is not STRANGER
+        who = identity.how if known else client[0] if client else ""
         if wait := self._rates.wait(who, time.monotonic()):
             again = {"Retry-After": str(math.ceil(wait))}
             raise Refused(429, "rate", f"too many requests; the next in {math.ceil(wait)} s", again)
@@ -188,7 +192,7 @@ class Gate:
         if chosen.authentication != "auto" or not is_loopback(chosen.host):
             return chosen.authentication != "none"
         if "any" not in self._wanted:
-            self._wanted["any"] = self._tokens is not None and bool(await self._tokens.all())
+            self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
         return self._wanted["any"]
 
 

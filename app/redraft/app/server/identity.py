@@ -48,6 +48,10 @@ NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 """Whoever asks where no authentication is wanted: every user of this machine."""
 
 
+STRANGER: Final = Identity("somebody", "by a link", frozenset())
+"""Whoever comes by a link: it alone says what they may do."""
+
+
 def identity_of(token: Token) -> Identity:
     """Returns who a token stands for."""
     return Identity(token.name, f"token {token.id}", frozenset(token.scopes), frozenset(token.actors))
