@@ -207,7 +207,7 @@ def test_kubernetes_serves_http_to_the_proxy_alone(objects: list[dict[str, Any]]
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
     assert [each["port"] for each in opened["ports"]] == [port["containerPort"]]
     assert opened["from"][0]["podSelector"] == {"matchLabels": {"redraft-proxy": "true"}}
-    policies = [each for each in of_kind(served, "NetworkPolicy").values()]
+    policies = list(of_kind(served, "NetworkPolicy").values())
     for_it = [each for each in policies if each["spec"]["podSelector"]["matchLabels"].items() <= labels.items()]
     assert set().union(*map(ports, for_it)) == {53, 5671, 5672, 5432}
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
