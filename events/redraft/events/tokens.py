@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_
 import msgspec
 
 from redraft.events.errors import InputError
+from redraft.events.messages.content import DraftRef
 from redraft.events.messages.plan import Role
 from redraft.events.store.event_store import thread
 from redraft.events.subscriptions.subscriptions import Execute
@@ -35,14 +37,26 @@ CREATE: Final = (
 _WORK: Final = "work:"
 """How an actor begins that is kept among the scopes."""
 
+_LINK: Final = "link:"
+"""How what a link is for begins there, as JSON in base64."""
+
 _COLUMNS: Final = "id, name, scopes, created, expires, revoked"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
 _FORM: Final = re.compile(r"rdt_([0-9a-f]{8})_([0-9a-f]{64})")
 
 
+class Link(msgspec.Struct, frozen=True):
+    """What a link is for: to decide on this very draft of a run, or (without one) to read the run, names or not."""
+
+    run: str
+    draft: DraftRef | None = None
+    anonymous: bool = False
+
+
 class Token(msgspec.Struct, frozen=True):
     """A token, without its secret. Times are UTC; `expires` is None for one without an end.
 
+    `link` says what it is for where it is a link: such a token has no scope.
     `actors` are the roles (`critic`) and actors (`critic.judge`) that one with the scope `work` may work for.
     """
 
@@ -53,6 +67,7 @@ class Token(msgspec.Struct, frozen=True):
     expires: datetime | None = None
     revoked: datetime | None = None
     actors: tuple[str, ...] = ()
+    link: Link | None = None
 
     def is_valid(self, now: datetime) -> bool:
         """Returns whether it may be used at this time."""
@@ -103,18 +118,28 @@ class Tokens:
         Raises InputError for a name, a scope or an actor that is none, for the scope `work` without actors or actors
         without it, and an end that is over.
         """
-        now = self._clock()
         allowed, chosen = _check_scopes(scopes), _check_actors(actors)
         if ("work" in allowed) != bool(chosen):
             raise InputError("the scope work and the actors to work for go together: --scope work --actor critic.judge")
-        token = Token(self._random(4).hex(), _check_name(name), allowed, now, expires, None, chosen)
+        kept = " ".join([*allowed, *(_WORK + each for each in chosen)])
+        return await self._make(name, kept, expires)
+
+    async def create_link(self, name: str, link: Link, expires: datetime) -> tuple[Token, str]:
+        """Makes a token that is for one thing; `name` is whose decision it is, or who gave it away to read.
+
+        Returns it, and its text, which nobody can tell later. Raises InputError as `create` does.
+        """
+        return await self._make(name, _LINK + b64encode(msgspec.json.encode(link)).decode(), expires)
+
+    async def _make(self, name: str, kept: str, expires: datetime | None) -> tuple[Token, str]:
+        now = self._clock()
         if expires is not None and expires <= now:
             raise InputError(f"the token would have ended at {expires:%Y-%m-%d %H:%M} UTC; give a later end")
-        text = f"rdt_{token.id}_{self._random(32).hex()}"
-        kept = " ".join([*token.scopes, *(_WORK + each for each in token.actors)])
-        row = token.id, token.name, _hash(text), kept, _seconds(now), _seconds(expires), None
+        key = self._random(4).hex()
+        text = f"rdt_{key}_{self._random(32).hex()}"
+        row = key, _check_name(name), _hash(text), kept, _seconds(now), _seconds(expires), None
         await self._run(lambda execute: execute("INSERT INTO redraft_tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row))
-        return token, text
+        return _token((key, name, kept, _seconds(now), _seconds(expires), None)), text
 
     async def all(self) -> Sequence[Token]:
         """Returns every token, the newest first, with those that were revoked or have ended."""
@@ -190,8 +215,11 @@ def _token(row: Sequence[Any]) -> Token:
     token, name, scopes, created, expires, revoked = row
     kept = scopes.split()
     actors = tuple(each.removeprefix(_WORK) for each in kept if each.startswith(_WORK))
-    own = tuple(each for each in kept if not each.startswith(_WORK))
-    return Token(token, name, own, _time(created), _maybe(expires), _maybe(revoked), actors)
+    own = tuple(each for each in kept if ":" not in each)
+    told = [b64decode(each.removeprefix(_LINK)) for each in kept if each.startswith(_LINK)]
+    link = msgspec.json.decode(told[0], type=Link) if told else None
+    times = _time(created), _maybe(expires), _maybe(revoked)
+    return Token(token, name, own, *times, actors, link)
 
 
 def _maybe(seconds: float | None) -> datetime | None:

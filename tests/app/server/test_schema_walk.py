@@ -20,7 +20,7 @@ from tests.app.server.served import LOOP, Served, served
 pytestmark = [pytest.mark.check, pytest.mark.timeout(3_000)]
 
 EXAMPLES: Final = int(os.environ.get("REDRAFT_SCHEMATHESIS", "40"))
-SCOPES: Final = ("read", "submit", "operate", "admin", "")
+SCOPES: Final = ("read", "submit", "operate", "work", "admin", "")
 UNLIMITED: Final = '{"authentication": "token", "requests_per_minute": 10000000}'
 
 
@@ -37,17 +37,23 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, d
         said("fork", "last", "--at", "5", "--workflow", "loop.py:loop", "-q")
         said("run", "--text", "A text that is fine.", "-q")
         tokens = {
-            scope: str(document("token", "create", "ann", "--scope", scope)["token"]) for scope in SCOPES if scope
+            scope: str(document("token", "create", "ann", "--scope", scope, *_bound(scope))["token"])
+            for scope in SCOPES
+            if scope
         }
         with served(home, "loop.py", REDRAFT_HTTP=UNLIMITED) as running:
             yield running, tokens
+
+
+def _bound(scope: str) -> tuple[str, ...]:
+    return ("--actor", "critic", "--actor", "refiner.x") if scope == "work" else ()
 
 
 @pytest.fixture(scope="module")
 def described(filled: tuple[Served, dict[str, str]]) -> Any:
     server, tokens = filled
     bearer = {"Authorization": f"Bearer {tokens['read']}"}
-    found = httpx.get(f"{server.url}/api/v1/openapi.json", headers=bearer).json()
+    found = httpx.get(f"{server.url}/api/v1/openapi.json", headers=bearer, timeout=60).json()
     return schemathesis.openapi.from_dict(found)
 
 
@@ -85,6 +91,8 @@ def _walk(server: Served, operation: Any, headers: dict[str, str], *, closed: bo
             case.path_parameters["run"] = run  # one that is there
         if isinstance(case.query, dict) and "wait" in case.query:
             case.query["wait"] = 0
+        if isinstance(case.body, dict) and operation.path.endswith("/work/requests"):
+            case.body["wait"] = 0
         answered = case.call(base_url=server.url, headers=headers)
         assert answered.status_code < 500, (answered.status_code, answered.text)
         assert not closed or answered.status_code in (400, 401, 404, 405, 431), answered.status_code

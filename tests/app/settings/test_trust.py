@@ -65,6 +65,7 @@ def test_a_fault_names_the_file_that_has_it(tmp_path: Path) -> None:
         'store = "sqlite:///link/elsewhere.db"',
         'bus = "amqp://ada:Wq7x83921@example.com/"',
         'worker_module = "evil.py"',
+        'server_url = "https://evil.example"',
         'webhook_hosts = {"example.com" = ["AWS_SECRET_ACCESS_KEY"]}',
         'public_key = "theirs"',
         'signing_key = "theirs"',

@@ -49,6 +49,12 @@ def objects() -> list[dict[str, Any]]:
     return kustomized("deploy/kubernetes")
 
 
+@pytest.fixture(scope="module")
+def served() -> list[dict[str, Any]]:
+    """What `kubectl apply --kustomize deploy/serve` would send."""
+    return kustomized("deploy/serve")
+
+
 def of_kind(objects: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
 
@@ -147,13 +153,54 @@ async def enters(url: str) -> None:
 
 def test_compose_has_a_service_for_each_role_and_workers_know_no_database() -> None:
     services = COMPOSE["services"]
-    assert set(services) == {"rabbitmq", "postgres", "coordinator", *ROLES}
+    assert set(services) == {"rabbitmq", "postgres", "coordinator", "serve", *ROLES}
     assert set(services["coordinator"]["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS", "REDRAFT_USERS"}
     for role in ROLES:
         assert services[role]["command"] == ["worker", "--role", role]
         assert set(services[role]["environment"]) == {"REDRAFT_BUS", "REDRAFT_WORKER_MODULE"}
         assert services[role]["depends_on"]["rabbitmq"] == {"condition": "service_healthy"}
         assert not {"container_name", "ports"} & set(services[role]), "either of them would forbid --scale"
+
+
+def test_compose_serves_http_on_wish_and_to_this_machine_alone() -> None:
+    serve = COMPOSE["services"]["serve"]
+    assert serve["profiles"] == ["serve"]
+    assert serve["ports"] == ["127.0.0.1:8420:8420"]
+    assert serve["build"]["args"] == {"EXTRAS": "[server]"}
+    assert serve["environment"] == {
+        name: value
+        for name, value in COMPOSE["services"]["coordinator"]["environment"].items()
+        if name != "REDRAFT_USERS"
+    }
+
+
+def test_kubernetes_serves_http_to_the_proxy_alone(objects: list[dict[str, Any]], served: list[dict[str, Any]]) -> None:
+    known = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    added = [each for each in served if (each["kind"], each["metadata"]["name"]) not in known]
+    for each in added:
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+        assert each["metadata"]["namespace"] == "redraft"
+    kinds = {each["kind"]: each for each in added}
+    assert set(kinds) == {"Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"}
+    deployment, service, policy = kinds["Deployment"], kinds["Service"], kinds["NetworkPolicy"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    [container] = pod(deployment)["containers"]
+    [port] = container["ports"]
+    [opened] = policy["spec"]["ingress"]
+    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert [each["port"] for each in opened["ports"]] == [port["containerPort"]]
+    assert opened["from"][0]["podSelector"] == {"matchLabels": {"redraft-proxy": "true"}}
+    policies = list(of_kind(served, "NetworkPolicy").values())
+    for_it = [each for each in policies if each["spec"]["podSelector"]["matchLabels"].items() <= labels.items()]
+    assert set().union(*map(ports, for_it)) == {53, 5671, 5672, 5432}
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/health", "port": port["name"]}
+    assert container["args"][:2] == ["serve", "article.py"]
+    assert int(container["args"][container["args"].index("--port") + 1]) == port["containerPort"]
+    assert read_settings(http=json.loads(env(deployment)["REDRAFT_HTTP"]["value"])).http.hosts
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert pod(deployment)["securityContext"]["runAsNonRoot"]
 
 
 def test_compose_keeps_what_has_to_outlive_a_container() -> None:

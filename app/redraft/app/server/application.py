@@ -10,6 +10,7 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
+from redraft.app.server import links
 from redraft.app.server.api import (
     administration,
     events,
@@ -63,7 +64,7 @@ def build_application(service: Service, pages: Router) -> Litestar:
     )
     api = Router(API, route_handlers=[looking, writing])
     app = Litestar(
-        [health, api, pages],
+        [health, api, pages, *links.HANDLERS],
         dependencies={
             "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
             "identity": Provide(_identity, sync_to_thread=False),

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from redraft.app.server.identity import CSRF, KEY, NOBODY, UNKNOWN, Identity, identity_of
+from redraft.app.server.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, identity_of
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.server.rates import Rates
 from redraft.app.server.sessions import Sessions
@@ -32,6 +32,9 @@ STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
 LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/work/requests", "/live/")
+LINKS: Final = "/links/"
+"""How paths begin that are tokens by themselves: their handlers look at them."""
+
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody, however often."""
 
@@ -155,13 +158,9 @@ class Gate:
             scope[KEY] = NOBODY
             return
         client = scope.get("client")
-        try:
-            identity = await self._identify(scope)
-        except Refused:
-            if _is_api(scope["path"]):
-                raise
-            identity = UNKNOWN
-        who = identity.how if identity not in (NOBODY, UNKNOWN) else client[0] if client else ""
+        identity = await self._identify_visitor(scope)
+        known = identity not in (NOBODY, STRANGER, UNKNOWN)
+        who = identity.how if known else client[0] if client else ""
         if wait := self._rates.wait(who, time.monotonic()):
             again = {"Retry-After": str(math.ceil(wait))}
             raise Refused(429, "rate", f"too many requests; the next in {math.ceil(wait)} s", again)
@@ -172,6 +171,17 @@ class Gate:
         host = _host_name(headers.get("host", ""))
         if host not in self._hosts and not _is_address(host):
             raise Refused(421, "host", f"this server is not {host!r}; name it in the setting http.hosts")
+
+    async def _identify_visitor(self, scope: _Scope) -> Identity:
+        """Returns who asks, who may have yet to sign in where it is for a page. Raises Refused."""
+        if scope["path"].startswith(LINKS):
+            return STRANGER
+        try:
+            return await self._identify(scope)
+        except Refused:
+            if _is_api(scope["path"]):
+                raise
+            return UNKNOWN
 
     async def _identify(self, scope: _Scope) -> Identity:
         """Returns who asks. Raises Refused when that has to be known, and is not.
@@ -201,7 +211,7 @@ class Gate:
         if chosen.authentication != "auto" or not is_loopback(chosen.host):
             return chosen.authentication != "none"
         if "any" not in self._wanted:
-            self._wanted["any"] = self._tokens is not None and bool(await self._tokens.all())
+            self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
         return self._wanted["any"]
 
 

@@ -54,6 +54,9 @@ NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 UNKNOWN: Final = Identity("somebody", "not authenticated", frozenset())
 """Whoever asks for a page without saying who they are, where that has to be known."""
 
+STRANGER: Final = Identity("somebody", "by a link", frozenset())
+"""Whoever comes by a link: it alone says what they may do."""
+
 
 def identity_of(token: Token) -> Identity:
     """Returns who a token stands for."""

@@ -140,15 +140,21 @@ class ProblemHandler:
         found = problem_of(error)
         if found is None:
             self._log.error(
-                "request failed", method=request.method, path=request.url.path, traceback=traceback_of(error)
+                "request failed", method=request.method, path=_shown_path(request), traceback=traceback_of(error)
             )
             found = problem(500, "this is a defect of Redraft; the server's log says more", "defect")
         elif found.status >= 500:
-            self._log.warning("request failed", method=request.method, path=request.url.path, error=found.detail)
+            self._log.warning("request failed", method=request.method, path=_shown_path(request), error=found.detail)
         headers = error.headers if isinstance(error, Refused) else {}
         if isinstance(error, HTTPException) and error.headers:
             headers = dict(error.headers)
         return answer_problem(found, headers)
+
+
+def _shown_path(request: Request[Any, Any, Any]) -> str:
+    """Returns the path of a request for the log; of a link, which is a secret, only its beginning."""
+    path = request.url.path
+    return "/links/…" if path.startswith("/links/") else path
 
 
 def _validation_text(error: ValidationException) -> str:

@@ -17,6 +17,7 @@ from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.bus.port import Queues
 from redraft.events.subscriptions.subscriptions import Subscriptions
+from redraft.events.tokens import Tokens
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -46,8 +47,8 @@ SHOWN: Final = 5.0
 class Service:
     """The parts that requests are answered with.
 
-    `offers` may be submitted; `working` leases requests to workers. `subscriptions` are None where the store keeps
-    none. `queues` counts who serves an actor; None where nothing runs.
+    `offers` may be submitted; `working` leases requests to workers. `tokens` and `subscriptions` are None where the
+    store keeps none. `queues` counts who serves an actor; None where nothing runs.
     A `read_only` one changes nothing. `closing` is set when the process ends: streams end then.
     """
 
@@ -57,6 +58,7 @@ class Service:
     queues: Queues | None
     subscriptions: Subscriptions | None
     working: Leases
+    tokens: Tokens | None
     log: FilteringBoundLogger
     read_only: bool = False
     readers: Readers = field(default_factory=Readers)

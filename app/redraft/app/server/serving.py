@@ -53,7 +53,8 @@ async def answer_http(
     """
     async with AsyncExitStack() as stack:
         tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
-        require_protected(settings.http, has_tokens=tokens is not None and bool(await tokens.all()))
+        known = [] if tokens is None else [each for each in await tokens.all() if each.scopes]
+        require_protected(settings.http, has_tokens=bool(known))
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
         telemetry = find_telemetry()
@@ -62,7 +63,7 @@ async def answer_http(
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
         leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log)
         leases = await stack.enter_async_context(leasing)
-        service = Service(settings, runtime, offers, queues, names, leases, log, read_only)
+        service = Service(settings, runtime, offers, queues, names, leases, tokens, log, read_only)
         sessions = Sessions(tokens, os.urandom)
         gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions)
         async with listening(gate, settings.http, bound, service.closing) as serving:

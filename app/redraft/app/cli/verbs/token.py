@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import typer
 
+from redraft.actors.deciding.evolve import fold
 from redraft.actors.values import parse_duration
-from redraft.app.cli.shared.options import JsonOption, StoreOption
+from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import print_result
 from redraft.app.cli.shared.reading import ask_server
 from redraft.app.process.times import moment
+from redraft.app.runs.steering import draft_meant, refuse
 from redraft.app.settings.settings import read_settings
+from redraft.app.wiring.local import open_readonly
 from redraft.events.backends import open_tokens
 from redraft.events.errors import InputError
-from redraft.events.tokens import Token, Tokens
+from redraft.events.messages.commands import ApproveDraft
+from redraft.events.messages.envelope import Recorded
+from redraft.events.tokens import Link, Token, Tokens
+from redraft.projections.read_models.runs_query import find_run
 
 T = TypeVar("T")
+UrlOption: TypeAlias = Annotated[
+    str, typer.Option(metavar="URL", help="Where `redraft serve` is reached (default: its address in the settings).")
+]
 
 NEVER: Final = "never"
 
@@ -72,6 +81,76 @@ def revoke(
     print_result(found, [f"revoked {found.id}, {found.name}"], json=json)
 
 
+@APP.command("invite", epilog="Example: redraft token invite last --for ann --url https://redraft.example.com")
+def invite(
+    run: RunArgument,
+    person: Annotated[str, typer.Option("--for", metavar="NAME", help="Whose decision it is, as the record has it.")],
+    draft: Annotated[int | None, typer.Option(metavar="N", help="This draft (default: the one that waits).")] = None,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 3d, 12h, 2027-01-31.")] = "3d",
+    url: UrlOption = "",
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a link by which somebody without an account approves or rejects one draft, once.
+
+    It is for this very text alone. Whoever has the link decides in the name of NAME: send it to nobody else.
+    """
+
+    def link(past: Sequence[Recorded]) -> Link:
+        meant = draft_meant(past, draft)
+        if not meant.version:
+            raise InputError(f"run {past[0].run} waits for nobody's decision; name a draft with --draft")
+        run_state = fold(event.data for event in past)
+        refuse(run_state, ApproveDraft(past[0].run, meant, "", person), read_settings(store=store))
+        return Link(past[0].run, meant)
+
+    _give_link(store, run, link, person, expires, url, json=json)
+
+
+@APP.command("share", epilog="Example: redraft token share last --anonymous --expires 30d")
+def share(
+    run: RunArgument,
+    anonymous: Annotated[bool, typer.Option("--anonymous", help="Without the names of people.")] = False,
+    expires: Annotated[str, typer.Option(metavar="TIME", help="When it ends: 7d, 12h, 2027-01-31.")] = "7d",
+    url: UrlOption = "",
+    store: StoreOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a link by which anybody who has it reads the audit page of one run, as it is when they look.
+
+    With --anonymous the people who began, steered or approved the run are numbered; names within texts stay.
+    """
+    _give_link(store, run, lambda past: Link(past[0].run, None, anonymous), "reader", expires, url, json=json)
+
+
+def _give_link(
+    store: str | None,
+    run: str,
+    link: Callable[[Sequence[Recorded]], Link],
+    name: str,
+    expires: str,
+    url: str,
+    *,
+    json: bool,
+) -> None:
+    """Makes a link for a run, and prints it. Raises InputError, NoSuchRun."""
+    settings = read_settings(store=store)
+    until = _end_of(expires, datetime.now(UTC))
+    if until is None:
+        raise InputError("--expires never: a link has an end; give one, such as 30d")
+
+    async def made() -> tuple[Token, str]:
+        async with open_readonly(settings) as runtime, open_tokens(settings.store) as tokens:
+            past = await runtime.store.read((await find_run(runtime.views, run)).run)
+            return await tokens.create_link(name, link(past), until)
+
+    token, text = run_quietly(made())
+    chosen = settings.http
+    place = url.rstrip("/") or f"{'https' if chosen.tls_cert else 'http'}://{chosen.host}:{chosen.port}"
+    address = f"{place}/links/{text}"
+    print_result({"link": address, "id": token.id, "expires": token.expires}, [address], json=json)
+
+
 def _end_of(text: str, now: datetime) -> datetime | None:
     """Returns the time that an end names, from now on. Raises InputError."""
     if text.strip() == NEVER:
@@ -90,7 +169,16 @@ def _line(token: Token, now: datetime) -> str:
         state = "no end"
     else:
         state = f"{'ends' if token.is_valid(now) else 'ended'} {token.expires:%Y-%m-%d %H:%M} UTC"
-    return f"{token.id}  {token.name}  {' '.join([*token.scopes, *token.actors])}  {state}"
+    return f"{token.id}  {token.name}  {' '.join([*token.scopes, *token.actors]) or _purpose(token)}  {state}"
+
+
+def _purpose(token: Token) -> str:
+    """Returns what a link is for."""
+    if token.link is None:
+        return "nothing"
+    if token.link.draft is None:
+        return f"reads run {token.link.run}"
+    return f"decides on draft {token.link.draft.version} of run {token.link.run}"
 
 
 def _ask(store: str | None, question: Callable[[Tokens], Awaitable[T]]) -> T:

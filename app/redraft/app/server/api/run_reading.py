@@ -145,7 +145,7 @@ async def audit_page(service: Serves, run: RunPath) -> Response[bytes]:
 
     found = await audit_one(service.runtime, run, hashes=True, origin=True)
     page = await beside(lambda: render(found.events, verified=bool(found.verified)).encode())
-    return Response(page, media_type="text/html; charset=utf-8")
+    return Response(page, media_type="text/html")
 
 
 @get("/runs/{run:str}/record.jsonl", summary="The record of a run", media_type="application/jsonl")

@@ -1,0 +1,167 @@
+"""Links for people without an account: one decision on one draft, or one run to read, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from tests.app.cli_calls import begin, document, one_line, until
+from tests.app.server.served import Served, served
+from tests.app.server.test_submitting import begun, ended, events, send
+
+ASKING = """
+from redraft.actors import Critique, Workflow, approve, critic, generator, refiner, score
+
+@generator
+def write(brief):
+    return "<script>alert(1)</script> " + brief.text
+
+@critic
+def judge(draft):
+    return Critique(min(1, draft.version / 3), suggestions=("say more",))
+
+@refiner
+def improve(draft, history):
+    return draft.text + " more"
+
+ask = Workflow("ask").start_with(write)
+ask = ask.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve])
+ask = ask.finally_(approve(approvers=["ann"]))
+"""
+
+
+@pytest.fixture
+def server(home: Path) -> Iterator[Served]:
+    (home / "ask.py").write_text(ASKING)
+    with served(home, "ask.py") as running:
+        yield running
+
+
+def waiting(server: Served) -> str:
+    """A run that waits for a decision."""
+    run = begun(server, workflow="ask")
+    until(lambda: any(each["name"] == "approval.requested.v1" for each in events(run)))
+    return run
+
+
+def link(server: Served, *words: str) -> str:
+    return str(document("token", *words, "--url", server.url)["link"])
+
+
+def form(page: httpx.Response, decision: str, **other: str) -> dict[str, str]:
+    found = re.search(r'name="csrf" value="([0-9a-f]{64})"', page.text)
+    assert found
+    return {"csrf": found[1], "decision": decision, **other}
+
+
+def test_who_has_the_link_decides_once_and_the_record_says_how_they_are_known(server: Served) -> None:
+    run = waiting(server)
+    address = link(server, "invite", run, "--for", "ann")
+    before = events(run)
+    page = httpx.get(address)
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.text
+    assert "<script" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert events(run) == before
+    done = httpx.post(address, data=form(page, "approve", reason="It is good."))
+    assert (done.status_code, "is approved, in the name of ann" in done.text) == (200, True)
+    assert ended(server, run)["outcome"] == "accepted"
+    (said,) = [each for each in events(run) if each["name"] == "draft.approved.v1"]
+    assert re.fullmatch(r"ann \(link [0-9a-f]{8}\)", said["actor"])
+    assert (said["data"]["by"], said["data"]["reason"]) == ("ann", "It is good.")
+    again = httpx.post(address, data=form(page, "reject"))
+    assert (again.status_code, "No such link" in again.text) == (404, True)
+    secret = address.rpartition("/")[2]
+    assert secret not in server.log.read_text()
+    assert secret not in str(events(run))
+
+
+def test_a_form_that_is_not_of_the_page_and_one_of_another_site_change_nothing(server: Served) -> None:
+    run = waiting(server)
+    address = link(server, "invite", run, "--for", "ann")
+    good = form(httpx.get(address), "approve")
+    before = events(run)
+    for given, headers, status in (
+        ({"decision": "approve"}, {}, 403),
+        ({**good, "csrf": "0" * 64}, {}, 403),
+        ({**good, "decision": "publish"}, {}, 403),
+        (good, {"Origin": "https://evil.example"}, 403),
+        (good, {"Sec-Fetch-Site": "cross-site"}, 403),
+    ):
+        assert httpx.post(address, data=given, headers=headers).status_code == status
+    assert httpx.get(f"{address}0").status_code == 404
+    assert events(run) == before
+    assert httpx.post(address, data={**good, "decision": "reject", "reason": "No."}).status_code == 200
+    assert ended(server, run)["outcome"] == "rejected"
+
+
+def test_a_link_is_for_one_draft_and_one_run_and_opens_nothing_else(server: Served) -> None:
+    run = waiting(server)
+    address = link(server, "invite", run, "--for", "ann")
+    good = form(httpx.get(address), "approve")
+    assert server.client.get("/runs").status_code == 200  # a link alone asks nobody for a token
+    bearer = {"Authorization": f"Bearer {address.rpartition('/')[2]}"}
+    for path in ("/runs", f"/runs/{run}/drafts"):
+        assert server.client.get(path, headers=bearer).status_code == 403
+    assert send(server, f"/runs/{run}/reject", {}, Authorization=bearer["Authorization"]).status_code == 403
+    assert send(server, f"/runs/{run}/edit", {"text": "mine"}).status_code == 200
+    until(lambda: any(each["name"] == "draft.edited.v1" for each in events(run)))
+    before = [each["name"] for each in events(run)]
+    assert httpx.post(address, data=good).status_code == 410
+    assert "draft.approved.v1" not in before
+
+
+def test_a_link_ends_when_it_is_revoked_and_is_listed_without_its_secret(server: Served) -> None:
+    run = waiting(server)
+    made = document("token", "invite", run, "--for", "ann", "--url", server.url)
+    (listed,) = document("token", "list")
+    assert (listed["id"], listed["name"], listed["scopes"], listed["link"]["run"]) == (made["id"], "ann", [], run)
+    assert str(made["link"]).rpartition("_")[2] not in str(listed)
+    document("token", "revoke", str(made["id"]))
+    assert httpx.get(str(made["link"])).status_code == 404
+
+
+def test_what_cannot_be_decided_gets_no_link(server: Served, home: Path) -> None:
+    run = waiting(server)
+    told = {
+        ("invite", run, "--for", "bob"): "ann",
+        ("invite", run, "--for", "ann", "--draft", "1"): "draft",
+        ("invite", run, "--for", "ann", "--expires", "never"): "a link has an end",
+        ("invite", "none", "--for", "ann"): "no run 'none'",
+        ("share", "none"): "no run 'none'",
+    }
+    for words, says in told.items():
+        refused = begin("token", *words, folder=home)
+        assert refused.code in (2, 4)
+        assert says in one_line(refused)
+    assert document("token", "list") == []
+
+
+def test_a_run_is_shared_to_be_read_and_without_names_on_wish(server: Served) -> None:
+    run = waiting(server)
+    approve = link(server, "invite", run, "--for", "ann")
+    httpx.post(approve, data=form(httpx.get(approve), "approve", reason="ann likes it"))
+    ended(server, run)
+    named, nameless = link(server, "share", run), link(server, "share", run, "--anonymous")
+    page, without = httpx.get(named), httpx.get(nameless)
+    assert (page.status_code, without.status_code) == (200, 200)
+    assert re.search(r"\bann\b", page.text)
+    assert not re.search(r"\bann\b", without.text)
+    assert "person 1" in without.text
+    assert "&lt;script&gt;alert(1)" in without.text
+    assert httpx.post(named, data={"decision": "approve"}).status_code == 404
+    for address in (named, nameless):
+        assert "default-src 'none'" in httpx.get(address).text
+
+
+def test_nobody_guesses_links_faster_than_their_rate(home: Path) -> None:
+    (home / "ask.py").write_text(ASKING)
+    with served(home, "ask.py", REDRAFT_HTTP='{"requests_per_minute": 5}') as server:
+        guess = f"{server.url}/links/rdt_00000000_{'0' * 64}"
+        found: list[Any] = [httpx.get(guess).status_code for _ in range(8)]
+    assert set(found) == {404, 429}
