@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias, TypeVar
 
@@ -12,7 +12,7 @@ from redraft.actors.deciding.evolve import fold
 from redraft.actors.values import parse_duration
 from redraft.app.cli.shared.options import JsonOption, RunArgument, StoreOption
 from redraft.app.cli.shared.output import print_result
-from redraft.app.cli.shared.reading import ask_server
+from redraft.app.cli.shared.reading import ask_server, run_quietly
 from redraft.app.process.times import moment
 from redraft.app.runs.steering import draft_meant, refuse
 from redraft.app.settings.settings import read_settings
