@@ -257,8 +257,10 @@ class Script:
         if not context.criteria:
             said = Critique(share, suggestions=("say more",), approved=approved, issues=issues)
             return replace(said, measures=self._count(context)) if context.measures else said
+        quote = draft.text[:5] if self.places and draft else ""
         marks = {
             each.name: {
+                "quote": quote,
                 "score": on_scale(random.choice((0.3, 0.6, 0.9, 1.0)), each.scale or SCALE),
                 "confidence": share,
             }
