@@ -32,7 +32,7 @@ class Scene:
         self.calls: list[str] = []
         self.go = asyncio.Event()
         place = {"store": f"sqlite:///{folder / 'store.db'}", "bus": URL, "broker_prefix": new_prefix()}
-        self.settings: Settings = read_settings(**place, queue_type=queues)
+        self.settings: Settings = read_settings(**place, queue_type=queues, inbox_partitions=0)
 
         @generator
         async def write(brief):

@@ -92,7 +92,7 @@ class SimBus:
 
     async def publish(self, queue: str, bus_messages: Sequence[BusMessage]) -> None:
         """Puts messages into a queue, or into partitions of the inbox; some are lost, duplicated or delayed."""
-        chosen: dict[str, list[BusMessage]] = {}
+        chosen: dict[str, list[BusMessage]] = {} if bus_messages else {queue: []}
         for bus_message in bus_messages:
             to = inbox_queue(bus_message, self._broker.partitions) if queue == INBOX else queue
             chosen.setdefault(to, []).append(bus_message)

@@ -121,7 +121,7 @@ async def coordinate(
                     ready()
                     await all_kept_up(parts, log)
         handler = coordinator.handler
-        log.info("ended", conflicts=handler.conflicts, loads=handler.loads, ignored=handler.ignored)
+        log.info("decided", conflicts=handler.conflicts, loads=handler.loads, ignored=handler.ignored)
 
 
 @dataclass(frozen=True, slots=True)

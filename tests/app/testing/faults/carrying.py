@@ -122,7 +122,7 @@ CARRYING = [
         "actors.runtime.in_flight",
         "MissingRequests.look",
         "for queue in self._inbox:",
-        "return",
+        "return\n    for queue in self._inbox:",
         12,
     ),
     Fault(
@@ -136,7 +136,7 @@ CARRYING = [
             "actors.runtime.in_flight",
             "MissingRequests.look",
             "for queue in self._inbox:",
-            "return",
+            "return\n    for queue in self._inbox:",
         ),
     ),
 ]
