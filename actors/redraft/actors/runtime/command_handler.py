@@ -256,7 +256,9 @@ class CommandHandler:
         others = NOTHING
         if plan.daily is not None and self._spent is not None:
             others = await self._spent(plan.name, aggregate.state.started or now, run)
-        if isinstance(message, Refined) or (isinstance(message, Critiqued) and message.critique.issues):
+        if isinstance(message, Refined) or (
+            isinstance(message, Critiqued) and (message.critique.issues or message.critique.criteria)
+        ):
             each = await self._prove(each, aggregate)
         decision = self._handle(aggregate.state, each, now, others)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
