@@ -26,7 +26,7 @@ from redraft.events.messages.domain_events import (
     Tally,
 )
 from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.messages.plan import Arm, Parallel, Plan, Step
+from redraft.events.messages.plan import Arm, Budget, Parallel, Plan, Step
 from redraft.events.store.append import Append, NewEvent, encode
 from redraft.events.store.event_store import EventStore
 from redraft.projections.backends import SHIPPED, open_views
@@ -58,7 +58,8 @@ class ListLog:
 
 def contest_told() -> list[Told]:
     """A cancelled run: of three generators one answers, one never does, one fails twice; the critic is to try again."""
-    plan = Plan("contest", (Parallel("Ideas", WRITERS, wait="first"), Step("critic", "judge", "judge")))
+    steps = (Parallel("Ideas", WRITERS, wait="first"), Step("critic", "judge", "judge"))
+    plan = Plan("contest", steps, budget=Budget(tokens=100_000))
     draft = new_draft(1, "An idea.")
     due = START + timedelta(minutes=5)
     return [

@@ -68,7 +68,9 @@ def bounded(value: Any, field: str = "") -> Any:
 
 
 def golden() -> Iterator[Recorded]:
-    for position, line in enumerate((ROOT / "tests/golden/v1/every-event.jsonl").read_text().splitlines(), 1):
+    streams = ("v1/every-event.jsonl", "v7/late.jsonl")
+    lines = [line for name in streams for line in (ROOT / "tests/golden" / name).read_text().splitlines()]
+    for position, line in enumerate(lines, 1):
         kept = json.loads(line)
         yield decode_event(kept["run"], kept["version"], kept["name"], kept["state"].encode(), position)
 

@@ -266,7 +266,8 @@ def test_no_text_of_a_run_works_wherever_it_stands(evil):
 def test_no_template_takes_anything_for_safe():
     environment = page_environment()
     assert environment.autoescape is True
-    assert sorted(environment.list_templates()) == ["audit.css", "audit.html", "audit_drafts.html", "chart.svg"]
+    shipped = ["audit.css", "audit.html", "audit_drafts.html", "chart.svg", "decision.html"]
+    assert sorted(environment.list_templates()) == shipped
     for name in environment.list_templates():
         source = (files("redraft.app.record") / "templates" / name).read_text(encoding="utf-8")
         assert not re.search(r"\bsafe\s*[}|)]|autoescape|Markup", source), name

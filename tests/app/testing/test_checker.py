@@ -27,7 +27,7 @@ def test_a_fork_that_begins_when_all_else_has_ended_is_waited_for():
 
 
 def test_steps_of_newer_runs_may_wait_while_an_older_release_relays():
-    told = history(13, OLDER)
+    told = history(16, OLDER)
     assert any(isinstance(each.data, StepFailed) and "no answer by" in each.data.message for each in told.events)
     assert told.wrong == ()
 

@@ -67,11 +67,12 @@ def judgement_of(
     A critique without a score is `scored` as 0 by rules 2. `step` is the critic's, as the plan has it.
     """
     said, errors, scored = critique.approved, len(critique.errors), scored or critique.scored
-    judged = Judgement(critique.score, errors, said, (version,), "", scored)
+    own = {} if step is None else {f"{step.name}.{SCORE}": critique.score}
+    judged = Judgement(critique.score, errors, said, (version,), "", scored, own=own)
     if step is not None and (step.scale is not None or critique.criteria or critique.confidence is not None):
         marks = _marks_of(critique)
-        own = {f"{step.name}.{name}": value for name, value in ((SCORE, critique.score), *marks.items())}
-        judged = replace(judged, scale=step.scale, marks=marks, own=own)
+        own |= {f"{step.name}.{name}": value for name, value in marks.items()}
+        judged = replace(judged, scale=step.scale, marks=marks)
     if step is not None and critique.measures:
         judged = replace(judged, measures={f"{step.name}.{name}": value for name, value in critique.measures.items()})
     if not gate:

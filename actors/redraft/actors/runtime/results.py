@@ -78,6 +78,8 @@ def revision_of(returned: object, draft: Draft, critique: Critique | None = None
 
 def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | None, what: str) -> Revision:
     found = {name: value for name, value in given.items() if name in _REVISION and value is not None}
+    if found.get("edits") == [] and not found.get("text"):
+        found["text"] = draft.text  # a list of edits in which there are none leaves the draft as it is
     found |= {name: as_list(found[name]) for name in ("changes", "declined") if name in found}
     found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
     revision = checked_as(found, Revision, what)

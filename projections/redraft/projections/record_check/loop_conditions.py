@@ -118,11 +118,8 @@ def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Ratin
     marks: dict[str, float] = {each.name: each.score for each in critique.criteria}
     if critique.confidence is not None:
         marks[CONFIDENCE] = critique.confidence
-    if step.scale is None and not marks:
-        rating = Rating(critique.score, errors, said, (version,), "", scored)
-    else:
-        own = {f"{step.name}.{name}": value for name, value in [*marks.items(), ("score", critique.score)]}
-        rating = Rating(critique.score, errors, said, (version,), "", scored, step.scale, marks, own)
+    own = {f"{step.name}.{name}": value for name, value in [*marks.items(), ("score", critique.score)]}
+    rating = Rating(critique.score, errors, said, (version,), "", scored, step.scale, marks, own)
     if critique.measures:
         counts = {(step.name, name): value for name, value in critique.measures.items()}
         rating = msgspec.structs.replace(rating, counts=counts)

@@ -135,7 +135,7 @@ DECIDING = [
         "answer of another attempt",
         "actors.deciding.decider",
         "_outcome",
-        "open_step.attempt != message.attempt or ",
+        "open_step.request.attempt != message.attempt or ",
         "",
         456,
         (
