@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors import Critique, Draft, Workflow, critic, generator, parallel, publisher, read_plan, refiner, step
+from redraft.actors import (
+    Context,
+    Critique,
+    Draft,
+    Retry,
+    Workflow,
+    critic,
+    generator,
+    parallel,
+    publisher,
+    read_plan,
+    refiner,
+    step,
+)
+from redraft.actors.deciding.decider import handle
+from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.formats.yaml_writer import print_plan
+from redraft.actors.plans.paths import map_nodes
 from redraft.app import Settings, read_settings, refine
 from redraft.events.backends import open_store
 from redraft.events.errors import PlanError
-from redraft.events.messages.domain_events import DraftCritiqued, StepRequested
+from redraft.events.messages.commands import Refined, StartRun
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import BudgetReached, DraftCritiqued, Parent, RunStarted, StepRequested
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Node, Option, Plan, Step
 from redraft.events.messages.usage import Usage
+from redraft.projections.backends import ReadModels
+from redraft.projections.read_models.actor_work import ACTORS, actors
+from redraft.projections.read_models.critiques import CRITIQUES, critics
 from redraft.projections.record_check.check import check_events
 from redraft.projections.run_views.sentences import history
 from redraft.projections.run_views.tree import steps, tree
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -105,15 +130,62 @@ async def test_a_failed_attempt_is_tried_again_and_not_reused(settings: Settings
             raise RuntimeError("not now")
         return Critique(0.5)
 
-    events = await recorded(settings, flow(step(judge, reuse="run", retry=replace_wait())))
+    events = await recorded(settings, flow(step(judge, reuse="run", retry=Retry(3, 0.0))))
     assert calls == ["a", "a", "b"]
     assert check_events(events) == ()
 
 
-def replace_wait():
-    from redraft.actors import Retry
+async def test_a_reused_verdict_costs_nothing(settings: Settings):
+    """The budget is for as many calls as there are different texts."""
+    calls: list[str] = []
 
-    return Retry(3, 0.0)
+    @critic
+    async def judge(draft: Draft, context: Context) -> Critique:
+        calls.append(draft.text)
+        context.used(Usage(tokens=10, calls=1))
+        return Critique(0.5)
+
+    plan = flow(step(judge, reuse="run"), most=3).budget(calls=3)
+    events = await recorded(settings, plan)
+    assert calls == ["a", "b"]
+    assert not [each for each in events if isinstance(each.data, BudgetReached)]
+    assert check_events(events) == ()
+
+
+async def test_stats_count_it_apart(settings: Settings, tmp_path: Path):
+    events = await recorded(settings, flow(step(counting([]), reuse="run")))
+    async with open_store(settings.store) as store, ReadModels(tmp_path / "views.db", store) as models:
+        lines = await actors(await models.of(ACTORS), events[0].run)
+        (told,) = await critics(await models.of(CRITIQUES))
+    (line,) = [each for each in lines if each.actor == "judge"]
+    assert (line.asked, line.done, line.reused) == (2, 2, 3)
+    assert told.critiques == 2
+
+
+async def test_a_fork_takes_again_what_it_repeats_unless_the_actor_is_another(settings: Settings):
+    events = await recorded(settings, flow(step(counting([]), reuse="run"), most=2))
+    at = [each.version for each in events if isinstance(each.data, DraftCritiqued)][1]
+    for changed in (False, True):
+        options = {"strict": True} if changed else {}
+        start = StartRun("fork", plan_with(events, options), Brief("tides"), parent=Parent(events[0].run, at))
+        decided = begin_fork(start, events[:at], START)
+        requests = [each for each in decided.events[at:] if isinstance(each, StepRequested)]
+        assert requests[0].role == "refiner"
+        ref = Refined("fork", requests[0].path, 1, "a")
+        after = handle(decided.state, ref, START).events
+        (request,) = [each for each in after if isinstance(each, StepRequested) and each.role == "critic"]
+        assert bool(request.reused) is not changed
+
+
+def plan_with(events: list[Recorded], options: dict[str, Option]) -> Plan:
+    """The plan of a run with other options of its critic."""
+    begun = events[0].data
+    assert isinstance(begun, RunStarted)
+
+    def changed(path: str, node: Node) -> Node:
+        return replace(node, options=options) if isinstance(node, Step) and node.role == "critic" else node
+
+    return replace(begun.plan, steps=map_nodes(begun.plan.steps, changed))
 
 
 async def test_it_is_shown(settings: Settings):
