@@ -215,7 +215,18 @@ def with_late_critics() -> Iterator[DomainEvent]:
     yield CriticSkipped("Refinement[2]/judge", "", first.ref)
 
 
-ADDED: Final = {"measures.jsonl": with_measures, "late.jsonl": with_late_critics}
+def with_reuse() -> Iterator[DomainEvent]:
+    """The events of a run in which a verdict is taken again."""
+    again = new_draft(3, "Greetings from Kyoto\n")
+    judge = Step("critic", "judge", "judge", reuse="run")
+    loop = Repeat("Refinement", score >= 0.9, 5, (judge, Step("refiner", "improve", "improve")))
+    yield RunStarted(Plan("article", (Step("generator", "write", "write"), loop)), Brief("Why"), START, rules=4)
+    asked = StepRequested("Refinement[3]/judge", "critic", "judge", 1, START, again.ref)
+    yield msgspec.structs.replace(asked, verdict_key="5f2b0c6d7e8f", reused=5)
+    yield DraftCritiqued("Refinement[3]/judge", 1, again.ref, Critique(0.5, critic="judge"), reused=5)
+
+
+ADDED: Final = {"measures.jsonl": with_measures, "late.jsonl": with_late_critics, "reuse.jsonl": with_reuse}
 """Further streams of the newest folder, each with the events of what came to a version later."""
 
 

@@ -15,6 +15,7 @@ from redraft.actors.deciding.budget import NOTHING, time_is_up, within_budget
 from redraft.actors.deciding.declared import as_declared, why_invalid
 from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.interpreter import GRACE, closed_panel, next_event
+from redraft.actors.deciding.reusing import verdict_again
 from redraft.actors.deciding.state import OpenStep, ParallelState, RunState
 from redraft.actors.deciding.steering import steered
 from redraft.actors.plans.arms import Choose, first_arm
@@ -97,7 +98,8 @@ def continue_from(
     while first is not None:
         events.append(first)
         state = evolve(state, first)
-        first = next_event(state, now, others, choose)
+        again = verdict_again(state, first) if isinstance(first, StepRequested) and first.reused else None
+        first = again or next_event(state, now, others, choose)
     return Decision(tuple(events), state)
 
 

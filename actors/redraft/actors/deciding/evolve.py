@@ -23,6 +23,7 @@ from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
 from redraft.actors.deciding.judgement import join
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
+from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
@@ -243,6 +244,8 @@ def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
     open_step = state.open.get(event.path)
     if open_step is not None and open_step.request.choice is not None:
         state = record_pick(state, open_step)
+    if open_step is not None and open_step.request.verdict_key:
+        state = keep_verdict(state, event, open_step.request)
     step = open_step.step if open_step is not None else None
     gate = step is not None and step.gate
     judgement = judgement_of(state.version, event.critique, gate=gate, scored=state.rules < 3, step=step)

@@ -16,6 +16,7 @@ from redraft.actors.deciding.budget import NOTHING, ends_at
 from redraft.actors.deciding.decider import Decision, continue_from
 from redraft.actors.deciding.evolve import evolve, fold
 from redraft.actors.deciding.interpreter import GRACE, next_event
+from redraft.actors.deciding.reusing import with_reuse
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
 from redraft.actors.plans.paths import map_nodes
@@ -79,7 +80,7 @@ def _shape(path: str, node: Node) -> Node:
     match node:
         case Step():
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
-            return replace(node, queue_wait=None, measures=())  # what is counted hangs on actor and options
+            return replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
         case Repeat():
             return replace(
                 node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0, rollback_top=None
@@ -112,4 +113,7 @@ def _request_again(state: RunState, step: OpenStep, now: datetime) -> StepReques
     panel = state.frames[-1].parallel
     if panel is not None and panel.node.deadline is not None:
         due = min(due, now + timedelta(seconds=panel.node.deadline))
-    return replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)
+    again = replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)
+    if step.step.reuse is None:
+        return replace(again, verdict_key="", reused=0)
+    return replace(with_reuse(state, step.step, again), reused=0)

@@ -24,6 +24,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
+from redraft.actors.deciding.reusing import with_reuse
 from redraft.actors.deciding.skipping import skip, waits_for_others
 from redraft.actors.deciding.state import (
     Candidate,
@@ -74,7 +75,7 @@ def next_event(
         return credits_or_end(state, following) if state.picks and isinstance(following, RunEnded) else following
     if not following.actor:
         following = choose_actor(state.plan, following, choose)
-    if state.plan.budget is None and state.plan.daily is None:
+    if following.reused or (state.plan.budget is None and state.plan.daily is None):
         return following
     return within_budget(state, following, now, others)
 
@@ -202,7 +203,7 @@ def _make_request(
     rewrites = step.role == "generator" and loop.node is not None and state.rules >= 4
     judged = source.judgement if source and (refines or rewrites) else None
     warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
-    return StepRequested(
+    request = StepRequested(
         path,
         step.role,
         step.actor,
@@ -218,6 +219,7 @@ def _make_request(
         heat=loop.heat if warmer else 0,
         queue_wait=step.queue_wait,
     )
+    return request if step.reuse is None else with_reuse(state, step, request)
 
 
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:

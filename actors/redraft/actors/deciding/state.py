@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.facts import Track
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.plans.paths import gates_of, is_critic, is_gate, role_of
-from redraft.events.messages.content import Brief, DraftRef
+from redraft.events.messages.content import Brief, Critique, DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
 from redraft.events.messages.usage import Usage
@@ -186,7 +186,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     of people. `used` is the most that one attempt of each actor used, by its role and name, if the plan has a budget.
     `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited yet;
     `inherited` is how many of the events a fork repeats from its parent. `rules` are those that it began under; `bars`
-    are, from rules 2 on, the drafts that may not be published.
+    are, from rules 2 on, the drafts that may not be published. `verdicts` are those that may be taken again: by the key
+    of their request, their event's version and their critique.
     """
 
     status: Status = "new"
@@ -220,6 +221,7 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     inherited: int = 0
     rules: int = 1
     bars: Bars = Bars()
+    verdicts: dict[str, tuple[int, Critique]] = {}
 
 
 def prefix(frame: Frame) -> str:

@@ -97,7 +97,8 @@ def _label_of(step: Step) -> str:
     done_by = f"one of {', '.join(arm.name for arm in step.choose)}" if step.choose else step.actor
     named = step.name if step.name == done_by else f"{step.name} ({done_by})"
     late = f", when {print_condition(step.when)}" if step.when is not None else ""
-    return f"{named}, a gate" if step.gate else f"{named}{late}"
+    again = ", reusing verdicts" if step.reuse is not None else ""
+    return f"{named}, a gate{again}" if step.gate else f"{named}{late}{again}"
 
 
 def _repeat(chart: _Chart, loop: Repeat) -> _Drawn:

@@ -243,7 +243,7 @@ def _lines(item: SourceNode, found: dict[str, SourceNode]) -> dict[str, int]:
 
 
 _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
-    **dict.fromkeys(("actor", "name", "version", "combine", "keep", "rollback_of", "says"), read_text),
+    **dict.fromkeys(("actor", "name", "version", "combine", "keep", "rollback_of", "says", "reuse"), read_text),
     **dict.fromkeys(("on_failure", "on_oscillation", "on_deadline"), read_text),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
     **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls", "history"), read_whole),

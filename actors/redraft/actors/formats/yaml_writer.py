@@ -31,6 +31,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "only_issues",
         "history",
         "when",
+        "reuse",
         "version",
         "timeout",
         "queue_wait",

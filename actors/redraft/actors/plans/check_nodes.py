@@ -372,6 +372,8 @@ def _check_judge(judge: Step | None, role: Role, path: str) -> None:
     match role, judge:
         case (("critic" | "publisher"), Step()):
             raise PlanError(path, f"judge is for generators and refiners, and these are {role}s; remove judge")
+        case (("generator" | "refiner"), Step()) if judge.reuse is not None:
+            raise PlanError(path_of(path, judge.name), "reuse: a judge compares drafts; remove it")
         case (("generator" | "refiner"), None):
             raise PlanError(path, f"judge is missing: a critic must say which {role}'s draft is best; add one")
         case (("generator" | "refiner"), Step()) if judge.gate:

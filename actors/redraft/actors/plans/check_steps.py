@@ -23,7 +23,7 @@ from redraft.actors.plans.paths import check_actor, critics_before, is_critic, p
 from redraft.actors.values import shown
 from redraft.events.errors import ConditionError, PlanError
 from redraft.events.messages.conditions import Compare, Exit, Oscillating, Plateau
-from redraft.events.messages.plan import Node, Parallel, Repeat, Role, Step
+from redraft.events.messages.plan import Node, Parallel, Repeat, Reuse, Role, Step
 
 
 def check_step(step: Step, path: str) -> None:
@@ -53,6 +53,7 @@ def check_step(step: Step, path: str) -> None:
     check_history(path, step.history)
     if step.history is not None and step.role == "publisher":
         raise PlanError(path, "history is for generators, critics and refiners; remove it")
+    _check_reuse(step, path)
     check_scale(path, "scale", step.scale)
     check_criteria(path, step.criteria)
     check_measures(path, step.measures, step.criteria)
@@ -78,6 +79,18 @@ def _check_conditions_of(step: Step, path: str) -> None:
                 isinstance(term, Compare) and term.quantity not in ("score", "errors", "criterion")
             ):
                 raise PlanError(path, f"{what}: {print_condition(term)} is no word about one draft; write score >= 0.8")
+
+
+def _check_reuse(step: Step, path: str) -> None:
+    if step.reuse is None:
+        return
+    check_choice(path, "reuse", step.reuse, get_args(Reuse))
+    if step.role != "critic":
+        raise PlanError(path, f"reuse is for critics, and this is a {step.role}; remove it")
+    if step.choose:
+        raise PlanError(path, "reuse: a step that chooses may ask another actor; name one actor, or remove reuse")
+    if step.history is not None:
+        raise PlanError(path, "reuse: the history grows with every draft, so nothing comes again; remove one of them")
 
 
 def check_late_critics(nodes: Sequence[Node], parent: str) -> None:

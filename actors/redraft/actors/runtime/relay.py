@@ -195,7 +195,7 @@ class Relay:
             try:
                 builder = self._cached_builder(event) or await self._load_builder(event)
                 facts[event.run] = builder.facts
-                if isinstance(event.data, StepRequested) and not event.repeats:
+                if isinstance(event.data, StepRequested) and not event.repeats and not event.data.reused:
                     at = None if confirmed else event.time
                     key = reply_key(event.run, self._partitions)
                     work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at, reply_key=key)

@@ -41,6 +41,7 @@ from redraft.events.messages.plan import (
     Parallel,
     Repeat,
     Retry,
+    Reuse,
     Role,
     Step,
 )
@@ -80,6 +81,7 @@ def step(
     only_issues: bool = False,
     history: int | None = None,
     when: Condition | str | None = None,
+    reuse: Reuse | None = None,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -94,7 +96,8 @@ def step(
     invalid, unless people gave advice. With `history` a generator or critic is given the history as refiners are, and
     each of them the texts of so many earlier drafts; by default, as the decorator of an actor that is given says.
     A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
-    holds on what they said.
+    holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before:
+    its verdict is taken again.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -118,7 +121,7 @@ def step(
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
         *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures), only_issues),
-        *(history, None if when is None else _condition_of(when)),
+        *(history, None if when is None else _condition_of(when), reuse),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 

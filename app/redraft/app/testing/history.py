@@ -25,6 +25,7 @@ from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
+from redraft.app.testing.reusing import reusing_plan
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.messages.content import Brief
@@ -127,6 +128,12 @@ def _late_of(seed: int) -> Random | None:
     return random if random.random() < 0.15 else None
 
 
+def _reuse_of(seed: int) -> Random | None:
+    """Returns what draws critics whose verdicts are taken again, and texts that come back; None for most histories."""
+    random = Random(f"{seed} reuse")
+    return random if random.random() < 0.15 else None
+
+
 class _Deployment:
     """The processes of one history."""
 
@@ -154,6 +161,11 @@ class _Deployment:
             drawn = tuple(held_plan(places, each) for each in drawn)
         late = None if setting.plans else _late_of(seed)
         self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
+        again = None if setting.plans else _reuse_of(seed)
+        if again is not None:
+            self._plans = tuple(reusing_plan(again, each) for each in self._plans)
+        if again is not None and isinstance(self._cast, Script):
+            self._cast.again = again
         self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))

@@ -17,6 +17,7 @@ from redraft.actors.plans.paths import map_nodes
 from redraft.actors.workflow.roles import Function
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.places import random_issues, random_revision
+from redraft.app.testing.reusing import text_again
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import AnyOf, Approved, Compare, Condition, Plateau
 from redraft.events.messages.plan import (
@@ -229,6 +230,8 @@ class Script:
         self.published: Counter[tuple[str, str, int]] = Counter()
         self.places: Random | None = None
         """What draws issues with a place, and edits; None where drafts are only rewritten."""
+        self.again: Random | None = None
+        """What draws the texts of refiners where they come back; None where each is new."""
         self._random = random
         self._faults = faults
 
@@ -283,7 +286,8 @@ class Script:
         return {measure_name(each): self._random.choice((0, 0, 1, 0.6, 100, 105, 300)) for each in asked}
 
     def _revision(self, context: Context, draft: Draft | None, critique: Critique | None) -> object:
-        said = Revision(f"draft {self._random.getrandbits(40)}", exit=self._random.random() < 0.03)
+        text = f"draft {self._random.getrandbits(40)}" if self.again is None else text_again(self.again)
+        said = Revision(text, exit=self._random.random() < 0.03)
         if self.places is None or draft is None:
             return said
         return random_revision(self.places, said, draft.text, critique)

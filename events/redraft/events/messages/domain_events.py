@@ -71,6 +71,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     score (0..1), to be shown on `scale`; `oscillation` describes recent oscillation, and the temperature is raised
     `heat` times. `reserved` is its part of the budget. The answer is due by `due` (UTC), or later if the request still
     waits in its queue then, at most `queue_wait` seconds without a worker. `choice` explains how the actor was chosen.
+    `verdict_key` is the hash of what a critic is given whose verdicts are taken again; if the event of this version
+    (`reused`, 0 for none) has the verdict, nobody is asked, and that verdict follows.
     """
 
     path: str
@@ -90,6 +92,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     choice: Choice | None = None
     queue_wait: float | None = None
     scale: Scale | None = None
+    verdict_key: str = ""
+    reused: int = 0
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -102,13 +106,14 @@ class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A critic judged the draft of this version and hash."""
+    """A critic judged the draft of this version and hash; `reused` is the event of its verdict that was taken again."""
 
     path: str
     attempt: int
     draft: DraftRef
     critique: Critique
     usage: Usage = Usage()
+    reused: int = 0
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

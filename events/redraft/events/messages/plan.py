@@ -29,6 +29,7 @@ Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
 OnOscillation: TypeAlias = Literal["ignore", "stop", "tell", "raise_temperature"]
+Reuse: TypeAlias = Literal["run"]
 OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str | int | float]
 
@@ -98,6 +99,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     With `history` a generator or critic is given the history that every refiner has, and each of them the texts of so
     many of the latest drafts that were judged before. A critic with `when` is asked after the critics before it in a
     row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
+    With `reuse` a critic's verdict is taken again in the same run when this step is given the very same again.
     """
 
     role: Role
@@ -118,6 +120,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     only_issues: bool = False
     history: int | None = None
     when: Condition | None = None
+    reuse: Reuse | None = None
 
 
 class Parallel(

@@ -21,8 +21,8 @@ STRUCTURE: Final = frozenset(
     {
         "actor", "approvers", "arm", "by", "combine", "criterion", "critic", "currency", "from_run", "judge", "keep",
         "kind", "loop", "measures", "media_type", "model", "name", "node", "of", "on_deadline", "on_failure",
-        "on_oscillation", "operator", "outcome", "parent", "path", "provider", "quantity", "role", "rollback_of", "run",
-        "severity", "step", "tags", "then", "until", "version", "wait", "why", "workflow",
+        "on_oscillation", "operator", "outcome", "parent", "path", "provider", "quantity", "reuse", "role",
+        "rollback_of", "run", "severity", "step", "tags", "then", "until", "version", "wait", "why", "workflow",
     }
 )
 # fmt: on

@@ -48,24 +48,28 @@ TABLE: Final = Table(
     },
     key=3,
 )
-"""`result` is open, done, dropped (its loop or run ended without the answer), or the kind of its failure."""
+"""`result` is open, done, reused (an earlier verdict was taken again), dropped (its loop or run ended without the
+answer), or the kind of its failure.
+"""
 _EMPTY: Final = TABLE.empty_row()
 
 
 class ActorLine(msgspec.Struct, frozen=True):
     """An actor with its attempts: `done`, failed by kind, `dropped`, or still `open`.
 
-    An attempt is dropped when its loop or run ended without its answer. `seconds` is the total time from request to
-    answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used;
-    `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a known price, which `cost`
-    leaves out. It was asked for the `first` time and answered for the `last` at these times (UTC); the oldest attempt
-    that is open was asked for at `waiting_since`.
+    `reused` counts verdicts that were taken again without asking it; they are no attempts. An attempt is dropped when
+    its loop or run ended without its answer. `seconds` is the total time from request to answer of attempts that are
+    done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used; `currency` is `mixed` when
+    their currencies differ. `unpriced` are the calls without a known price, which `cost` leaves out. It was asked for
+    the `first` time and answered for the `last` at these times (UTC); the oldest attempt that is open was asked for at
+    `waiting_since`.
     """
 
     role: Role
     actor: str
     asked: int
     done: int
+    reused: int
     failed: int
     error: int
     invalid: int
@@ -101,6 +105,8 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.StepFailed()
         ) if recorded.repeats:
             return (Delete("work", (run, event.path, event.attempt)),)  # it was done in the parent of this fork
+        case events.DraftCritiqued(reused=version) if version:
+            return (_finish(recorded, event.path, event.attempt, "reused", event.usage),)
         case (
             events.DraftGenerated()
             | events.DraftCritiqued()
@@ -150,13 +156,14 @@ def leave_work(entry: Unreadable) -> Sequence[Change]:
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 
-ACTORS: Final = Projection("actors", 3, (TABLE,), project_work, leave_work)
+ACTORS: Final = Projection("actors", 4, (TABLE,), project_work, leave_work)
 """The projection that keeps these rows."""
 
 _COUNTS: Final = ", ".join(
     f"sum(CASE WHEN result {test} THEN 1 ELSE 0 END)"
     for test in (
         "= 'done'",
+        "= 'reused'",
         "IN ('error', 'invalid', 'timeout', 'lost', 'unserved')",
         "= 'error'",
         "= 'invalid'",
@@ -177,7 +184,8 @@ async def actors(views: Views, run: str = "", since: datetime | None = None, wor
     """
     where, given = select_runs("requested", since, workflow, run)
     sql = f"""
-        SELECT role, actor, count(*), {_COUNTS}, count(DISTINCT run), coalesce(sum({_TOOK}), 0), avg({_TOOK}),
+        SELECT role, actor, sum(CASE WHEN result <> 'reused' THEN 1 ELSE 0 END), {_COUNTS}, count(DISTINCT run),
+            coalesce(sum({_TOOK}), 0), avg({_TOOK}),
             max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
             CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
                 WHEN max(currency) = '' THEN '' ELSE 'mixed' END,

@@ -200,7 +200,7 @@ def project_critique(recorded: Recorded) -> Sequence[Change]:
         "approved": said.approved,
         "errors": len(said.errors),
         "suggestions": len(said.suggestions),
-        "repeated": int(bool(recorded.repeats)),
+        "repeated": int(bool(recorded.repeats or event.reused)),
         "time": seconds(recorded.time),
         "position": recorded.position,
     }
@@ -217,14 +217,14 @@ def _mark_row(own: Row, said: Critique, mark: Mark) -> Row:
     return own | {"criterion": mark.name, "score": mark.score, "scale": scale, "confidence": mark.confidence}
 
 
-CRITIQUES: Final = Projection("critiques", 5, (TABLE, MARKS, MEASURES, DECISIONS), project_critique, unchanged)
+CRITIQUES: Final = Projection("critiques", 6, (TABLE, MARKS, MEASURES, DECISIONS), project_critique, unchanged)
 """The projection that keeps critiques, and what people decided about the same drafts."""
 
 
 async def critics(views: Views, since: datetime | None = None, workflow: str = "") -> list[Critic]:
     """Returns every critic with its critiques since a time, in runs of a workflow or in all, by name.
 
-    What forks repeat counts once. `workflow` needs `RUNS` in the same storage.
+    What forks repeat and verdicts taken again count once. `workflow` needs `RUNS` in the same storage.
     """
     where, given = select_runs("time", since, workflow)
     sql = f"""
@@ -248,7 +248,7 @@ async def critiques_of(views: Views, run: str) -> list[CritiqueLine]:
 async def criteria(views: Views, since: datetime | None = None, workflow: str = "") -> list[CriterionTotal]:
     """Returns every criterion of every critic with its scores since a time, in runs of a workflow or in all.
 
-    What forks repeat counts once. `workflow` needs `RUNS` in the same storage.
+    What forks repeat and verdicts taken again count once. `workflow` needs `RUNS` in the same storage.
     """
     where, given = select_runs("time", since, workflow)
     sql = f"""

@@ -27,6 +27,7 @@ from redraft.projections.record_check.chain import Deviates, Finding, finding_at
 from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rollback_draft
 from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
 from redraft.projections.record_check.ratings import Rated
+from redraft.projections.record_check.reused import check_key, check_verdict
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk, check_afforded
 
 Answer: TypeAlias = StepAnswered | VerdictLate
@@ -141,6 +142,7 @@ def take_request(
                 f"the plan gives another limit for how long {path} waits for a worker that serves its actor",
             )
         check_afforded(walk, event, data)
+        check_key(walk, event, data, step)
     _check_material(walk, event, data, draft, tuple(beside))
     walk.open[path] = Asked(step, data)
     walk.top.due = ""
@@ -198,6 +200,8 @@ def _take_counted_answer(
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not waited for")
     for code, message in find_misfits(data, asked.request):
         raise Deviates(code, event, message)
+    if not walk.repeats(event):
+        check_verdict(walk, event, data, asked.request)
     walk.take()
     walk.usage += data.usage
     if isinstance(data, StepFailed) and data.retry_at is not None:

@@ -279,9 +279,9 @@ def _check_reached(walk: Walk, event: Recorded, said: events.BudgetReached) -> N
 
 
 def check_afforded(walk: Walk, event: Recorded, asked: events.StepRequested) -> None:
-    """Raises Deviates when a request exceeds the run's budget. Publishing is always allowed."""
+    """Raises Deviates when a request exceeds the run's budget. Publishing and a verdict taken again are allowed."""
     budget, used = walk.plan.budget, walk.usage
-    if budget is None or asked.role == "publisher":
+    if budget is None or asked.role == "publisher" or asked.reused:
         return
     reserved = sum((each.request.reserved for each in walk.open.values() if not each.again), asked.reserved)
     for quantity in _COUNTED:

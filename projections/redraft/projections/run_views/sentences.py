@@ -85,6 +85,8 @@ def describe(event: DomainEvent, who: str) -> str:
             return f"{began}, as a fork of run {plain(parent.run)} at event {parent.version}" if parent else began
         case events.IterationStarted(path, iteration):
             return f"{plain(path)}: iteration {iteration} began"
+        case events.StepRequested(reused=version) if version:
+            return f"{who} need not be asked to {_describe_task(event)}: it has judged the same in event {version}"
         case events.StepRequested():
             again = f", try {event.attempt}" if event.attempt > 1 else ""
             return f"{who} was asked to {_describe_task(event)}{again}{_describe_choice(event)}"
@@ -92,7 +94,8 @@ def describe(event: DomainEvent, who: str) -> str:
             size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
             return f"{who} wrote draft {draft.version}: {size}"
         case events.DraftCritiqued():
-            return _describe_critique(event.critique, event.draft, who)
+            again = f", as in event {event.reused}: reused at no cost" if event.reused else ""
+            return f"{_describe_critique(event.critique, event.draft, who)}{again}"
         case events.DraftRefined():
             return _describe_refinement(event, who)
         case events.DraftPublished(draft=draft, receipt=receipt):

@@ -175,12 +175,12 @@ def _note_request(facts: _Facts, event: events.StepRequested, time: datetime) ->
     if known:
         since = time if event.attempt == known.attempts else known.requested
         again = replace(known, status="open", requested=since, attempts=max(known.attempts, event.attempt))
-        facts.leaves[event.path] = replace(again, inherited=False)
+        facts.leaves[event.path] = replace(again, inherited=False, reused=event.reused)
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
     asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
-    facts.leaves[event.path] = asked
+    facts.leaves[event.path] = replace(asked, reused=event.reused) if event.reused else asked
 
 
 def _note_skipped(facts: _Facts, event: events.CriticSkipped, time: datetime) -> None:

@@ -177,4 +177,20 @@ DECIDING = [
         "not parallel.verdicts",
         5,
     ),
+    Fault(
+        "verdict on another draft taken again",
+        "actors.deciding.reusing",
+        "with_reuse",
+        "verdict_key(place, step, state.brief, request.draft, state.media_type",
+        "verdict_key(place, step, state.brief, type(request.draft)(1, ''), state.media_type",
+        6,
+    ),
+    Fault(
+        "verdict of another step of the panel taken again",
+        "actors.deciding.reusing",
+        "with_reuse",
+        "place = step_key(request.path)",
+        "place = step_key(request.path).rpartition('/')[0]",
+        6,
+    ),
 ]

@@ -95,7 +95,20 @@ def verb(example: str) -> Callable[[Question], Question]:
 async def actors(models: ReadModels, selected: Selection) -> Answer[actor_work.ActorLine]:
     """Show for each actor the attempts asked for, done and failed, seconds from request to answer, tokens and cost."""
     found = await actor_work.actors(await models.of(actor_work.ACTORS), selected.run, selected.since, selected.workflow)
-    names = ("role", "actor", "asked", "done", "failed", "unanswered", "mean s", "longest s", "all s", "tokens", "cost")
+    names = (
+        "role",
+        "actor",
+        "asked",
+        "done",
+        "reused",
+        "failed",
+        "unanswered",
+        "mean s",
+        "longest s",
+        "all s",
+        "tokens",
+        "cost",
+    )
     return Answer(found, names, _actor_row)
 
 
@@ -105,7 +118,18 @@ def _actor_row(each: actor_work.ActorLine) -> Sequence[object]:
     left = each.open + each.dropped
     cost = cost_text(each.cost, each.currency, each.unpriced)
     times = ("" if value is None else f"{value:.3g}" for value in (each.mean, each.longest, each.seconds))
-    return (each.role, each.actor, each.asked, each.done, failed, left or "", *times, each.tokens or "", cost)
+    return (
+        each.role,
+        each.actor,
+        each.asked,
+        each.done,
+        each.reused or "",
+        failed,
+        left or "",
+        *times,
+        each.tokens or "",
+        cost,
+    )
 
 
 @verb("--workflow article")
