@@ -14,9 +14,11 @@ from tests.streams import START, Told, article_told, book_told, recorded
 from redraft.events.errors import Conflict
 from redraft.events.messages.content import Brief, Critique, Mark, new_draft
 from redraft.events.messages.domain_events import (
+    ApprovalRequested,
     Choice,
     ChoicesCredited,
     Credit,
+    DraftApproved,
     DraftCritiqued,
     DraftGenerated,
     RunEnded,
@@ -95,6 +97,8 @@ def chosen_told(number: int = 0) -> list[Told]:
             ),
         ),
         ("coordinator", ChoicesCredited("chosen", (Credit("write", arm, success),))),
+        ("coordinator", ApprovalRequested("sign", draft.ref, due)),
+        ("ann", DraftApproved("sign", draft.ref, "ann", granted=True)),
         ("coordinator", RunEnded("accepted" if success else "exhausted", "every step is done", 0, draft.ref, 0.5)),
     ]
 

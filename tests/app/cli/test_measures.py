@@ -103,7 +103,7 @@ def test_what_if_decides_again_by_what_was_counted() -> None:
     assert "instead:  accepted, score 0.50, 5 steps, words 3, jokes 1" in told
     assert "instead:  accepted, score 0.50, 7 steps, words 4, jokes 1" in told
     lines = said("whatif", "--workflow", "kids", "--until", "words >= 3").splitlines()
-    assert lines[0].split() == ["policy", "runs", "iterations", "steps", "score", "words", "jokes", "accepted", "ended", "early"]
+    assert " ".join(lines[0].split()) == "policy runs iterations steps score words jokes accepted ended early"
     assert any(line.split()[-5:-2] == ["0.50", "3", "1"] for line in lines), lines
     wrong = call("whatif", "last", "--until", "wrods >= 3")
     assert wrong.code == 2
@@ -119,7 +119,11 @@ def test_a_stated_choice_of_measures_is_recorded_alone() -> None:
     ("was", "wrong", "fault"),
     [
         ("words >= 4", "wrods >= 4", "plan.yaml:5: Refinement: until: wrods is no criterion or measure that a critic"),
-        ("words >= 4", "change(score) < 4", "plan.yaml:5: steps[1].repeat.until: condition, column 1: change is of a measure, and score is none"),
+        (
+            "words >= 4",
+            "change(score) < 4",
+            "until: condition, column 1: change is of a measure, and score is none",
+        ),
         ("{actor: judge}", "{actor: judge, measures: [wrods]}", "measures: wrods is none that judge declares; did you"),
         ("{actor: judge}", "{actor: judge, measures: words}", "write a list"),
         ("{actor: improve}", "{actor: improve, measures: [words]}", "scale, criteria and measures are for critics"),
