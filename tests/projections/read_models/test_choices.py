@@ -78,5 +78,5 @@ def test_the_story_says_who_was_chosen_over_whom_and_why() -> None:
     assert said[5] == "the choices are credited: a success for slow at write"
     (entry,) = [each for each in narrate(events, str) if each.line.version == 2]
     assert entry.details == ("chosen by how runs ended: slow (not known yet) over quick (3 of 4 accepted)",)
-    leaf = steps(tree(events).branches)[0]
+    leaf = next(iter(steps(tree(events).branches)))
     assert (leaf.name, leaf.actor, leaf.chosen) == ("write", "slow", "slow")
