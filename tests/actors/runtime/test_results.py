@@ -272,6 +272,12 @@ async def test_an_edit_of_words_that_are_not_there_is_tried_again() -> None:
     assert outcome.retryable
 
 
+@pytest.mark.parametrize("returned", [Revision(edits=[]), {"edits": []}], ids=repr)  # type: ignore[arg-type]
+async def test_an_empty_list_of_edits_leaves_the_draft_as_it_is(returned: object) -> None:
+    outcome = await perform(refiner(name="r")(lambda draft: returned), Refine(request(), DRAFT))
+    assert outcome == Refined("r", "p", 1, DRAFT.text)
+
+
 async def reply() -> str:
     return "a reply"
 
