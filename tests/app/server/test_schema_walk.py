@@ -91,7 +91,7 @@ def _walk(server: Served, operation: Any, headers: dict[str, str], *, closed: bo
             case.path_parameters["run"] = run  # one that is there
         if isinstance(case.query, dict) and "wait" in case.query:
             case.query["wait"] = 0
-        if isinstance(case.body, dict) and operation.path.endswith("/work/requests"):
+        if isinstance(case.body, dict) and operation.path.endswith("/requests/lease"):
             case.body["wait"] = 0
         answered = case.call(base_url=server.url, headers=headers)
         assert answered.status_code < 500, (answered.status_code, answered.text)

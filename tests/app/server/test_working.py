@@ -37,7 +37,7 @@ def server(home: Path) -> Iterator[Served]:
 
 
 def leased(server: Served, actor: str = JUDGE, wait: float = 20, seconds: float = 60) -> dict[str, Any]:
-    answered = send(server, "/work/requests", {"actor": actor, "wait": wait, "seconds": seconds})
+    answered = send(server, "/requests/lease", {"actor": actor, "wait": wait, "seconds": seconds})
     assert answered.status_code == 200, answered.text
     return dict(answered.json())
 
@@ -54,7 +54,7 @@ def critique(command: dict[str, Any], score: float = 0.75, **other: Any) -> dict
 
 
 def answer(server: Served, lease: dict[str, Any], given: dict[str, Any]) -> httpx.Response:
-    return send(server, f"/work/leases/{lease['lease']}/answer", given)
+    return send(server, f"/leases/{lease['lease']}/answer", given)
 
 
 def test_a_worker_that_asks_by_http_does_its_part_of_a_run(server: Served) -> None:
@@ -73,7 +73,7 @@ def test_a_worker_that_asks_by_http_does_its_part_of_a_run(server: Served) -> No
 
 
 def test_who_waits_gets_a_request_as_soon_as_there_is_one_and_nothing_at_the_end_of_the_wait(server: Served) -> None:
-    none = send(server, "/work/requests", {"actor": JUDGE, "wait": 0})
+    none = send(server, "/requests/lease", {"actor": JUDGE, "wait": 0})
     assert (none.status_code, none.content) == (204, b"")
     found: list[dict[str, Any]] = []
     waiting = threading.Thread(target=lambda: found.append(leased(server, wait=30)))
@@ -88,7 +88,7 @@ def test_a_lease_that_ends_gives_its_request_back_and_a_late_answer_still_counts
     first = leased(server, seconds=1)
     second = leased(server, wait=30, seconds=60)
     assert (first["command"]["id"], second["delivery"]) == (second["command"]["id"], 2)
-    extended = send(server, f"/work/leases/{first['lease']}/extend", {"seconds": 60})
+    extended = send(server, f"/leases/{first['lease']}/extend", {"seconds": 60})
     assert (extended.status_code, extended.json()["type"]) == (409, "urn:redraft:problem:lease-ended")
     assert answer(server, first, critique(first["command"], 0.5)).json()["in_time"] is False
     assert ended(server, run)["score"] == 0.5
@@ -100,11 +100,11 @@ def test_a_lease_is_extended_to_the_end_of_its_step_and_no_further(server: Serve
     begun(server, workflow="away")
     lease = leased(server, seconds=1)
     longer, longest = (
-        send(server, f"/work/leases/{lease['lease']}/extend", {"seconds": seconds}).json()["until"]
+        send(server, f"/leases/{lease['lease']}/extend", {"seconds": seconds}).json()["until"]
         for seconds in (30, 600)
     )
     assert lease["until"] < longer < longest
-    again = send(server, f"/work/leases/{lease['lease']}/extend", {"seconds": 500}).json()["until"]
+    again = send(server, f"/leases/{lease['lease']}/extend", {"seconds": 500}).json()["until"]
     assert abs(float(again[17:19]) - float(longest[17:19])) in (0, 1, 59)
     assert again[:16] == longest[:16]
     assert answer(server, lease, critique(lease["command"])).json()["in_time"]
@@ -113,10 +113,10 @@ def test_a_lease_is_extended_to_the_end_of_its_step_and_no_further(server: Serve
 def test_what_is_given_back_is_asked_for_again_or_becomes_a_dead_letter(server: Served) -> None:
     begun(server, workflow="away")
     lease = leased(server)
-    assert send(server, f"/work/leases/{lease['lease']}/release", {"reason": "busy"}).status_code == 200
+    assert send(server, f"/leases/{lease['lease']}/release", {"reason": "busy"}).status_code == 200
     again = leased(server)
     assert again["delivery"] == 2
-    refused = send(server, f"/work/leases/{again['lease']}/release", {"reason": "cannot", "requeue": False})
+    refused = send(server, f"/leases/{again['lease']}/release", {"reason": "cannot", "requeue": False})
     assert refused.status_code == 200
     until(lambda: bool(server.get("/dead-letters")))
     (letter,) = server.get("/dead-letters")
@@ -125,7 +125,7 @@ def test_what_is_given_back_is_asked_for_again_or_becomes_a_dead_letter(server: 
 
 def test_who_hangs_up_while_waiting_takes_no_request_along(server: Served) -> None:
     with httpx.Client(base_url=server.client.base_url, timeout=0.5) as impatient, pytest.raises(httpx.ReadTimeout):
-        impatient.post("/work/requests", json={"actor": JUDGE, "wait": 60})
+        impatient.post("/requests/lease", json={"actor": JUDGE, "wait": 60})
     run = begun(server, workflow="away")
     lease = leased(server)
     assert lease["command"]["subject"] == run
@@ -180,7 +180,7 @@ def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(serve
         server.client.headers["Authorization"] = f"Bearer {made[name]['token']}"
 
     speaks("other")
-    refused = send(server, "/work/requests", {"actor": JUDGE, "wait": 0})
+    refused = send(server, "/requests/lease", {"actor": JUDGE, "wait": 0})
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:redraft:problem:scope")
     assert "this token is for critic.tone" in refused.json()["detail"]
     assert server.client.get("/runs").status_code == 403
@@ -194,9 +194,9 @@ def test_a_token_works_for_the_actors_that_it_names_and_the_record_says_so(serve
     (judged,) = [each for each in events(run) if each["name"] == "draft.critiqued.v1"]
     assert judged["actor"] == f"critic sentences (token {made['bot']['id']})"
     speaks("all")
-    assert send(server, "/work/requests", {"actor": JUDGE, "wait": 0}).status_code == 204
-    assert send(server, "/work/requests", {"actor": "refiner.x", "wait": 0}).status_code == 403
-    assert send(server, "/work/requests", {"actor": "judge", "wait": 0}).status_code == 422
+    assert send(server, "/requests/lease", {"actor": JUDGE, "wait": 0}).status_code == 204
+    assert send(server, "/requests/lease", {"actor": "refiner.x", "wait": 0}).status_code == 403
+    assert send(server, "/requests/lease", {"actor": "judge", "wait": 0}).status_code == 422
 
 
 def test_no_more_is_leased_to_one_than_its_share(home: Path) -> None:
@@ -204,7 +204,7 @@ def test_no_more_is_leased_to_one_than_its_share(home: Path) -> None:
     with served(home, "loop.py") as server:
 
         def wait() -> httpx.Response:
-            return httpx.post(f"{server.url}/api/v1/work/requests", json={"actor": "critic.x", "wait": 8}, timeout=60)
+            return httpx.post(f"{server.url}/api/v1/requests/lease", json={"actor": "critic.x", "wait": 8}, timeout=60)
 
         statuses: list[int] = []
         asking = [threading.Thread(target=lambda: statuses.append(wait().status_code)) for _ in range(140)]

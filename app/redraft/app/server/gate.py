@@ -31,7 +31,7 @@ HEAD: Final = 32 * 1024
 STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
-LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/work/requests", "/live/")
+LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/requests/lease", "/live/")
 LINKS: Final = "/links/"
 """How paths begin that are tokens by themselves: their handlers look at them."""
 

@@ -29,7 +29,7 @@ AGAIN: Final = 1.0
 
 SELDOM: Final = 15.0
 
-_WORK: Final = "/api/v1/work"
+_API: Final = "/api/v1"
 _LATER: Final = frozenset({429, 500, 502, 503, 504})
 _OVER: Final = frozenset({404, 409})
 
@@ -89,7 +89,7 @@ class HttpBus:
 
     async def lease(self, actor: str) -> tuple[str, int, BusMessage] | None:
         """Leases a request; returns the lease, how often it was delivered, and the request, None when none came."""
-        found = await self.post("/requests", _encode({"actor": actor, "wait": WAIT, "seconds": SECONDS}))
+        found = await self.post("/requests/lease", _encode({"actor": actor, "wait": WAIT, "seconds": SECONDS}))
         if found.status_code == httpx.codes.NO_CONTENT:
             return None
         if found.is_client_error:
@@ -110,7 +110,7 @@ class HttpBus:
         """Gives a request back, if its lease goes on and the server can be reached now."""
         body = _encode({"reason": reason[:1_000], "requeue": requeue})
         try:
-            await self._client.post(f"{_WORK}/leases/{lease}/release", content=body, headers=_JSON)
+            await self._client.post(f"{_API}/leases/{lease}/release", content=body, headers=_JSON)
         except httpx.HTTPError:
             return  # its lease ends by itself
 
@@ -123,7 +123,7 @@ class HttpBus:
         pause = AGAIN
         while True:
             try:
-                found = await self._client.post(_WORK + path, content=body, headers=_JSON)
+                found = await self._client.post(_API + path, content=body, headers=_JSON)
             except httpx.HTTPError as error:
                 why = str(error) or type(error).__name__
             else:

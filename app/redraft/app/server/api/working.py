@@ -72,7 +72,7 @@ class Answered(msgspec.Struct, frozen=True):
     in_time: bool
 
 
-@post("/work/requests", answer=Leased, status_code=200, summary="Lease a request")
+@post("/requests/lease", answer=Leased, status_code=200, summary="Lease a request")
 async def lease(
     service: Serves, identity: Asks, request: Request[Any, Any, Any], data: JSONBody[LeaseWish]
 ) -> Response[bytes]:
@@ -91,13 +91,13 @@ async def lease(
     return Response(b"", status_code=204) if found is None else answer(_leased(found, found.extend(data.seconds)))
 
 
-@post("/work/leases/{lease_id:str}/extend", answer=Extended, status_code=200, summary="Extend a lease")
+@post("/leases/{lease_id:str}/extend", answer=Extended, status_code=200, summary="Extend a lease")
 async def extend(service: Serves, identity: Asks, lease_id: LeaseId, data: JSONBody[Extension]) -> Response[bytes]:
     """Has a lease end so many seconds from now, though not after its step's timeout and half a minute."""
     return answer(Extended(lease_id, service.working.held(identity, lease_id).extend(data.seconds)))
 
 
-@post("/work/leases/{lease_id:str}/answer", answer=Answered, status_code=200, summary="Answer a request")
+@post("/leases/{lease_id:str}/answer", answer=Answered, status_code=200, summary="Answer a request")
 async def answer_request(
     service: Serves, identity: Asks, lease_id: LeaseId, data: JSONBody[WorkAnswer]
 ) -> Response[bytes]:
@@ -110,7 +110,7 @@ async def answer_request(
     return answer(Answered(lease_id, await service.working.answer(identity, lease_id, made)))
 
 
-@post("/work/leases/{lease_id:str}/release", status_code=200, summary="Give a request back")
+@post("/leases/{lease_id:str}/release", status_code=200, summary="Give a request back")
 async def release(service: Serves, identity: Asks, lease_id: LeaseId, data: JSONBody[GivenBack]) -> Response[bytes]:
     """Gives a request back unanswered: another worker gets it, or (`requeue` false) it becomes a dead letter."""
     service.working.give_back(identity, lease_id, data.reason, requeue=data.requeue)
