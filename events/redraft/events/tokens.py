@@ -35,10 +35,10 @@ CREATE: Final = (
 """Creates the table, in any database. It holds no secret: a token cannot be made of its hash."""
 
 _WORK: Final = "work:"
-"""How an actor begins that is kept among the scopes."""
+"""The prefix of an actor stored among the scopes."""
 
 _LINK: Final = "link:"
-"""How what a link is for begins there, as JSON in base64."""
+"""The prefix of a link's purpose, stored there as JSON in base64."""
 
 _COLUMNS: Final = "id, name, scopes, created, expires, revoked"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._@+-]{0,63}")
@@ -46,7 +46,7 @@ _FORM: Final = re.compile(r"rdt_([0-9a-f]{8})_([0-9a-f]{64})")
 
 
 class Link(msgspec.Struct, frozen=True):
-    """What a link is for: to decide on this very draft of a run, or (without one) to read the run, names or not."""
+    """The purpose of a link: to decide on one draft of a run, or, without a draft, to read the run."""
 
     run: str
     draft: DraftRef | None = None

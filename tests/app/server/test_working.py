@@ -100,8 +100,7 @@ def test_a_lease_is_extended_to_the_end_of_its_step_and_no_further(server: Serve
     begun(server, workflow="away")
     lease = leased(server, seconds=1)
     longer, longest = (
-        send(server, f"/leases/{lease['lease']}/extend", {"seconds": seconds}).json()["until"]
-        for seconds in (30, 600)
+        send(server, f"/leases/{lease['lease']}/extend", {"seconds": seconds}).json()["until"] for seconds in (30, 600)
     )
     assert lease["until"] < longer < longest
     again = send(server, f"/leases/{lease['lease']}/extend", {"seconds": 500}).json()["until"]

@@ -30,7 +30,7 @@ from redraft.events.messages.plan import Step
 from redraft.events.messages.scales import UNIT, to_share
 
 _NEAR: Final = 1e-6
-"""How far from each number of a condition others are tried. Of scores a share, of large numbers a part of them."""
+"""The distance from a number of a condition to the values tried beside it: relative for large numbers."""
 
 
 class _Part(msgspec.Struct, frozen=True):

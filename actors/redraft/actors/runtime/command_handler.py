@@ -147,7 +147,7 @@ class CommandHandler:
 
     @property
     def loads(self) -> int:
-        """How often a run was read from the log: others had worked on it, or it was not in memory any more."""
+        """The number of times a run was read from the log, as others had worked on it or it was evicted."""
         return self._aggregates.loads
 
     def forget(self) -> None:

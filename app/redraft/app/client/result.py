@@ -240,7 +240,7 @@ def _ready(plan: Workflow | Plan) -> Plan:
 
 
 _SETTABLE: Final = {"until": "score >= 90 of 100", "rollback_margin": "10 of 100"}
-"""What a fork may change of a condition or margin that no run begins with any more, each with an example."""
+"""The settings by which a fork replaces a condition or margin that is refused for new runs, each with an example."""
 
 
 def state_at(past: Sequence[Recorded], at: int) -> RunState:

@@ -23,7 +23,7 @@ PAUSE: Final = 60.0
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What a verification at a time (UTC) found: all events up to `position`, and the faults, of which some are listed.
+    """The result of a verification at a time (UTC) of all events up to `position`; some of the faults are listed.
 
     `signed` are the time and the events of the checkpoint that the log was compared with, if there is one.
     """

@@ -84,7 +84,7 @@ class Paragraph(msgspec.Struct, frozen=True):
 
 
 class DraftChoice(msgspec.Struct, frozen=True):
-    """How a draft is shown: as its text with notes, or rendered as Markdown."""
+    """The form in which a draft is shown: its text with notes, or rendered Markdown."""
 
     form: Literal["text", "rendered"] = "text"
 
@@ -200,7 +200,7 @@ class DiffChoice(msgspec.Struct, frozen=True):
 
 
 class DiffShown(msgspec.Struct, frozen=True):
-    """What changed between two drafts of a run, and which issues each change answers."""
+    """The changes between two drafts of a run, each with the issues that it answers."""
 
     run: str
     choice: DiffChoice

@@ -20,14 +20,14 @@ from redraft.projections.read_models.issues import ISSUES, IssueCount, Recurring
 from redraft.projections.read_models.runs_query import list_workflows
 
 _DAYS: Final = 60
-"""How many days a chart shows at most."""
+"""The maximum number of days in a chart."""
 
 _LISTED: Final = 50
 """Rows of a table at most."""
 
 _BUDGETS: Final = 15
 _COMPARED: Final = 5
-"""How many critics one chart shows."""
+"""The maximum number of critics in a chart."""
 
 
 class IssuesShown(msgspec.Struct, frozen=True):
@@ -110,13 +110,13 @@ def _drift(lines: Sequence[agreement.DayOfCritic]) -> Graph:
 
 
 class CostChoice(OverRuns, frozen=True):
-    """What the address of the costs selects."""
+    """The query parameters of the page of costs."""
 
     by: CostBy = "actor"
 
 
 class CostsShown(msgspec.Struct, frozen=True):
-    """What attempts took: charts by day, the sums by what was chosen, and the budgets of runs."""
+    """The costs of attempts: charts by day, sums by the chosen key, and the budgets of runs."""
 
     choice: CostChoice
     workflows: Sequence[str]

@@ -15,10 +15,10 @@ RIGHT: Final = 610
 TOP: Final = 18
 BOTTOM: Final = 168
 LABELS: Final = 6
-"""How many labels an axis has at most, about."""
+"""The approximate maximum number of labels on an axis."""
 
 KINDS: Final = 5
-"""How many lines of one chart can be told apart by their dashes."""
+"""The number of dash patterns, and so of lines in a chart."""
 
 Text: TypeAlias = Callable[[float], str]
 """Returns a number of an axis as people read it, with its unit."""

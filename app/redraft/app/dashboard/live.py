@@ -26,14 +26,14 @@ Render: TypeAlias = Callable[[], Awaitable[str]]
 
 
 class Fragment(msgspec.Struct, frozen=True):
-    """What pages show: HTML, and its hash."""
+    """A rendered fragment: its HTML, and the hash of that."""
 
     html: str
     id: str
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """What a fragment is about: a run, or everything; and after how many seconds it is looked at again anyway."""
+    """The events that outdate a fragment: a run's, or all. It is also rendered again after `every` seconds."""
 
     run: str = ""
     every: float | None = None

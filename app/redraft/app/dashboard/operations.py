@@ -1,4 +1,4 @@
-"""What a deployment is watched by: actors and who serves them, dead letters, subscriptions with what is parked."""
+"""The pages of a deployment: actors and their workers, dead letters, subscriptions and parked events."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from redraft.projections.display import quoted
 from redraft.projections.read_models.runs_query import list_workflows
 
 _OFTEN: Final = Subject(every=2.0)
-"""What no event tells: queues, lags, and who serves them."""
+"""The subject of pages that also change without an event: queues, lags, workers."""
 
 
 class OverRuns(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the address of a page about many runs selects."""
+    """The query parameters of a page about many runs."""
 
     since: str = ""
     workflow: str = ""

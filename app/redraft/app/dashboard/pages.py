@@ -28,7 +28,7 @@ POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page may load and run: this server's own files, and nothing that stands in the page."""
+"""The Content-Security-Policy: a page loads and runs this server's own files, and nothing inline."""
 
 _OF_RUNS: Final = (*runs.PAGES, *run.PAGES, *draft.PAGES)
 LOOKING: Final = (*_OF_RUNS, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)

@@ -47,7 +47,7 @@ class Picture(msgspec.Struct, frozen=True):
     height: float
     boxes: tuple[Box, ...]
     arrows: tuple[tuple[float, float, float], ...]
-    """Where each begins, from left to right, and where it ends: all go to the right at one height."""
+    """Returns the left edges of these parts, side by side on one line, and the right edge of the last."""
     description: str
 
 

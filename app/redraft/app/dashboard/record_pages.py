@@ -31,13 +31,13 @@ _EVENTS: Final = 100
 _OF_RUN: Final = 1_000
 _FOUND: Final = 20
 _DIFFERENCE: Final = 20_000
-"""How many characters of a difference are shown."""
+"""The maximum number of characters of a difference that are shown."""
 
 Checks = NamedDependency[SkipValidation[ChainCheck]]
 
 
 class EventChoice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the address of the events selects."""
+    """The query parameters of the page of events."""
 
     run: str = ""
     type: str = ""
@@ -152,7 +152,7 @@ def _compared(choice: CompareChoice, a: Side, b: Side) -> CompareShown:
 
 
 class SearchChoice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the address of a search selects."""
+    """The query parameters of the search page."""
 
     words: Annotated[str, msgspec.Meta(max_length=500)] = ""
     after: str = ""

@@ -35,7 +35,7 @@ DRAFTS: Final = 200
 
 
 class RunChoice(msgspec.Struct, frozen=True):
-    """What the address of a run selects: the run after its first `at` events; all of them by default."""
+    """The query parameters of a run's page: the run after its first `at` events, by default after all."""
 
     at: Annotated[int, msgspec.Meta(ge=1)] | None = None
 

@@ -28,7 +28,7 @@ AT_ONCE: Final = 200
 
 
 class RunChoice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the address of the list selects; the names are those of the API and, with hyphens, of `redraft list`."""
+    """The query parameters of the list, named as in the API and, with hyphens, as the options of `redraft list`."""
 
     status: RunStatus | None = None
     workflow: str = ""

@@ -24,7 +24,7 @@ from redraft.events.tokens import Scope
 
 HTML: Final = "text/html"
 LIVE: Final = "/live"
-"""How the paths of live fragments begin; the rest is the path of their page."""
+"""The prefix of the paths of live fragments; the path of their page follows it."""
 
 RECONNECT: Final = 2_000
 """Milliseconds after which a page whose stream has ended calls again."""

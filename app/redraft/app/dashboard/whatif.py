@@ -18,13 +18,13 @@ from redraft.projections.display import quoted
 from redraft.projections.read_models.runs_query import RunFilter, list_workflows
 
 _SECONDS: Final = 1.0
-"""How long one answer decides runs again; the page asks for more until all are done."""
+"""The seconds for which one request decides runs again; the page sends more until all are done."""
 
 Decides = NamedDependency[SkipValidation[Thresholds]]
 
 
 class WhatIfChoice(msgspec.Struct, frozen=True):
-    """What the address selects; `at` is the threshold that the slider stands at, in hundredths of the scale."""
+    """The query parameters; `at` is the position of the slider, in hundredths of the scale."""
 
     workflow: str = ""
     loop: str = ""

@@ -17,7 +17,7 @@ _STYLE: Final = "textarea{width:100%;min-height:6rem;font:inherit}button{font:in
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is to be decided: by whom, on which draft of which run, and the token that its form carries."""
+    """The decision page of a link: who decides, on which draft of which run, and the CSRF token of the form."""
 
     name: str
     workflow: str

@@ -25,7 +25,7 @@ _AROUND: Final = 60
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Where a run has the words of a search: in its brief, and in which drafts.
+    """The places of a run where the words of a search were found: its brief, and its drafts.
 
     The last of these texts is shown around `match`, the first phrase in it, with the text `before` and `after`.
     """

@@ -1,4 +1,4 @@
-"""What other thresholds would have made of the recorded runs of a workflow: what-if, for many of them, quickly."""
+"""Computes what-if results for many thresholds over the recorded runs of a workflow."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARES: Final = tuple(at / 20 for at in range(10, 21))
 """The thresholds that are tried, as shares of the scale."""
 
 MOST: Final = 1_000
-"""How many runs are decided again at most: the newest."""
+"""The maximum number of runs, the newest, that are decided again."""
 
 _KEPT: Final = 2_000
 """The runs whose courses are kept: one that has ended does not change."""

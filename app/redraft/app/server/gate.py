@@ -33,7 +33,7 @@ STALLED: Final = 60.0
 
 LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/requests/lease", "/live/")
 LINKS: Final = "/links/"
-"""How paths begin that are tokens by themselves: their handlers look at them."""
+"""The prefix of paths that contain a token; their handlers check it."""
 
 OPEN: Final = frozenset({"/health"})
 """Paths that answer everybody, however often."""

@@ -52,10 +52,10 @@ NOBODY: Final = Identity("somebody", "not authenticated", frozenset({"admin"}))
 
 
 UNKNOWN: Final = Identity("somebody", "not authenticated", frozenset())
-"""Whoever asks for a page without saying who they are, where that has to be known."""
+"""A visitor who is not signed in, where authentication is required."""
 
 STRANGER: Final = Identity("somebody", "by a link", frozenset())
-"""Whoever comes by a link: it alone says what they may do."""
+"""A visitor with a link: the link alone grants rights."""
 
 
 def identity_of(token: Token) -> Identity:

@@ -11,7 +11,7 @@ from litestar import Request
 from redraft.app.server.problems import Refused
 
 DEEPEST: Final = 100
-"""How many lists and objects of a body may lie in each other."""
+"""The maximum depth of nested lists and objects in a body."""
 
 
 class JsonRequest(Request[Any, Any, Any]):

@@ -1,4 +1,4 @@
-"""What people say to runs through the server, by a program or a page: each body as a word, and how it is said."""
+"""Steering messages through the server, from programs and pages: the request bodies, and how they are sent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from redraft.events.messages.envelope import Recorded
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What was recorded of what was said: the event, its version, and whose it is; None while it is on its way."""
+    """The event that a steering message brought, with its version and actor; None while it is not recorded yet."""
 
     run: str
     event: str | None = None

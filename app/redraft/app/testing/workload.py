@@ -231,7 +231,7 @@ class Script:
         self.places: Random | None = None
         """What draws issues with a place, and edits; None where drafts are only rewritten."""
         self.again: Random | None = None
-        """What draws the texts of refiners where they come back; None where each is new."""
+        """The generator of refiners' texts where earlier ones recur; None where each text is new."""
         self._random = random
         self._faults = faults
 

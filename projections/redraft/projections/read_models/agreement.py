@@ -1,4 +1,4 @@
-"""How critics score: the distribution of their scores, their course over days, agreement with each other and people."""
+"""Statistics of critics: distribution and daily mean of scores, agreement with each other and with people."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DECISIONS: Final = Table(
 """One row for each decision of a person about a draft; `repeated` is 1 where a fork repeats it from its parent."""
 
 BINS: Final = 10
-"""How many parts of equal width the scores 0 to 1 are counted in."""
+"""The number of bins of equal width for scores from 0 to 1."""
 
 _PAIR: Final = """
     FROM critiques AS a JOIN critiques AS b ON b.run = a.run AND b.draft = a.draft AND b.critic > a.critic
@@ -39,7 +39,7 @@ _PAIR: Final = """
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """How many scores of a critic are in each tenth of 0..1, from 0.0 to below 0.1, to the last with 1.0 in it."""
+    """The number of a critic's scores in each tenth of 0..1; the last tenth includes 1.0."""
 
     critic: str
     scores: int

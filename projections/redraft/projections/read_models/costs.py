@@ -1,4 +1,4 @@
-"""What work took: money, tokens and time, by run, actor, model or day; and how much of their budgets runs used."""
+"""Cost, tokens and time by run, actor, model or day; and the used parts of budgets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from redraft.projections.engine.views import Views
 from redraft.projections.read_models.runs import day_of, select_runs
 
 CostBy: TypeAlias = Literal["run", "actor", "model", "day"]
-"""What costs are summed by. A step that used no model has the empty name as its model."""
+"""The key by which costs are summed. A step that used no model has an empty model name."""
 
 BUDGETS_TABLE: Final = Table(
     "budgets",

@@ -31,7 +31,7 @@ TABLE: Final = Table(
 """`draft` is 0 for the brief. What a fork repeats is found in its parent."""
 
 LONGEST_TEXT: Final = 100_000
-"""How many characters of a text are searched: the index of PostgreSQL takes 1 MiB of words."""
+"""The maximum number of characters of a text that are indexed: PostgreSQL indexes at most 1 MiB of words."""
 
 LONGEST_WORD: Final = 100
 MOST_PHRASES: Final = 20

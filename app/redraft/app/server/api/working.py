@@ -66,7 +66,7 @@ class Extended(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What became of an answer: it was sent. `in_time`: its lease had not ended; else another worker may answer too."""
+    """Confirms an answer. `in_time`: its lease had not expired; after that another worker may answer too."""
 
     lease: str
     in_time: bool

@@ -14,7 +14,7 @@ KNOWN_PART: Final = 1_000_000
 SHORTEST_PART: Final = 4
 """Letters of the shortest part of a compound."""
 COMMON_REST: Final = 20_000_000
-"""How often books have a word, at least, that is believed after two or three unknown letters: `files` in `pofiles`."""
+"""The minimum frequency in books of a word recognised after two or three unknown letters: `files` in `pofiles`."""
 
 _PREFIXES_TEXT = """
 anti auto bi co cross cyber de dis en extra hyper in inter intra macro mega meta micro mid mini mis mono multi nano
