@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from redraft.app.record.transfer import RunSelection, export_log, import_archive
+from redraft.app.record.copying.transfer import RunSelection, export_log, import_archive
 from redraft.events.backends import open_store
 from redraft.events.messages.codec import GENESIS, encode_event
 from redraft.events.messages.content import Critique, DraftRef

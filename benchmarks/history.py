@@ -28,7 +28,7 @@ import msgspec
 from stories import fill
 
 from redraft.app.process.lifecycle import run
-from redraft.app.record.record_faults import find_faulty
+from redraft.app.record.auditing.record_faults import find_faulty
 from redraft.app.settings.settings import Settings, read_settings, views_path
 from redraft.app.wiring.local import LocalRuntime, open_readonly
 from redraft.events.backends import open_store

@@ -13,7 +13,7 @@ import pytest
 from tests.appending import append_to
 from tests.events.rabbit_server import URL, new_prefix, rabbit, require_rabbitmq
 
-from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.relaying.relay import Relay
 from redraft.app import Client, open_readonly
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.deployment import open_client

@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.histories import STEPS, doubles, require_whole
 from tests.chaos.scene import Scene
 
-from redraft.actors.runtime.worker import CONCURRENCY
+from redraft.actors.runtime.working.worker import CONCURRENCY
 from redraft.events.rabbit.topology import Kind
 
 COORDINATOR = "coordinator"

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from redraft.app.record.record_faults import check_log
+from redraft.app.record.auditing.record_faults import check_log
 from redraft.events.backends import open_store
 from redraft.events.messages.domain_events import RunEnded
 

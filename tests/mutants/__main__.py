@@ -22,7 +22,7 @@ WHOLE: Final = ("actors.deciding.judgement", "actors.deciding.facts", "events.st
 DRAWN: Final = (
     *(f"actors.deciding.{name}" for name in ("budget", "candidates", "credit", "decider", "evolve", "interpreter")),
     *(f"actors.deciding.{name}" for name in ("policy", "state", "steering")),
-    *("actors.plans.arms", "actors.plans.paths", "actors.runtime.relay", "events.store.group_commit"),
+    *("actors.plans.arms", "actors.plans.paths", "actors.runtime.relaying.relay", "events.store.group_commit"),
 )
 """Modules of whose mutants some are drawn: deciding, folding, the store's commit, and the relay."""
 

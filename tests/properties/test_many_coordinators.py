@@ -29,8 +29,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from tests.actors.held import Clockwork, Held, quiet
 from tests.dead_letters import dead_letters_on
 
-from redraft.actors.runtime.command_handler import CommandHandler
-from redraft.actors.runtime.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage
 from redraft.events.messages.codec import encode_message

@@ -17,7 +17,7 @@ from tests.events.rabbit_server import URL
 from redraft.actors.deciding.decider import handle
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.paths import map_steps
-from redraft.actors.runtime.decisions import new_events
+from redraft.actors.runtime.coordinating.decisions import new_events
 from redraft.app.workflows.sources import read_source
 from redraft.events.backends import open_store
 from redraft.events.bus.port import INBOX, BusMessage, work_queue

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.app.cli_calls import call, document, one_line, said
 
-from redraft.app.record.archive import ArchiveWriter
+from redraft.app.record.copying.archive import ArchiveWriter
 from redraft.events.backends import open_store
 from redraft.events.store.raw_rows import RawRow
 

@@ -13,7 +13,7 @@ from tests.app.wiring.test_deployment import quiet_log
 from tests.events.rabbit_server import URL, clear, new_prefix, require_rabbitmq
 
 from redraft.actors import Actor, Critique, Workflow, critic, generator, score
-from redraft.actors.runtime import in_flight as missing
+from redraft.actors.runtime.working import in_flight as missing
 from redraft.app.settings.settings import Settings, read_settings
 from redraft.app.wiring.coordinating import coordinate
 from redraft.app.wiring.deployment import open_client, open_survey, work

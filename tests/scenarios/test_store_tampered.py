@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.events import forging
 from tests.events.filled_file import MASTER, SHORT, SIZES, audited, side_by_side, written
 
-from redraft.app.record.checkpoint import (
+from redraft.app.record.auditing.checkpoint import (
     Checkpoint,
     find_differences,
     marks_for,

@@ -24,8 +24,8 @@ from redraft.actors.plans.arms import first_arm
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.replay.whatif import what_if
-from redraft.actors.runtime.decisions import Tallies, thompson
-from redraft.actors.runtime.request_builder import RequestBuilder
+from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
+from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.actors.workflow.builders import step as part
 from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.actors.workflow.workflow import Workflow, approve, parallel, pin_versions, repeat, unpin_versions

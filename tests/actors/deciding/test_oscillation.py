@@ -8,7 +8,7 @@ from tests.properties.test_deciding_properties import NEVER, NOW, RUN, Run, exam
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.plans.check import check_plan
-from redraft.actors.runtime.request_builder import RequestBuilder
+from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.events.messages.commands import Refine, Refined
 from redraft.events.messages.domain_events import DraftGenerated, DraftRefined, LoopEnded, RunEnded, StepRequested
 from redraft.events.messages.envelope import Recorded

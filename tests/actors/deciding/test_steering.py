@@ -11,7 +11,7 @@ from tests.properties.test_deciding_properties import NEVER, NOW, RUN, Run, exam
 
 from redraft.actors.deciding.decider import handle
 from redraft.actors.deciding.evolve import fold
-from redraft.actors.runtime.request_builder import RequestBuilder
+from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.events.messages.commands import (
     CancelRun,
     ChangeLimits,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from tests.appending import append_to
 
-from redraft.actors.runtime.command_handler import CommandHandler
-from redraft.actors.runtime.decisions import Incoming, Settled
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.decisions import Incoming, Settled
 from redraft.events.backends import open_store
 from redraft.events.messages.commands import (
     Critiqued,

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from tests.dead_letters import dead_letters_on
 
 from redraft.actors.deciding.decider import MAX_SENDINGS
-from redraft.actors.runtime.command_handler import CommandHandler, ReadTallies, RunStore
-from redraft.actors.runtime.coordinator import BATCH, TRIES, Coordinator
-from redraft.actors.runtime.decisions import PendingResults, Tallies, thompson
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler, ReadTallies, RunStore
+from redraft.actors.runtime.coordinating.coordinator import BATCH, TRIES, Coordinator
+from redraft.actors.runtime.coordinating.decisions import PendingResults, Tallies, thompson
 from redraft.events.backends import open_store
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, DeadLetter

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
-from redraft.actors.runtime.results import critique_of
-from redraft.actors.runtime.returned_values import InvalidResult
+from redraft.actors.runtime.working.results import critique_of
+from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.workflow.roles import critic
 from redraft.actors.workflow.workflow import Workflow, repeat, step
 from redraft.events.errors import ActorError, PlanError

@@ -10,8 +10,8 @@ import pytest
 from tests.dead_letters import dead_letters_on
 from tests.events.rabbit_server import rabbit
 
-from redraft.actors.runtime.divided_inbox import DividedInbox
-from redraft.actors.runtime.sharing import Share, open_inbox
+from redraft.actors.runtime.coordinating.divided_inbox import DividedInbox
+from redraft.actors.runtime.coordinating.sharing import Share, open_inbox
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, partition_queue
 from redraft.events.errors import BusError, StoreError

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from tests.actors.neighbourhood import Neighbourhood
 
-from redraft.actors.runtime.in_flight import InFlightRequests
+from redraft.actors.runtime.working.in_flight import InFlightRequests
 from redraft.events.errors import BusError
 
 QUEUE = "redraft.critic.judge"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from redraft.actors import Critique, critic
-from redraft.actors.runtime.call import Call
-from redraft.actors.runtime.results import critique_of, measures_of
-from redraft.actors.runtime.returned_values import InvalidResult
+from redraft.actors.runtime.working.call import Call
+from redraft.actors.runtime.working.results import critique_of, measures_of
+from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.events.errors import ActorError
 from redraft.events.messages.commands import Critiqued, CritiqueDraft, Failed, Request
 from redraft.events.messages.content import Brief, new_draft

@@ -17,8 +17,15 @@ from tests.projections.logs import view_of
 from tests.properties.test_deciding_properties import NOW
 from tests.streams import recorded
 
-from redraft.actors.runtime.in_flight import LOOKS, ROLL_CALL, InFlightRequests, MissingRequests, Note, ask_peers
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.working.in_flight import (
+    LOOKS,
+    ROLL_CALL,
+    InFlightRequests,
+    MissingRequests,
+    Note,
+    ask_peers,
+)
+from redraft.actors.runtime.working.worker import Worker
 from redraft.app.process.lifecycle import together
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.actors.runtime.test_command_handler import handler_on
 
-from redraft.actors.runtime.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.events.backends import open_store
 from redraft.events.messages.codec import decode_message
 from redraft.events.messages.commands import GuideRun, Message, StartRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redraft.actors.runtime.aggregates import Recent
+from redraft.actors.runtime.coordinating.aggregates import Recent
 
 
 def test_what_was_used_longest_ago_is_let_go_when_bytes_run_out():

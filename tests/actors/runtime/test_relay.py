@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.given import NOON
 from tests.scenarios.test_known_faults import IMPROVE, JUDGE, events_of, plan_of
 
-from redraft.actors.runtime.relay import Relay, unanswered
+from redraft.actors.runtime.relaying.relay import Relay, unanswered
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, work_queue
 from redraft.events.errors import LeaseLost, StoreError

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tests.actors.runtime.test_relay import Heard, Log, numbered
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
-from redraft.actors.runtime.queue_publisher import Blocked, Freed, LeftOut, Refused, Trouble
-from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, LeftOut, Refused, Trouble
+from redraft.actors.runtime.relaying.relay import Relay
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, Bus, work_queue
 from redraft.events.errors import BusUnusable, CodecError, StoreError, UnknownRules
@@ -319,7 +319,7 @@ async def test_where_events_cannot_be_made_known_requests_go_on_and_they_are_mad
 
 
 async def test_who_has_lost_the_lease_makes_nothing_known_of_what_it_passed_over(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("redraft.actors.runtime.event_publisher.AGAIN", 0.01)
+    monkeypatch.setattr("redraft.actors.runtime.relaying.event_publisher.AGAIN", 0.01)
     lost = asyncio.Event()
 
     class Blocking(Heard):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner
-from redraft.actors.runtime.request_builder import RequestBuilder
+from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.app import open_local, read_settings
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Recorded

@@ -18,7 +18,7 @@ import pytest
 from pydantic import BaseModel
 from tests.actors.runtime.test_call import DRAFT, failed, judged, perform, request
 
-from redraft.actors.runtime import threads
+from redraft.actors.runtime.working import threads
 from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
 from redraft.events.errors import ActorError
 from redraft.events.messages.codec import decode_message, encode_message

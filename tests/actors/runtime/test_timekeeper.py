@@ -13,8 +13,8 @@ from tests.given import NOON
 from tests.projections.logs import view_of
 from tests.streams import recorded
 
-from redraft.actors.runtime.queue_publisher import LeftOut, Trouble
-from redraft.actors.runtime.timekeeper import AGAIN, MAX_PAUSE, PAGE, DueStep, QueueMonitor, Timekeeper
+from redraft.actors.runtime.coordinating.timekeeper import AGAIN, MAX_PAUSE, PAGE, DueStep, QueueMonitor, Timekeeper
+from redraft.actors.runtime.relaying.queue_publisher import LeftOut, Trouble
 from redraft.actors.workflow.roles import ActorKey
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus

@@ -14,8 +14,15 @@ from tests.streams import recorded
 from redraft.actors.deciding.interpreter import GRACE
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
-from redraft.actors.runtime.timekeeper import ARRIVAL, LEEWAY, QUEUE_LIMIT, QUEUE_WAIT, QueueMonitor, Timekeeper
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.coordinating.timekeeper import (
+    ARRIVAL,
+    LEEWAY,
+    QUEUE_LIMIT,
+    QUEUE_WAIT,
+    QueueMonitor,
+    Timekeeper,
+)
+from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.workflow.roles import generator
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus

@@ -11,9 +11,9 @@ from tests.actors.neighbourhood import Neighbourhood
 from tests.dead_letters import dead_letters_on
 from tests.events.rabbit_server import URL, new_prefix, rabbit
 
-from redraft.actors.runtime.active_calls import Differs
-from redraft.actors.runtime.queue_publisher import Blocked, Freed, Trouble
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Trouble
+from redraft.actors.runtime.working.active_calls import Differs
+from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor, critic, generator
 from redraft.events.bus.local import LocalBus

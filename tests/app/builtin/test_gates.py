@@ -23,7 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from redraft.actors.runtime.call import Call
+from redraft.actors.runtime.working.call import Call
 from redraft.actors.workflow.roles import Actor
 from redraft.app.builtin.gates.programs import LIMITED, MEMORY, python_critic, schema_critic, sql_critic
 from redraft.app.builtin.gates.text import _find_phrases, agreement_critic, length_critic, pattern_critic, words_critic

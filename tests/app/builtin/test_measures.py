@@ -9,7 +9,7 @@ import pytest
 from tests.app.builtin.test_pytest import TESTS, project, step  # noqa: F401 - a fixture
 
 from redraft.actors import Actor, Context, Critique
-from redraft.actors.runtime.results import measures_of
+from redraft.actors.runtime.working.results import measures_of
 from redraft.app.builtin.programs.command import command_critic
 from redraft.app.builtin.programs.pytest_critic import pytest_critic
 from redraft.app.builtin.programs.ruff import ruff_critic

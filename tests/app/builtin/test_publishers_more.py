@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 from tests.app.cli_calls import call
 
-from redraft.actors.runtime.call import Call
+from redraft.actors.runtime.working.call import Call
 from redraft.actors.workflow.roles import Actor
 from redraft.app.builtin.publishers.git import git_publisher
 from redraft.app.builtin.publishers.pdf import pdf_publisher, plain_html

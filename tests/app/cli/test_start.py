@@ -44,7 +44,8 @@ def test_a_verb_is_imported_without_the_others_and_without_servers(tmp_path: Pat
     modules = imported("list", "--help", folder=tmp_path)
     assert modules.isdisjoint(SERVERS)
     assert {name for name in modules if name.startswith("redraft.app.cli.verbs.")} == {
-        "redraft.app.cli.verbs.list_runs"
+        "redraft.app.cli.verbs.reading",
+        "redraft.app.cli.verbs.reading.list_runs",
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redraft.app.dashboard.graphs import BOTTOM, LEFT, RIGHT, TOP, Value, bar_graph, line_graph
+from redraft.app.dashboard.drawing.graphs import BOTTOM, LEFT, RIGHT, TOP, Value, bar_graph, line_graph
 
 
 def number(value: float) -> str:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redraft.actors import Workflow, critic, generator, refiner, repeat
-from redraft.app.dashboard.draft import Note, paragraphs, rendered
-from redraft.app.dashboard.lanes import SHOWN, Lane, lanes
-from redraft.app.dashboard.plan_picture import picture
-from redraft.app.dashboard.signing_in import own_address
+from redraft.app.dashboard.drawing.lanes import SHOWN, Lane, lanes
+from redraft.app.dashboard.drawing.plan_picture import picture
+from redraft.app.dashboard.pages.draft import Note, paragraphs, rendered
+from redraft.app.dashboard.pages.signing_in import own_address
 from redraft.app.dashboard.templating import environment
 from redraft.events.messages.content import Issue
 from redraft.projections.run_views.tree_model import Iteration, Loop, Tree

@@ -18,8 +18,8 @@ from tests.app.cli_calls import call
 from tests.app.deployments import DEADLINE
 
 from redraft.actors import Actor, critic
-from redraft.actors.runtime.active_calls import ALONE
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.working.active_calls import ALONE
+from redraft.actors.runtime.working.worker import Worker
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.workflows.user_file import actors_in
 from redraft.events.bus.local import LocalBus

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from model_server import ModelServer
 
-from redraft.actors.runtime.call import Call
+from redraft.actors.runtime.working.call import Call
 from redraft.app import read_settings
 from redraft.app.builtin.llm.actors import llm_critic
 from redraft.app.models.configuration import Local, Models, RateLimits

@@ -18,7 +18,7 @@ from tests.app.cli.test_reading import LOUD
 from tests.app.cli_calls import Said, call, environment, one_line
 from tests.app.record.test_audit_jsonl import check
 
-from redraft.app.record.archive import read_archive
+from redraft.app.record.copying.archive import read_archive
 from redraft.events.backends import open_lease, open_store
 from redraft.events.errors import StoreError
 from redraft.events.messages.envelope import Recorded
@@ -200,7 +200,7 @@ def test_an_import_that_was_interrupted_is_gone_on_with(source: str, target: str
         left[0] -= 1
         return await put(self, rows)
 
-    monkeypatch.setattr("redraft.app.record.transfer.AT_ONCE", 7)
+    monkeypatch.setattr("redraft.app.record.copying.transfer.AT_ONCE", 7)
     monkeypatch.setattr(RowCopier, "put", failing)
     said = call("import", "archive", "--store", target)
     assert (said.code, one_line(said)) == (5, "the disk is full")
@@ -220,7 +220,7 @@ def test_nothing_is_imported_while_a_coordinator_relays(source: str, target: str
             return await asyncio.to_thread(call, "import", "archive", "--store", target)
 
     with monkeypatch.context() as hasty:
-        hasty.setattr("redraft.app.cli.verbs.archive.LEASE_SECONDS", 0.3)
+        hasty.setattr("redraft.app.cli.verbs.keeping.archive.LEASE_SECONDS", 0.3)
         said = asyncio.run(held())
     assert said.code == 5
     assert "a coordinator works on it; stop all of them" in one_line(said)

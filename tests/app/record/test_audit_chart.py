@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.streams import article, book
 
-from redraft.app.record.audit_page import page_environment
+from redraft.app.record.auditing.audit_page import page_environment
 from redraft.projections.run_views import chart
 from redraft.projections.run_views.chart import Point, goals, kept_draft, scores
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.streams import article, article_told, book_told, stored
 
-from redraft.app.record.archive import export_jsonl
+from redraft.app.record.copying.archive import export_jsonl
 from redraft.events.errors import Tampered
 from redraft.events.messages.codec import decode_event
 from redraft.events.messages.domain_events import RunEnded

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from tests.streams import START, Told, article, article_told, book, recorded
 
 from redraft.actors.editing.issues import locate_issues
-from redraft.app.record import audit_drafts, audit_page
-from redraft.app.record.audit_page import page_environment, render
+from redraft.app.record.auditing import audit_drafts, audit_page
+from redraft.app.record.auditing.audit_page import page_environment, render
 from redraft.events.messages.conditions import score
 from redraft.events.messages.content import Brief, Critique, Issue, Receipt, new_draft
 from redraft.events.messages.domain_events import (

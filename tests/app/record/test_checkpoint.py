@@ -17,8 +17,8 @@ from tests.app.cli.test_reading import LOUD
 from tests.app.cli_calls import Said, call, one_line
 from tests.events.store.test_verification import PostgresTampering, SqliteTampering, Tampering
 
-from redraft.app.record.checkpoint import read_private
-from redraft.app.record.checkpoint import sign as sign
+from redraft.app.record.auditing.checkpoint import read_private
+from redraft.app.record.auditing.checkpoint import sign as sign
 
 SIGN = ("audit", "--all", "--checkpoint", "now.json", "--key", "a.pem")
 COMPARE = ("audit", "--all", "--verify", "--against", "now.json", "--public-key", "a.pem.pub")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from redraft.actors import Critique, Retry, StepError, Workflow, critic, generator, refiner, score, step
-from redraft.app.record.with_texts import find_command
+from redraft.app.record.copying.with_texts import find_command
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.local import open_local
 from redraft.events.bus.local import LocalBus

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.streams import Told, article, recorded
 
 from redraft.actors.deciding.forking import begin_fork
-from redraft.app.record.record_faults import Lineage, compare_lineage
+from redraft.app.record.auditing.record_faults import Lineage, compare_lineage
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.domain_events import Parent, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded

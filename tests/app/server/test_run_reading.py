@@ -11,7 +11,7 @@ import pytest
 from tests.app.cli_calls import call, document, said
 from tests.app.server.served import LOOP, Served, served
 
-from redraft.app.record.archive import read_archive
+from redraft.app.record.copying.archive import read_archive
 
 
 @pytest.fixture(scope="module")

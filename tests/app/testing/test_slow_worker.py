@@ -13,7 +13,7 @@ import pytest
 
 from redraft.actors import Context, generator
 from redraft.actors.deciding.interpreter import GRACE
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.working.worker import Worker
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.faults import CALM, EVERY, Faults
 from redraft.app.testing.loop import SimLoop, apart

@@ -15,10 +15,10 @@ from tests.app.cli_calls import call, one_line
 from tests.dead_letters import dead_letters_on
 
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.command_handler import CommandHandler
-from redraft.actors.runtime.coordinator import Coordinator
-from redraft.actors.runtime.relay import Relay
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.worker import Worker
 from redraft.app.cli.serving.supervisor import processes_for
 from redraft.app.client.client import Client
 from redraft.app.process.health import alive_beside, health_file

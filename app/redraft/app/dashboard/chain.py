@@ -16,7 +16,7 @@ from redraft.events.errors import RedraftError
 from redraft.events.store.verification import Fault
 
 if TYPE_CHECKING:
-    from redraft.app.record.checkpoint import Checkpoint
+    from redraft.app.record.auditing.checkpoint import Checkpoint
 
 PAUSE: Final = 60.0
 """Seconds from the end of a verification to the beginning of the next."""
@@ -75,7 +75,10 @@ class ChainCheck:
             self._task = None
 
     async def _look_at_all(self) -> Verified:
-        from redraft.app.record.checkpoint import find_differences, positions_of  # `cryptography` takes a while
+        from redraft.app.record.auditing.checkpoint import (  # `cryptography` takes a while
+            find_differences,
+            positions_of,
+        )
 
         held = await beside(lambda: _read_held(self._service.settings))
         report = await self._service.runtime.store.verify_all([*positions_of(held)] if held else ())
@@ -88,7 +91,7 @@ class ChainCheck:
 
 def _read_held(settings: Settings) -> Checkpoint | None:
     """Returns the checkpoint of the settings. Raises InputError, and Tampered when its signature does not fit."""
-    from redraft.app.record.checkpoint import read_checkpoint, read_public
+    from redraft.app.record.auditing.checkpoint import read_checkpoint, read_public
 
     if settings.checkpoint is None:
         return None

@@ -10,7 +10,7 @@ from typing import Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 
-from redraft.app.record.audit_page import page_environment
+from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.scales import read_scale
 from redraft.projections.display import cost_text, quoted, usage_text
 

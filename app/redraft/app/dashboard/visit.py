@@ -16,8 +16,8 @@ from litestar.response import Redirect, Stream
 
 from redraft.app.dashboard.live import Broadcaster, Subject
 from redraft.app.dashboard.templating import render
+from redraft.app.server.access.identity import CSRF, KEY, NOBODY, Identity
 from redraft.app.server.api.answers import beside
-from redraft.app.server.identity import CSRF, KEY, NOBODY, Identity
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Service
 from redraft.events.tokens import Scope

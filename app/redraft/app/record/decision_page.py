@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from markupsafe import Markup
 
-from redraft.app.record.audit_page import page_environment
+from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.content import Draft
 
 _STYLE: Final = "textarea{width:100%;min-height:6rem;font:inherit}button{font:inherit;padding:.5rem 1rem}"

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
+from redraft.app.record.copying.with_texts import with_texts
 from redraft.app.record.past import drafts_of
-from redraft.app.record.with_texts import with_texts
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded

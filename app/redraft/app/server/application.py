@@ -10,7 +10,9 @@ from litestar.connection import ASGIConnection
 from litestar.di import Provide
 from litestar.handlers import BaseRouteHandler
 
-from redraft.app.server import links
+from redraft.app.server.access import links
+from redraft.app.server.access.identity import KEY, Guard, Identity, needs
+from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.api import (
     administration,
     events,
@@ -23,11 +25,9 @@ from redraft.app.server.api import (
 )
 from redraft.app.server.api.answers import answer
 from redraft.app.server.description import DESCRIPTION, Description
-from redraft.app.server.identity import KEY, Guard, Identity, needs
 from redraft.app.server.problems import ProblemHandler, Refused
 from redraft.app.server.request import JsonRequest
 from redraft.app.server.service import Serves, Service
-from redraft.app.server.sessions import Sessions
 
 API: Final = "/api/v1"
 _HEADERS: Final = {

@@ -13,7 +13,7 @@ from litestar.openapi import OpenAPIConfig
 from litestar.routes import HTTPRoute
 
 from redraft.app.contract.schemas import POINTER, schemas_of
-from redraft.app.record.with_texts import CommandSent
+from redraft.app.record.copying.with_texts import CommandSent
 from redraft.app.server.api.events import EventPage
 from redraft.app.server.problems import MEDIA_TYPE, Problem
 from redraft.events.messages.commands import WORK_NAMES

@@ -11,7 +11,7 @@ from typing import Final
 
 import uvicorn
 
-from redraft.app.server.gate import Gate
+from redraft.app.server.access.gate import Gate
 from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError
 

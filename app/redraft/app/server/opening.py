@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.actors.workflow.roles import Actor
 from redraft.app.process.lifecycle import opened, retry_forever, together
-from redraft.app.server.identity import is_signed
+from redraft.app.server.access.identity import is_signed
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import FOR_EVER, MEMORY, open_bus, open_survey
 from redraft.app.wiring.local import LocalRuntime, build_client, open_local, open_readonly

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.app.process.health import health_file
 from redraft.app.process.lifecycle import PATIENCE
+from redraft.app.server.access.gate import Gate, require_protected
+from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.application import Pages, build_application
-from redraft.app.server.gate import Gate, require_protected
 from redraft.app.server.leases import Leases
 from redraft.app.server.listening import address_of, listening
 from redraft.app.server.offers import Offers
 from redraft.app.server.opening import open_runtime
 from redraft.app.server.service import Service
-from redraft.app.server.sessions import Sessions
 from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY

@@ -8,8 +8,8 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from redraft.app.runs.steering import Word, draft_meant, numbered_draft, steer_on
+from redraft.app.server.access.identity import Identity
 from redraft.app.server.api.bodies import Approval, Edit, Guidance, NewLimits, Reason, Rejection
-from redraft.app.server.identity import Identity
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Service
 from redraft.app.workflows.sources import read_condition

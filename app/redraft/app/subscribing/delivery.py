@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from redraft.actors.runtime.threads import run_in_thread
+from redraft.actors.runtime.working.threads import run_in_thread
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import redacted
 from redraft.app.subscribing.feed import Cursor, StoreFeed, take_up

@@ -18,13 +18,13 @@ from typing import Any, Final
 import structlog
 
 from redraft.actors import Actor
-from redraft.actors.runtime.command_handler import CommandHandler
-from redraft.actors.runtime.coordinator import Coordinator
-from redraft.actors.runtime.in_flight import MissingRequests
-from redraft.actors.runtime.relay import Relay
-from redraft.actors.runtime.sharing import Share
-from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.sharing import Share
+from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.in_flight import MissingRequests
+from redraft.actors.runtime.working.worker import Worker
 from redraft.app.client.client import Client
 from redraft.app.process.lifecycle import Part, all_kept_up, retry_forever, together
 from redraft.app.subscribing.feed import StoreFeed

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.in_flight import MissingRequests
-from redraft.actors.runtime.relay import Relay
-from redraft.actors.runtime.sharing import Share
+from redraft.actors.runtime.coordinating.sharing import Share
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.in_flight import MissingRequests
 from redraft.app.process.health import health_file
 from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import PATIENCE, Part, all_kept_up, drained, opened, retry_forever, together

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.runtime.decisions import Tallies
-from redraft.actors.runtime.timekeeper import DueStep
+from redraft.actors.runtime.coordinating.decisions import Tallies
+from redraft.actors.runtime.coordinating.timekeeper import DueStep
 from redraft.actors.workflow.roles import ActorKey
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.views import Views

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.failures import traceback_of
-from redraft.actors.runtime.relay import Relay
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.workflow.roles import Actor, ActorKey
 from redraft.app.client.client import Client
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from redraft.actors.runtime.active_calls import Differs
-from redraft.actors.runtime.command_handler import CommandHandler
-from redraft.actors.runtime.queue_publisher import Offer
-from redraft.actors.runtime.relay import Relay
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.relaying.queue_publisher import Offer
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.active_calls import Differs
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner

@@ -12,16 +12,16 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from redraft.actors.runtime.active_calls import Differs, OnRestart
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.call import OnError
-from redraft.actors.runtime.command_handler import CommandHandler, Report, Resend, no_trace
-from redraft.actors.runtime.coordinator import Coordinator
-from redraft.actors.runtime.queue_publisher import Blocked, Freed, LeftOut, OnTrouble, Refused, Trouble
-from redraft.actors.runtime.relay import Relay
-from redraft.actors.runtime.sharing import Share
-from redraft.actors.runtime.timekeeper import QueueMonitor, Timekeeper
-from redraft.actors.runtime.worker import Worker
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Report, Resend, no_trace
+from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.sharing import Share
+from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
+from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, LeftOut, OnTrouble, Refused, Trouble
+from redraft.actors.runtime.relaying.relay import Relay
+from redraft.actors.runtime.working.active_calls import Differs, OnRestart
+from redraft.actors.runtime.working.call import OnError
+from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.values import ignore
 from redraft.actors.workflow.roles import Actor
 from redraft.app.isolation.isolated_actor import Isolation

@@ -5,7 +5,7 @@ from tests.app.testing.faults import Fault
 CARRYING = [
     Fault(
         "relay past an unconfirmed publish",
-        "actors.runtime.queue_publisher",
+        "actors.runtime.relaying.queue_publisher",
         "QueuePublisher.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
@@ -13,7 +13,7 @@ CARRYING = [
     ),
     Fault(
         "relay forgets requests",
-        "actors.runtime.relay",
+        "actors.runtime.relaying.relay",
         "Relay._address",
         "return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request)",
         'queue = work_queue(request.role, request.actor) if event.position % 7 else "nowhere"\n'
@@ -22,7 +22,7 @@ CARRYING = [
     ),
     Fault(
         "relay sends what a fork repeats",
-        "actors.runtime.relay",
+        "actors.runtime.relaying.relay",
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
@@ -30,7 +30,7 @@ CARRYING = [
     ),
     Fault(
         "request settled before its outcome is sent",
-        "actors.runtime.worker",
+        "actors.runtime.working.worker",
         "Worker._report",
         "while finished := await calls.take_finished():",
         "while finished := await calls.take_finished():\n"
@@ -39,7 +39,7 @@ CARRYING = [
     ),
     Fault(
         "lost timer",
-        "actors.runtime.timekeeper",
+        "actors.runtime.coordinating.timekeeper",
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
@@ -71,7 +71,7 @@ CARRYING = [
     ),
     Fault(
         "what could not be told is still at work",
-        "actors.runtime.active_calls",
+        "actors.runtime.working.active_calls",
         "ActiveCalls.abandon",
         "self._in_flight.end(request)",
         "pass",
@@ -103,7 +103,7 @@ CARRYING = [
     ),
     Fault(
         "older release sets a newer run aside",
-        "actors.runtime.queue_publisher",
+        "actors.runtime.relaying.queue_publisher",
         "belongs_elsewhere",
         "UnknownRules",
         "MemoryError",
@@ -119,7 +119,7 @@ CARRYING = [
     ),
     Fault(
         "what a broker lost is not looked for",
-        "actors.runtime.in_flight",
+        "actors.runtime.working.in_flight",
         "MissingRequests.look",
         "for queue in self._inbox:",
         "return\n    for queue in self._inbox:",
@@ -127,13 +127,13 @@ CARRYING = [
     ),
     Fault(
         "deadlines are not told, and what a broker lost is not looked for",
-        "actors.runtime.timekeeper",
+        "actors.runtime.coordinating.timekeeper",
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
         394,
         (
-            "actors.runtime.in_flight",
+            "actors.runtime.working.in_flight",
             "MissingRequests.look",
             "for queue in self._inbox:",
             "return\n    for queue in self._inbox:",

@@ -139,7 +139,7 @@ DECIDING = [
         "",
         456,
         (
-            "actors.runtime.command_handler",
+            "actors.runtime.coordinating.command_handler",
             "CommandHandler._refusal",
             'if cause in ("", request):',
             "if cause is not None:",

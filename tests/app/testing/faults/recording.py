@@ -5,7 +5,7 @@ from tests.app.testing.faults import Fault
 RECORDING = [
     Fault(
         "state kept after a conflict",
-        "actors.runtime.aggregates",
+        "actors.runtime.coordinating.aggregates",
         "Aggregates.drop",
         "self._kept.drop(run)",
         "aggregate.void = False",
@@ -13,7 +13,7 @@ RECORDING = [
     ),
     Fault(
         "conflict taken for nothing",
-        "actors.runtime.command_handler",
+        "actors.runtime.coordinating.command_handler",
         "CommandHandler._sort_results",
         "elif each.aggregate.void:",
         "elif False:",
@@ -21,7 +21,7 @@ RECORDING = [
     ),
     Fault(
         "acknowledged before it is recorded",
-        "actors.runtime.coordinator",
+        "actors.runtime.coordinating.coordinator",
         "Coordinator._settle",
         "settled = await self.handler.settle(batch, previous)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(batch, previous)",
@@ -34,7 +34,7 @@ RECORDING = [
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
         14,
-        ("actors.runtime.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
+        ("actors.runtime.coordinating.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
     Fault(
         "edit of words that stand there twice",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from redraft.app.cli.assistants.desk import Desk
 from redraft.app.cli.auditing.verification import story_lines
-from redraft.app.record.archive import export_jsonl
-from redraft.app.record.audit import RunAudit, audit_one
+from redraft.app.record.auditing.audit import RunAudit, audit_one
+from redraft.app.record.copying.archive import export_jsonl
 from redraft.app.record.past import drafts_of
 from redraft.events.errors import InputError
 from redraft.projections.display import counted

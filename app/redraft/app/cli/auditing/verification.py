@@ -13,8 +13,8 @@ from redraft.app.cli.shared.output import print_json, print_line, print_wrapped
 from redraft.app.cli.shared.reading import ask
 from redraft.app.cli.views.record import report_record
 from redraft.app.process.files import refuse_special, write_whole
-from redraft.app.record.archive import export_jsonl
-from redraft.app.record.audit import RunAudit, audit_document, audit_one
+from redraft.app.record.auditing.audit import RunAudit, audit_document, audit_one
+from redraft.app.record.copying.archive import export_jsonl
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
 from redraft.events.messages.envelope import Recorded
@@ -87,7 +87,7 @@ async def _audit(log: LocalRuntime, text: str, path: Path | None, *, verify: boo
 
 async def _export(log: LocalRuntime, events: Sequence[Recorded], path: Path, *, verified: bool) -> None:
     if path.suffix == ".html":
-        from redraft.app.record.audit_page import render  # needs Jinja2, which takes a while to import
+        from redraft.app.record.auditing.audit_page import render  # needs Jinja2, which takes a while to import
 
         text = render(events, verified=verified)
     else:

@@ -14,7 +14,7 @@ from redraft.app.cli.shared.output import print_result
 from redraft.app.cli.shared.reading import existing_store
 from redraft.app.cli.views.record import document_of, report_record
 from redraft.app.process.files import read_key, write_whole
-from redraft.app.record.record_faults import find_faulty, is_faulty
+from redraft.app.record.auditing.record_faults import find_faulty, is_faulty
 from redraft.app.settings.settings import Settings
 from redraft.app.wiring.stores import open_store_of
 from redraft.events.errors import InputError
@@ -24,7 +24,7 @@ from redraft.projections.display import counted
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from redraft.app.record.checkpoint import Checkpoint
+    from redraft.app.record.auditing.checkpoint import Checkpoint
     from redraft.projections.record_check import Checked
 
 
@@ -39,7 +39,7 @@ def audit_log(store: str | None, files: SignedFiles, *, verify: bool, json: bool
     report, faults, records = asyncio.run(_verify_log(settings, held, signs=signer is not None, against_plan=verify))
     written = ""
     if signer is not None and not faults and not any(is_faulty(record) for record in records):
-        from redraft.app.record.checkpoint import write_checkpoint
+        from redraft.app.record.auditing.checkpoint import write_checkpoint
 
         write_whole(Path(files.checkpoint), write_checkpoint(report, signer), "--checkpoint")
         written = files.checkpoint
@@ -62,7 +62,7 @@ def _read_signer(files: SignedFiles, settings: Settings) -> Ed25519PrivateKey | 
         if files.key:
             raise InputError("--key is for signing a checkpoint; name the checkpoint's file too: --checkpoint FILE")
         return None
-    from redraft.app.record.checkpoint import REMEDY, read_private
+    from redraft.app.record.auditing.checkpoint import REMEDY, read_private
 
     folder = Path(files.checkpoint).parent
     if not folder.is_dir():
@@ -82,7 +82,7 @@ def _read_against(files: SignedFiles, settings: Settings) -> Checkpoint | None:
                 "--public-key is for verifying a checkpoint; name the checkpoint's file too: --against FILE"
             )
         return None
-    from redraft.app.record.checkpoint import read_checkpoint, read_public
+    from redraft.app.record.auditing.checkpoint import read_checkpoint, read_public
 
     if files.public_key:
         key = read_public(read_key(Path(files.public_key), "--public-key"), f"--public-key {files.public_key}")
@@ -103,7 +103,11 @@ async def _verify_log(
         if not signs and held is None:
             report = await store.verify_all()
             return report, list(report.faults), await find_faulty(store, report) if against_plan else []
-        from redraft.app.record.checkpoint import find_differences, marks_for, positions_of  # needs `cryptography`
+        from redraft.app.record.auditing.checkpoint import (  # needs `cryptography`
+            find_differences,
+            marks_for,
+            positions_of,
+        )
 
         marks = {*(marks_for(await store.head()) if signs else ()), *(positions_of(held) if held else ())}
         report = await store.verify_all(marks)

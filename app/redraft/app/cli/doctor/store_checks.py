@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Final, get_args
 
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.runtime.queue_publisher import error_message, raise_if_unavailable
-from redraft.actors.runtime.relay import unanswered
+from redraft.actors.runtime.relaying.queue_publisher import error_message, raise_if_unavailable
+from redraft.actors.runtime.relaying.relay import unanswered
 from redraft.app.cli.doctor.system_checks import (
     Check,
     broker_checks,
@@ -19,7 +19,7 @@ from redraft.app.cli.doctor.system_checks import (
     stream_checks,
 )
 from redraft.app.process.logs import shown_url
-from redraft.app.record.with_texts import find_command
+from redraft.app.record.copying.with_texts import find_command
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import MEMORY
 from redraft.app.wiring.stores import open_store_of, open_views_of
@@ -297,7 +297,7 @@ async def _check_hashes(store: EventStore, views: Views, *, deep: bool) -> Check
 
 async def _records(store: EventStore) -> Check:
     """Checks the record of every run against its plan."""
-    from redraft.app.record.record_faults import check_log, is_faulty
+    from redraft.app.record.auditing.record_faults import check_log, is_faulty
 
     runs, aside, faults = 0, 0, []
     async for checked in check_log(store):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.output import print_line
-from redraft.app.record.record_faults import is_faulty
+from redraft.app.record.auditing.record_faults import is_faulty
 from redraft.projections.display import counted, plain, quoted
 
 if TYPE_CHECKING:

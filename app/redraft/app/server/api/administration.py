@@ -9,9 +9,9 @@ from typing import Annotated, Final
 from litestar import Response, delete, get, post
 from litestar.params import FromPath, JSONBody, PathParameter
 
+from redraft.app.server.access.identity import needs
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.bodies import Move, Skip
-from redraft.app.server.identity import needs
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.subscribing.lags import find_parked, lag_document, list_lags, move_to, skip_event

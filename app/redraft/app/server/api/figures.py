@@ -14,8 +14,8 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from litestar.response import Stream
 
 from redraft.app.process.times import moment_of
-from redraft.app.record.transfer import RunSelection, export_log
-from redraft.app.record.with_texts import with_texts
+from redraft.app.record.copying.transfer import RunSelection, export_log
+from redraft.app.record.copying.with_texts import with_texts
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.parameters import Limit, Since
 from redraft.app.server.problems import Refused

@@ -10,11 +10,11 @@ from litestar import Response, get
 from litestar.params import FromQuery, PathParameter, QueryParameter
 
 from redraft.app.process.times import moment_of
-from redraft.app.record.archive import export_jsonl
-from redraft.app.record.audit import audit_document, audit_one
+from redraft.app.record.auditing.audit import audit_document, audit_one
 from redraft.app.record.changes import compare_drafts
+from redraft.app.record.copying.archive import export_jsonl
+from redraft.app.record.copying.with_texts import CommandSent, find_command, with_texts
 from redraft.app.record.past import drafts_of, events_at, events_of, final_draft
-from redraft.app.record.with_texts import CommandSent, find_command, with_texts
 from redraft.app.runs.searching import Found, list_matching
 from redraft.app.server.api.answers import answer, beside, computed
 from redraft.app.server.api.parameters import At, Limit, RunPath, Since, Until
@@ -141,7 +141,7 @@ async def audit_run(service: Serves, run: RunPath, verify: FromQuery[bool] = Tru
 @get("/runs/{run:str}/audit.html", summary="The audit page of a run", media_type="text/html")
 async def audit_page(service: Serves, run: RunPath) -> Response[bytes]:
     """Gives the page that `redraft audit --export FILE.html` writes, which needs nothing else."""
-    from redraft.app.record.audit_page import render  # Jinja2 takes a while to import
+    from redraft.app.record.auditing.audit_page import render  # Jinja2 takes a while to import
 
     found = await audit_one(service.runtime, run, hashes=True, origin=True)
     page = await beside(lambda: render(found.events, verified=bool(found.verified)).encode())

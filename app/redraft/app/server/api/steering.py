@@ -9,10 +9,10 @@ from litestar.params import JSONBody
 
 from redraft.app.runs.steering import Word
 from redraft.app.server import words
+from redraft.app.server.access.identity import Asks, Identity
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.bodies import Approval, Edit, Guidance, NewLimits, Reason, Rejection
 from redraft.app.server.api.parameters import RunPath
-from redraft.app.server.identity import Asks, Identity
 from redraft.app.server.service import Serves, Service
 from redraft.app.server.words import Said, say
 

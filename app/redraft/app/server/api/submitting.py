@@ -17,10 +17,10 @@ from redraft.app.client.result import state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
 from redraft.app.record.past import events_at, events_of
 from redraft.app.runs.refine import Item, key_of, seed_items
+from redraft.app.server.access.identity import Asks, Identity
 from redraft.app.server.api.answers import answer, beside
 from redraft.app.server.api.bodies import BatchSubmission, BriefText, Forking, Submission
 from redraft.app.server.api.parameters import Key, RunPath
-from redraft.app.server.identity import Asks, Identity
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.settings.settings import LOCAL

@@ -13,9 +13,9 @@ from litestar.params import JSONBody, PathParameter
 
 from redraft.actors.workflow.roles import ActorKey
 from redraft.app.process.ids import new_message_id
+from redraft.app.server.access.identity import Asks, Identity
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.bodies import Extension, GivenBack, LeaseWish, WorkAnswer
-from redraft.app.server.identity import Asks, Identity
 from redraft.app.server.leases import Lease
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from redraft.actors.runtime.results import critique_of, receipt_of, revision_of, text_of
-from redraft.actors.runtime.returned_values import InvalidResult
+from redraft.actors.runtime.working.results import critique_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.workflow.roles import TAKES, Actor, Context
 from redraft.events.errors import ContentError, InputError, PermanentError, StepError
 from redraft.events.messages.content import Critique, Draft, History, Mark, Receipt, Revision, new_draft

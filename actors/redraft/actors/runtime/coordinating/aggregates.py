@@ -1,0 +1,190 @@
+"""The runs that a coordinator has in memory: each run's state, and the hash of the last event in it.
+
+A state may be ahead of the log, by events that are being written, or behind it, if another coordinator was faster.
+Nothing wrong is recorded either way: each append names the hash that it was decided on.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from sys import getsizeof
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.deciding.state import RunState
+from redraft.actors.runtime.coordinating.proving import RunTexts
+from redraft.events.errors import Tampered
+from redraft.events.messages.codec import GENESIS
+from redraft.events.messages.domain_events import DomainEvent, StepRequested
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import nodes_of
+
+MAX_BYTES: Final = 32 * 1024 * 1024
+"""The default size of a cache, in bytes."""
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """A cache of at most `limit` bytes; the newest value stays even if it is larger."""
+
+    def __init__(self, limit: int = MAX_BYTES) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
+
+    def get(self, run: str) -> T | None:
+        """Returns the value of a run and marks it as used; None when there is none."""
+        entry = self._values.get(run)
+        if entry is None:
+            return None
+        self._values.move_to_end(run)
+        return entry[0]
+
+    def keep(self, run: str, value: T, size: int) -> None:
+        """Stores a run's value of `size` bytes in place of an older one; evicts the least recently used."""
+        entry = self._values.get(run)
+        if entry is not None:
+            self._bytes -= entry[1]
+            self._values.move_to_end(run)
+        self._values[run] = value, size
+        self._bytes += size
+        while self._bytes > self._limit and len(self._values) > 1:
+            self._bytes -= self._values.popitem(last=False)[1][1]
+
+    def drop(self, run: str) -> None:
+        """Removes the value of a run, if there is one."""
+        entry = self._values.pop(run, None)
+        if entry is not None:
+            self._bytes -= entry[1]
+
+    def clear(self) -> None:
+        """Removes all values."""
+        self._values.clear()
+        self._bytes = 0
+
+
+OVERHEAD: Final = 3 * 1024
+"""The memory of a run's state in bytes, estimated, beside its texts and what the other estimates count."""
+
+NODE: Final = 512
+"""The memory of a node of a plan, in bytes, estimated."""
+
+PART: Final = 1024
+"""The memory of an open step, or of a draft with its judgement, in bytes, estimated."""
+
+CLOSED: Final = 64
+"""The number of closed steps for which the id of the requesting event is kept."""
+
+
+class RunReader(Protocol):
+    """Reads the events of a run."""
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+
+class Aggregate(msgspec.Struct, eq=False):
+    """A run's state, and the hash of its last event; `GENESIS` for a run that has not begun.
+
+    Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was decided
+    on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
+    others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
+    `texts` are those that its outcomes were compared with, if any were. `plan_size` is the memory of its plan in bytes.
+    """
+
+    state: RunState = RunState()
+    hash: str = GENESIS
+    void: bool = False
+    request_ids: dict[str, str] = {}
+    trace: str = ""
+    texts: RunTexts | None = None
+    plan_size: int = 0
+
+    def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
+        """Moves on to this state and hash by these events, each given with its id."""
+        request_ids = self.request_ids
+        for number, event in events:
+            if type(event) is StepRequested:
+                request_ids[event.path] = number
+        if len(request_ids) > CLOSED + len(state.late) + len(state.open):
+            self.request_ids = {path: request_ids[path] for path in (*state.late, *state.open) if path in request_ids}
+        self.state, self.hash = state, last
+
+
+class Aggregates:
+    """The runs that were needed last, as many as `Recent` holds; `loads` counts those that were read from the log."""
+
+    def __init__(self, log: RunReader) -> None:
+        self.loads = 0
+        self._log = log
+        self._kept: Recent[Aggregate] = Recent()
+
+    def clear(self) -> None:
+        """Forgets all runs."""
+        self._kept.clear()
+
+    def known(self, run: str) -> Aggregate | None:
+        """The run, if it is kept."""
+        return self._kept.get(run)
+
+    def keep(self, run: str, aggregate: Aggregate) -> None:
+        """Keeps a run, in place of what was kept of it."""
+        if not aggregate.plan_size:
+            aggregate.plan_size = NODE * sum(1 for _ in nodes_of(aggregate.state.plan.steps))
+        self._kept.keep(run, aggregate, _size(aggregate))
+
+    def drop(self, run: str, aggregate: Aggregate) -> None:
+        """Makes an aggregate void, and forgets the run unless another is kept by now."""
+        aggregate.void = True
+        if self._kept.get(run) is aggregate:
+            self._kept.drop(run)
+
+    async def load(self, run: str) -> Aggregate:
+        """Returns the run as the log has it, and keeps it if it has begun.
+
+        Raises what reading or folding its events raises.
+        """
+        aggregate = aggregate_of(await self._log.read(run))
+        if aggregate.state.version:
+            self.loads += 1
+            self.keep(run, aggregate)
+        return aggregate
+
+    async def newer(self, run: str, aggregate: Aggregate) -> Aggregate | None:
+        """Returns the run as the log has it if the log has newer events; else None."""
+        if not await self._log.read(run, after=aggregate.state.version):
+            return None
+        return await self.load(run)
+
+
+def _size(aggregate: Aggregate) -> int:
+    """Returns the approximate memory of a run, in bytes."""
+    state = aggregate.state
+    size = OVERHEAD + aggregate.plan_size + getsizeof(state.brief.text)
+    size += aggregate.texts.size if aggregate.texts else 0
+    size += PART * (len(state.open) + len(state.late)) + PART // 4 * len(aggregate.request_ids)
+    for frame in state.frames:
+        size += PART * len(frame.judged)
+        for made in frame.made:
+            size += made.size
+    return size
+
+
+def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
+    """Returns the aggregate of a complete stream of events.
+
+    Raises Tampered if the events are no chain, and what folding them raises.
+    """
+    last = GENESIS
+    for number, event in enumerate(events, 1):
+        if event.version != number:
+            raise Tampered(f"event {number} of run {event.run} is missing")
+        if event.previous != last:
+            raise Tampered(f"event {number} of run {event.run} does not follow the one before it")
+        last = event.hash
+    made = Aggregate(trace=events[0].trace if events else "")
+    made.advance(fold(event.data for event in events), last, ((event.id, event.data) for event in events))
+    return made

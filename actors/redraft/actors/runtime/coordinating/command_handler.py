@@ -1,0 +1,409 @@
+"""Decides on messages and appends the resulting events, repeatedly until the log accepts them.
+
+Each append names the event that it was decided on. The log refuses it if that is not the last one of the run; then the
+decision and all that were made on it are void, also those that a message changes nothing, and the messages are decided
+on again. An error of one run (its events cannot be read or folded, its new events cannot be encoded) affects only that
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, Protocol, TypeAlias
+
+from cachetools import LRUCache
+from msgspec.structs import replace
+
+from redraft.actors.deciding.budget import NOTHING
+from redraft.actors.deciding.decider import Decision, handle
+from redraft.actors.deciding.forking import begin_fork
+from redraft.actors.deciding.state import RunState
+from redraft.actors.plans.arms import Choose
+from redraft.actors.runtime.admission import Authority
+from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
+from redraft.actors.runtime.coordinating.decisions import (
+    Decided,
+    DecidedBatch,
+    DeferredChoice,
+    Incoming,
+    PendingResults,
+    Settled,
+    Tallies,
+    decide_nothing,
+    discard,
+    new_events,
+    thompson,
+)
+from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
+from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
+from redraft.actors.values import ignore, shown
+from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, NoSuchRun, StoreError, Tampered
+from redraft.events.messages.codec import hash_of
+from redraft.events.messages.commands import (
+    ANSWERS,
+    ConfirmStep,
+    Critiqued,
+    ExpireStep,
+    Failed,
+    Message,
+    OutcomeMessage,
+    QuarantineRun,
+    Refined,
+    RetryStep,
+    StartRun,
+)
+from redraft.events.messages.content import MAX_DRAFT_BYTES
+from redraft.events.messages.domain_events import EVENT_NAMES, RunQuarantined
+from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.usage import Usage
+from redraft.events.store.append import Append, Encoded
+
+Report: TypeAlias = Callable[[str, str], None]
+"""Called with a run that was set aside or cannot be handled here, and with the reason."""
+
+MACHINERY: Final = "coordinator"
+"""The actor recorded when a run is set aside because its events cannot be followed."""
+
+REPORTED: Final = 1024
+"""The number of runs that are remembered as reported."""
+
+_QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
+
+
+class RunStore(Protocol):
+    """Reads the events of a run, and appends to them."""
+
+    async def require_sealing(self) -> None: ...
+
+    async def encode(self, append: Append, *, looked: bool = False) -> Encoded: ...
+
+    def hand_in(self, appends: Sequence[Encoded]) -> PendingResults: ...
+
+    async def read(self, run: str, upto: int | None = None, after: int = 0) -> Sequence[Recorded]: ...
+
+    async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]: ...
+
+
+Resend: TypeAlias = Callable[[str, str, int], Awaitable[None]]
+"""Sends the open request of a run at a path again for the nth time, confirmed as unanswered."""
+
+ReadSpent: TypeAlias = Callable[[str, datetime, str], Awaitable[Usage]]
+"""Returns the summed usage of a workflow's runs that began on this day (UTC), without one run."""
+
+NewTrace: TypeAlias = Callable[[str], str]
+"""Returns the trace context, as a W3C traceparent, of a run that begins without one; empty for none."""
+
+
+def no_trace(run: str) -> str:
+    """Returns no trace: nobody traces runs here."""
+    return ""
+
+
+ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
+"""Returns the tallies of a workflow's arms, possibly a little out of date."""
+
+
+class CommandHandler:
+    """Decides for every run.
+
+    `resend` sends one open request again to a worker that was not sure of it. `spent` is called for plans with a daily
+    budget, `known` when a step has to choose, and `report` once for each run that is set aside or cannot be handled
+    here. `new_trace` makes the trace context of a run that began without one: events whose message names no trace get
+    that of their run. `limit` is the largest draft, in bytes. `authority` decides who may answer; without it everybody
+    may. `ignored` counts messages that changed nothing, `conflicts` decisions that the log refused.
+    """
+
+    def __init__(
+        self,
+        log: RunStore,
+        clock: Callable[[], datetime],
+        resend: Resend,
+        limit: int = MAX_DRAFT_BYTES,
+        spent: ReadSpent | None = None,
+        known: ReadTallies | None = None,
+        report: Report = ignore,
+        authority: Authority | None = None,
+        new_trace: NewTrace = no_trace,
+    ) -> None:
+        self.ignored = 0
+        self.conflicts = 0
+        self._new_trace = new_trace
+        self.authority = authority
+        self.log = log
+        self._clock = clock
+        self._resend = resend
+        self.limit = limit
+        self._spent = spent
+        self._known = known
+        self._report = report
+        self._reported: LRUCache[str, str] = LRUCache(REPORTED)
+        self._deferred = DeferredChoice()
+        self._aggregates = Aggregates(log)
+        self._deciding = asyncio.Lock()
+        self._looked = False
+
+    @property
+    def loads(self) -> int:
+        """The number of times a run was read from the log, as others had worked on it or it was evicted."""
+        return self._aggregates.loads
+
+    def forget(self) -> None:
+        """Drops all runs from memory, as when it is unknown whether the last appends were recorded."""
+        self._aggregates.clear()
+
+    async def carry_out(self, message: Message, origin: Origin) -> Settled:
+        """Decides on one message and records its events. Raises StoreError."""
+        batch = await self.decide([Incoming(message, origin)])
+        (settled,) = await self.settle(batch, None)
+        return settled
+
+    async def decide(self, incoming: Sequence[Incoming]) -> DecidedBatch:
+        """Decides on all messages in order, each on the result of the one before, and begins to append their events.
+
+        Raises StoreError when the store is away.
+        """
+        async with self._deciding:
+            now = self._clock()
+            self._looked = False
+            decided = [await self._decide_one(each, now) for each in incoming]
+            appends = [each.append for each in decided if each.append is not None]
+            return DecidedBatch(decided, self.log.hand_in(appends) if appends else None)
+
+    async def settle(self, batch: DecidedBatch, previous: asyncio.Task[None] | None) -> Sequence[Settled]:
+        """Returns the results of a batch once its events are recorded and the `previous` batch is settled.
+
+        Messages whose events the log refused, since another coordinator was faster, are decided on again until it
+        accepts them. Raises StoreError, BusError.
+        """
+        settled: list[Settled] = []
+        while True:
+            results = await batch.written if batch.written is not None else ()
+            if previous is not None and not previous.done():
+                await asyncio.wait([previous])
+            again = await self._sort_results(batch, results, settled)
+            if not again:
+                return settled
+            batch = await self.decide(again)
+
+    async def _sort_results(
+        self, batch: DecidedBatch, results: Sequence[tuple[Recorded, ...] | Conflict], settled: list[Settled]
+    ) -> list[Incoming]:
+        """Adds the results that count to `settled`; returns the messages that have to be decided on again."""
+        outcomes = iter(results)
+        paired = [(each, next(outcomes) if each.append is not None else ()) for each in batch.decided]
+        self._void_after_conflicts(paired)
+        again: list[Incoming] = []
+        for each, result in paired:
+            if result and not isinstance(result, Conflict):
+                settled.append(Settled(each.incoming, result))
+            elif each.aggregate.void:
+                again.append(replace(each.incoming, refused_on=each.on, fresh=False))
+            else:
+                settled.append(await self._settle_without_events(each))
+        return again
+
+    def _void_after_conflicts(self, paired: Sequence[tuple[Decided, tuple[Recorded, ...] | Conflict]]) -> None:
+        """Makes void every state on which a decision was made that the log refused."""
+        for each, result in paired:
+            if isinstance(result, Conflict):
+                self.conflicts += 1
+                self._aggregates.drop(each.incoming.message.run, each.aggregate)
+
+    async def _settle_without_events(self, decided: Decided) -> Settled:
+        if decided.doubt is not None:
+            await self._resend(decided.doubt.run, decided.doubt.path, decided.doubt.sent + 1)
+        elif not decided.refused:
+            self.ignored += 1
+        return Settled(decided.incoming, refused=decided.refused, barred=decided.barred)
+
+    async def _decide_one(self, each: Incoming, now: datetime) -> Decided:
+        try:
+            if isinstance(each.message, QuarantineRun):
+                return await self._quarantine(each, each.message, now)
+            return await self._decide_on_state(each, now)
+        except Exception as error:
+            if _is_unavailable(error):
+                raise
+            return await self._handle_unreadable(each, error, now)
+
+    async def _decide_on_state(self, each: Incoming, now: datetime) -> Decided:
+        run = each.message.run
+        if each.refused_on is not None and await self._is_recorded(each):
+            return discard(each)
+        aggregate = self._aggregates.known(run) or await self._load_aggregate(each)
+        if aggregate.hash == each.refused_on:
+            return discard(each, f"the log cannot record it: an event with the id {each.origin.id}.… is there already")
+        if refused := self._refusal(each, aggregate):
+            return Decided(each, aggregate, aggregate.hash, refused=refused, barred=True)
+        aggregate, decision = await self._decide_on_latest(each, aggregate, now)
+        if decision.events:
+            return await self._encode_append(each, aggregate, decision, now)
+        return decide_nothing(each, aggregate)
+
+    async def _decide_on_latest(
+        self, each: Incoming, aggregate: Aggregate, now: datetime
+    ) -> tuple[Aggregate, Decision]:
+        """Returns the decision and the state that it was made on.
+
+        A message that changes nothing is decided on again if the log has newer events, and one that chooses an arm
+        once the tallies are read.
+        """
+        run, message = each.message.run, each.message
+        plan = message.plan if isinstance(message, StartRun) else aggregate.state.plan
+        others = NOTHING
+        if plan.daily is not None and self._spent is not None:
+            others = await self._spent(plan.name, aggregate.state.started or now, run)
+        if isinstance(message, Refined) or (
+            isinstance(message, Critiqued) and (message.critique.issues or message.critique.criteria)
+        ):
+            each = await self._prove(each, aggregate)
+        decision = self._handle(aggregate.state, each, now, others)
+        if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
+            each = await self._prove(each, newer)
+            aggregate, decision = newer, self._handle(newer.state, each, now, others)
+        if self._deferred.was_asked:
+            choose = await self._make_choose(aggregate.state, message)
+            decision = self._handle(aggregate.state, each, now, others, choose)
+        return aggregate, decision
+
+    async def _prove(self, each: Incoming, aggregate: Aggregate) -> Incoming:
+        """Returns the message as the texts of its run bear it out; see `proving`."""
+        message, state = each.message, aggregate.state
+        if not isinstance(message, Critiqued | Refined):
+            return each
+        asked = state.open.get(message.path) or state.late.get(message.path)
+        if asked is None or not needs_proof(message, asked):
+            return each
+        aggregate.texts = texts = aggregate.texts or RunTexts()
+        texts.add(await self.log.read(message.run, after=texts.version))
+        return replace(each, message=proven(message, asked, texts))
+
+    def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:
+        """Returns why an answer is not accepted; empty for one that is, or that answers no open request.
+
+        An answer that names the event it answers is accepted for that event alone: a log that was set back requests the
+        same again.
+        """
+        message, state = each.message, aggregate.state
+        if not isinstance(message, ANSWERS):
+            return ""
+        open_step = state.open.get(message.path) or state.late.get(message.path)
+        if open_step is None or open_step.request.attempt != message.attempt:
+            return ""
+        if self.authority is not None and (refused := self.authority.refusal(each.user, open_step.request)):
+            return refused
+        cause, request = each.origin.causation, aggregate.request_ids.get(message.path, "")
+        if cause in ("", request):
+            return ""
+        return f"it answers {shown(cause)}, and {message.path} was asked for by {shown(request)}: the log was set back"
+
+    async def _encode_append(self, each: Incoming, aggregate: Aggregate, decision: Decision, now: datetime) -> Decided:
+        run, on = each.message.run, aggregate.hash
+        origin = self._with_trace(each, aggregate)
+        events = new_events(origin, run, decision.events, now, each.past)
+        if aggregate.state.version == 0 and not self._looked:
+            await self.log.require_sealing()
+            self._looked = True
+        try:
+            encoded = await self.log.encode(Append(run, aggregate.state.version, events, on), looked=self._looked)
+        except CodecError as error:
+            return await self._fail_unencodable(each, str(error), now)
+        aggregate.advance(decision.state, encoded.hash, [(new.origin.id, new.data) for new in events])
+        self._aggregates.keep(run, aggregate)
+        return Decided(each, aggregate, on, encoded)
+
+    def _with_trace(self, each: Incoming, aggregate: Aggregate) -> Origin:
+        """Returns the origin of a message, with the trace of its run where it names none."""
+        if aggregate.state.version == 0:
+            aggregate.trace = each.origin.trace or self._new_trace(each.message.run)
+        if each.origin.trace or not aggregate.trace:
+            return each.origin
+        return replace(each.origin, trace=aggregate.trace)
+
+    async def _load_aggregate(self, each: Incoming) -> Aggregate:
+        """Returns a run that is not in memory."""
+        if each.fresh and isinstance(each.message, StartRun):
+            return Aggregate()
+        return await self._aggregates.load(each.message.run)
+
+    async def _is_recorded(self, each: Incoming) -> bool:
+        """Returns whether the log already has this message's events, which an earlier append recorded."""
+        first = f"{each.origin.id}.0"
+        return any(event.id == first for event in await self.log.read(each.message.run))
+
+    def _handle(
+        self, state: RunState, incoming: Incoming, now: datetime, others: Usage, choose: Choose | None = None
+    ) -> Decision:
+        message, choosing = incoming.message, choose or self._deferred
+        self._deferred.was_asked = False
+        if incoming.past and isinstance(message, StartRun) and state.status == "new":
+            return begin_fork(message, incoming.past, now, others, choosing)
+        return handle(state, message, now, self.limit, others, choosing)
+
+    async def _make_choose(self, state: RunState, message: Message) -> Choose:
+        """Returns the function that chooses an arm; reads the tallies only when there is a choice to make."""
+        workflow = message.plan.name if isinstance(message, StartRun) else state.plan.name
+        return partial(thompson, message.run, await self._known(workflow) if self._known else {})
+
+    async def _fail_unencodable(self, each: Incoming, why: str, now: datetime) -> Decided:
+        """Returns a decision that fails the step whose outcome cannot be encoded, or else sets the run aside."""
+        message = each.message
+        if isinstance(message, StartRun):
+            return discard(each, why)
+        if isinstance(message, OutcomeMessage):
+            failed = Failed(message.run, message.path, message.attempt, "invalid", why, retryable=False)
+            if message != failed:
+                return await self._decide_on_state(replace(each, message=failed), now)
+        return await self._set_aside(each, why, now)
+
+    async def _handle_unreadable(self, each: Incoming, error: Exception, now: datetime) -> Decided:
+        """Returns a decision that sets aside a run whose events cannot be read or folded.
+
+        A run of a later release, or one that is encrypted with a key that is missing here, may be handled elsewhere:
+        nothing is recorded of it, and the message is refused. Messages of the timekeeper are ignored instead: they come
+        again.
+        """
+        why = error_message(error)
+        if not belongs_elsewhere(error):
+            return await self._set_aside(each, f"its events cannot be followed: {why}", now)
+        self._report_once(each.message.run, why)
+        return discard(each, "" if isinstance(each.message, RetryStep | ExpireStep | ConfirmStep) else why)
+
+    async def _set_aside(self, each: Incoming, why: str, now: datetime) -> Decided:
+        self._report_once(each.message.run, why)
+        return await self._quarantine(each, QuarantineRun(each.message.run, MACHINERY, why), now)
+
+    def _report_once(self, run: str, why: str) -> None:
+        """Reports a run, unless it was last reported with this reason and is among the last `REPORTED` runs."""
+        if self._reported.get(run) != why:
+            self._report(run, why)
+        self._reported[run] = why
+
+    async def _quarantine(self, each: Incoming, command: QuarantineRun, now: datetime) -> Decided:
+        """Sets a run aside without folding it, with an event after its last one."""
+        try:
+            rows = await self.log.raw(command.run)
+        except NoSuchRun as error:
+            return discard(each, str(error) if isinstance(each.message, QuarantineRun) else command.reason)
+        version, _, state, _ = rows[-1]
+        on = hash_of(state)
+        if on == each.refused_on:
+            return discard(each, f"run {command.run} cannot be set aside: the log refuses an event after its last one")
+        if any(name == _QUARANTINED for _, name, _, _ in rows):
+            return discard(each)
+        event = RunQuarantined(command.by, command.reason, command.key)
+        append = Append(command.run, version, new_events(each.origin, command.run, [event], now), on)
+        known = self._aggregates.known(command.run)
+        if known is not None:
+            self._aggregates.drop(command.run, known)
+        return Decided(each, Aggregate(), on, await self.log.encode(append))
+
+
+def _is_unavailable(error: Exception) -> bool:
+    """Returns whether the error means that store or bus are away, rather than that the run is wrong."""
+    if isinstance(error, StoreError):
+        return not isinstance(error, Tampered | EncryptionKeyMissing)
+    return isinstance(error, BusError | OSError)

@@ -1,0 +1,193 @@
+"""Reads the inbox, passes its messages to a `CommandHandler`, and acknowledges them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from redraft.actors.deciding.forking import why_unfit
+from redraft.actors.runtime.admission import Admission
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler
+from redraft.actors.runtime.coordinating.decisions import DecidedBatch, Incoming
+from redraft.actors.runtime.coordinating.sharing import PREFETCH, Share, open_inbox
+from redraft.events.bus.port import INBOX, Bus, Consumer, Delivery
+from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
+from redraft.events.messages.commands import StartRun, SteeringMessage
+from redraft.events.messages.domain_events import Parent
+from redraft.events.messages.envelope import Recorded
+from redraft.events.underway import Underway
+
+BATCH: Final = 64
+"""The number of messages decided on before their events are appended; the next are decided on during the append."""
+
+TRIES: Final = 5
+"""The number of deliveries before a message is refused: another coordinator may be about to record its run's start."""
+
+EARLY: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+"""Seconds between attempts to find the run of an early steering message, one that came before the run's start."""
+
+MAX_EARLY: Final = 256
+"""The number of early messages that are kept at once; others are given back to the inbox."""
+
+
+class Coordinator:
+    """Serves the inbox. Messages of one run are taken in order; different runs share a transaction.
+
+    With a `share` it reads those partitions that are its own, and competes with others for the inbox itself.
+    `handler` decides and records; if it has no `authority`, everybody may send everything. `ignored` counts messages
+    that changed nothing: late, foreign or duplicate ones. A message that belongs to no run becomes a dead letter; a
+    steering message to a run that does not exist yet waits for it, as long as `EARLY` adds up to.
+    """
+
+    def __init__(self, handler: CommandHandler, bus: Bus, share: Share | None = None) -> None:
+        self.handler = handler
+        self._open = partial(open_inbox, bus, share) if share else partial(bus.consume, INBOX, PREFETCH)
+        self._admission = Admission(handler.limit, bus.largest)
+        self._draining = False
+        self._taking: asyncio.Timeout | None = None
+        self._early: dict[str, list[tuple[Incoming, Delivery]]] = {}
+        self._drained = asyncio.Event()
+        self._previous: asyncio.Task[None] | None = None
+        self._underway = Underway()
+
+    def longest_wait(self) -> float:
+        """Returns for how many seconds the oldest unsettled message has been taken; 0 when there is none."""
+        return self._underway.longest()
+
+    @property
+    def ignored(self) -> int:
+        return self.handler.ignored
+
+    def drain(self) -> None:
+        """Takes no more messages; `run` returns once all that were taken are acknowledged or given back."""
+        self._draining = True
+        self._drained.set()
+        if self._taking is not None:
+            self._taking.reschedule(asyncio.get_running_loop().time())
+
+    async def run(self) -> None:
+        """Serves the inbox until it is drained or cancelled. Raises BusError or StoreError when either is away."""
+        self.handler.forget()
+        self._underway = Underway()
+        self._early.clear()
+        self._previous = None
+        async with self._open() as inbox, asyncio.TaskGroup() as group:
+            while deliveries := await self._take(inbox):
+                number = self._underway.begin()
+                incoming = [each for delivery in deliveries if (each := await self._decode(inbox, delivery))]
+                by_tag = {delivery.tag: delivery for delivery in deliveries}
+                if self._early:
+                    incoming = [each for each in incoming if not self._joins_early(each, by_tag)]
+                batch = await self.handler.decide(incoming)
+                for run in self._hold_early(batch, by_tag):
+                    group.create_task(self._wait_for_start(inbox, run))
+                batch = DecidedBatch([each for each in batch.decided if each.incoming.tag in by_tag], batch.written)
+                self._previous = group.create_task(self._settle(inbox, by_tag, batch, self._previous))
+                self._previous.add_done_callback(partial(self._end_batch, number))
+
+    def _end_batch(self, number: int, _: asyncio.Task[None]) -> None:
+        self._underway.end(number)
+
+    def _joins_early(self, incoming: Incoming, deliveries: dict[int, Delivery]) -> bool:
+        """Keeps a steering message that follows others which wait for their run's start; returns whether it did."""
+        waiting = self._early.get(incoming.message.run)
+        if waiting is None or not isinstance(incoming.message, SteeringMessage):
+            return False
+        waiting.append((incoming, deliveries.pop(incoming.tag)))
+        return True
+
+    def _hold_early(self, batch: DecidedBatch, deliveries: dict[int, Delivery]) -> list[str]:
+        """Keeps messages to runs that do not exist yet; returns those runs for which no task waits yet."""
+        runs: list[str] = []
+        for each in batch.decided:
+            if not each.early or sum(map(len, self._early.values())) >= MAX_EARLY:
+                continue
+            run = each.incoming.message.run
+            if run not in self._early:
+                runs.append(run)
+            self._early.setdefault(run, []).append((each.incoming, deliveries.pop(each.incoming.tag)))
+        return runs
+
+    async def _wait_for_start(self, inbox: Consumer, run: str) -> None:
+        """Waits for a run to begin, then handles the messages kept for it in order.
+
+        A coordinator that is drained meanwhile returns, and so gives the messages back.
+        """
+        pauses = iter(EARLY)
+        while waiting := self._early[run]:
+            batch = await self.handler.decide([incoming for incoming, _ in waiting])
+            if batch.decided[0].early and (pause := next(pauses, None)) is not None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await self._drained.wait()
+                        return
+                continue
+            decided, self._early[run] = waiting[: len(batch.decided)], waiting[len(batch.decided) :]
+            by_tag = {incoming.tag: delivery for incoming, delivery in decided}
+            await self._settle(inbox, by_tag, batch, self._previous, tries=1)
+        del self._early[run]
+
+    async def _take(self, inbox: Consumer) -> Sequence[Delivery]:
+        """Returns the deliveries that wait in the inbox; none once the coordinator is drained."""
+        if self._draining:
+            return ()
+        taking = self._taking = asyncio.timeout(None)
+        try:
+            async with taking:
+                return await inbox.take(BATCH)
+        except TimeoutError:
+            if not taking.expired():
+                raise
+            return ()
+        finally:
+            self._taking = None
+
+    async def _decode(self, inbox: Consumer, delivery: Delivery) -> Incoming | None:
+        try:
+            message = self._admission.message(delivery.bus_message)
+            if self.handler.authority is not None:
+                self.handler.authority.require(delivery.user, message)
+            past = (
+                await self._read_past(message, message.parent)
+                if isinstance(message, StartRun) and message.parent
+                else ()
+            )
+            fresh = delivery.count == 1
+            return Incoming(message, delivery.bus_message.origin, delivery.tag, fresh, past, user=delivery.user)
+        except (CodecError, InputError, Tampered, EncryptionKeyMissing) as error:
+            await inbox.reject(delivery, requeue=False, reason=str(error))
+            return None
+
+    async def _read_past(self, start: StartRun, parent: Parent) -> Sequence[Recorded]:
+        """Returns the parent's events that a fork repeats. Raises InputError when it cannot begin so, CodecError."""
+        past = await self.handler.log.read(parent.run, upto=parent.version)
+        try:
+            fault = why_unfit(start, past)
+        except (LookupError, AssertionError, AttributeError, TypeError, ValueError) as error:
+            fault = f"the events of run {parent.run} cannot be followed: {error!r}"
+        if fault:
+            raise InputError(f"run {start.run} cannot begin as a fork: {fault}")
+        return past
+
+    async def _settle(
+        self,
+        inbox: Consumer,
+        deliveries: dict[int, Delivery],
+        batch: DecidedBatch,
+        previous: asyncio.Task[None] | None,
+        tries: int = TRIES,
+    ) -> None:
+        """Acknowledges, in order, the messages that are recorded or change nothing.
+
+        A refused message is redelivered, and becomes a dead letter after `tries` deliveries.
+        """
+        settled = await self.handler.settle(batch, previous)
+        await inbox.ack([deliveries[each.incoming.tag] for each in settled if not each.refused])
+        for each in settled:
+            if each.refused:
+                delivery = deliveries[each.incoming.tag]
+                again = delivery.count < tries and not each.barred
+                await inbox.reject(delivery, requeue=again, reason=each.refused)

@@ -1,0 +1,1 @@
+"""Follows the log: sends the requests that it names, and announces its events."""

@@ -1,0 +1,319 @@
+"""Publishes every recorded request as a command in its actor's queue. The log is the outbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from redraft.actors.deciding.evolve import fold
+from redraft.actors.runtime.coordinating.aggregates import Recent
+from redraft.actors.runtime.relaying.event_publisher import EventAnnouncer, LogReader, SentBatch
+from redraft.actors.runtime.relaying.queue_publisher import (
+    LeftOut,
+    Offer,
+    OnTrouble,
+    OutgoingMessage,
+    QueuePublisher,
+    Refused,
+    belongs_elsewhere,
+    error_message,
+    raise_if_unavailable,
+)
+from redraft.actors.runtime.relaying.request_builder import RequestBuilder
+from redraft.actors.values import ignore
+from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, reply_key, work_queue
+from redraft.events.errors import MessageTooLarge, StoreError
+from redraft.events.messages.codec import encode_message
+from redraft.events.messages.commands import MESSAGE_NAMES, Failed, Work
+from redraft.events.messages.domain_events import RunEnded, RunErased, RunQuarantined, StepRequested
+from redraft.events.messages.envelope import Entry, Origin, Recorded
+from redraft.events.messages.filters import RunFacts
+from redraft.events.messages.tracing import parse_traceparent, step_context
+from redraft.events.underway import Underway
+
+SLOW: Final = 5.0
+"""Seconds after which a queue that has not accepted its messages counts as unusable."""
+
+SAVE: Final = 0.25
+"""Seconds between two saves of the position; requests sent since the last one are sent again by the next relay."""
+
+AT_ONCE: Final = 4 * 1024 * 1024
+"""The bytes of requests that are built before they are sent."""
+
+_LAST: Final = frozenset({RunEnded, RunErased, RunQuarantined})
+"""Events after which a run makes no more requests."""
+
+
+class Relay:
+    """Publishes, in log order, the requests of the runs that it `owns`, and publishes every event if it can.
+
+    Sending a request again is harmless: workers confirm one that may be a duplicate.
+
+    A request that cannot be built or sent affects only its run: the step fails as `invalid`, or, if not even that can
+    be sent, the event is left out. The position stays before an event of a later release, so that a relay of that
+    release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
+    for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
+    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `partitions` is the number of those
+    of the inbox: a request says to which of them its outcome goes.
+    """
+
+    def __init__(
+        self,
+        log: LogReader,
+        bus: Bus,
+        owns: Callable[[str], bool],
+        publisher: EventPublisher | None = None,
+        on_trouble: OnTrouble = ignore,
+        slow: float = SLOW,
+        offer: Offer | None = None,
+        partitions: int = 0,
+    ) -> None:
+        self._partitions = partitions
+        self.left_out = 0
+        self.refused = 0
+        self._left_to_others: int | None = None
+        self._read = 0
+        self._has_read = asyncio.Event()
+        self._underway = Underway()
+        self._log = log
+        self._bus = bus
+        self._owns = owns
+        self._on_trouble = on_trouble
+        self._builders: Recent[RequestBuilder] = Recent()
+        self._queues = QueuePublisher(bus, self.resend, self._refuse, on_trouble, slow, offer)
+        self._events = EventAnnouncer(log, publisher, owns, self._facts, on_trouble, slow)
+
+    def longest_wait(self) -> float:
+        """Returns for how many seconds the oldest batch that was read has not been passed on; 0 when there is none."""
+        return self._underway.longest()
+
+    @property
+    def position(self) -> int:
+        """Returns the position up to which all events are published and every request is sent or refused."""
+        return self.put_until(self._events.reached)
+
+    def put_until(self, position: int | None = None) -> int:
+        """Returns the position up to which every request is in its queue, at most `position` or the last one read."""
+        waiting = (self._queues.oldest_waiting(), self._left_to_others)
+        return min([self._read if position is None else position, *(each - 1 for each in waiting if each is not None)])
+
+    async def run(
+        self,
+        after: int,
+        save: Callable[[int], Awaitable[None]] | None = None,
+        check: Callable[[], Awaitable[None]] | None = None,
+        *,
+        doubtful: int = 0,
+    ) -> None:
+        """Follows the log from this position until it is cancelled, and passes its own position to `save`.
+
+        Up to the position `doubtful` another relay may have sent requests already: workers have to confirm those.
+        Requests go out first; events and the position follow, for all batches that gather meanwhile. Before each send
+        it calls `check`, which raises when another relay has taken over.
+        """
+        self._read = self._events.reached = after
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._events.run(check))
+                if save is not None:
+                    group.create_task(self._save(save))
+                async for batch in self._log.tail(after):
+                    if check is not None:
+                        await check()
+                    with self._underway.during():
+                        await self._pass_on(batch, doubtful, is_followed=save is not None)
+                    self._read = batch[-1].position
+                    self._has_read.set()
+        finally:
+            self.close()
+
+    async def _pass_on(self, batch: Sequence[Entry], doubtful: int, *, is_followed: bool) -> None:
+        """Sends the requests of a batch, and queues its events for publishing."""
+        events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
+        known = [event for event in events if event.position <= doubtful]
+        facts = await self._publish(known, sent=2) if known else {}
+        facts |= await self._publish(events[len(known) :])
+        if is_followed or self._events.has_publisher:
+            await self._events.add(SentBatch(events, facts, batch[-1].position))
+
+    def close(self) -> None:
+        """Stops retrying for unusable queues."""
+        self._queues.close()
+
+    async def _save(self, store: Callable[[int], Awaitable[None]]) -> None:
+        """Stores the position from time to time, and at the end.
+
+        Requests up to the stored position need not be confirmed when the next relay begins.
+        """
+        saved = self.position
+        try:
+            while True:
+                if self.position != saved:
+                    saved = self.position
+                    await store(saved)
+                if saved >= self._read:
+                    self._has_read.clear()
+                    await self._has_read.wait()
+                await asyncio.sleep(SAVE)
+        except asyncio.CancelledError:
+            if self.position != saved:
+                with suppress(StoreError):
+                    await store(self.position)
+            raise
+
+    async def resend(
+        self, run: str, path: str = "", *, sent: int = 2, confirmed: bool = False, anew: bool = False
+    ) -> int:
+        """Sends again every unanswered request of a run, or of one step; returns their number.
+
+        `sent` is the ordinal of this attempt to send; with `confirmed`, a worker may serve the request without asking
+        for confirmation; `anew` is as in `QueuePublisher.put`. A run whose events cannot be read or folded is left
+        out: 0.
+        """
+        try:
+            events = await self._log.read(run)
+            again = unanswered(events, path)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+            raise_if_unavailable(error)
+            self._leave_out(run, 0, error)
+            return 0
+        await self._publish(again, sent, confirmed=confirmed, anew=anew)
+        return len(again)
+
+    async def _publish(
+        self, events: Sequence[Recorded], sent: int = 1, *, confirmed: bool = False, anew: bool = False
+    ) -> dict[str, RunFacts]:
+        """Sends the requests among these events; returns the workflow and tags of each of their runs, where known."""
+        facts: dict[str, RunFacts] = {}
+        messages: dict[str, list[OutgoingMessage]] = {}
+        size = 0
+        for event in events:
+            try:
+                builder = self._cached_builder(event) or await self._load_builder(event)
+                facts[event.run] = builder.facts
+                if isinstance(event.data, StepRequested) and not event.repeats and not event.data.reused:
+                    at = None if confirmed else event.time
+                    key = reply_key(event.run, self._partitions)
+                    work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at, reply_key=key)
+                    queue, message = self._address(event, event.data, work, builder.trace)
+                    messages.setdefault(queue, []).append(message)
+                    size += len(message.bus_message.body)
+                elif type(event.data) in _LAST:
+                    self._builders.drop(event.run)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+                messages.setdefault(INBOX, []).extend(self._fail_step(event, error))
+            if size > AT_ONCE:
+                await self._put(messages, anew=anew)
+                messages, size = {}, 0
+        await self._put(messages, anew=anew)
+        return facts
+
+    async def _put(self, messages: Mapping[str, Sequence[OutgoingMessage]], *, anew: bool) -> None:
+        match list(messages.items()):
+            case [(queue, ready)]:
+                await self._queues.put(queue, ready, anew=anew)
+            case several:
+                await asyncio.gather(*(self._queues.put(queue, ready, anew=anew) for queue, ready in several))
+
+    def _address(self, event: Recorded, request: StepRequested, work: Work, trace: str) -> tuple[str, OutgoingMessage]:
+        """Returns a request's queue and message. Raises MessageTooLarge if the bus would not accept it."""
+        bus_message = _request_message(event, request, work, trace)
+        size, largest = len(bus_message.body), self._bus.largest
+        if size > largest:
+            sizes = f"{size:,} bytes, more than the {largest:,} that the bus takes"
+            raise MessageTooLarge(f"its request has {sizes}; make the drafts smaller")
+        return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request)
+
+    def _fail_step(self, event: Recorded, error: Exception) -> Sequence[OutgoingMessage]:
+        """Returns the message that fails the step an event requests; nothing if that is impossible."""
+        self._builders.drop(event.run)
+        raise_if_unavailable(error)
+        if belongs_elsewhere(error):
+            first = self._left_to_others
+            self._left_to_others = event.position if first is None else min(first, event.position)
+        if not isinstance(event.data, StepRequested) or event.repeats or belongs_elsewhere(error):
+            self._leave_out(event.run, event.position, error)
+            return ()
+        try:
+            bus_message = _failure_message(event, event.data, error_message(error))
+        except (msgspec.MsgspecError, UnicodeEncodeError) as unsayable:
+            self._leave_out(event.run, event.position, unsayable)
+            return ()
+        self.refused += 1
+        self._on_trouble(Refused(event.run, event.position, event.data.path, error_message(error)))
+        return (OutgoingMessage(bus_message, event, event.data),)
+
+    async def _refuse(self, message: OutgoingMessage, error: Exception) -> None:
+        """Fails the step of a message that no queue accepts."""
+        if message.bus_message.name == MESSAGE_NAMES[Failed]:
+            self._leave_out(message.event.run, message.event.position, error)
+        elif failed := self._fail_step(message.event, error):
+            await self._queues.put(INBOX, failed)
+
+    def _leave_out(self, run: str, position: int, error: Exception) -> None:
+        self.left_out += 1
+        self._on_trouble(LeftOut(run, position, error_message(error)))
+
+    async def _facts(self, event: Recorded) -> RunFacts:
+        """Returns the workflow and tags of an event's run; empty if its events cannot be read."""
+        try:
+            return (self._cached_builder(event) or await self._load_builder(event)).facts
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with a run concerns that run alone
+            raise_if_unavailable(error)
+            return RunFacts()
+
+    def _cached_builder(self, event: Recorded) -> RequestBuilder | None:
+        """Returns the builder of an event's run, with the event added.
+
+        None unless all events before it, and the drafts that it names, are in memory.
+        """
+        builder = self._builders.get(event.run)
+        if builder is None or builder.version < event.version - 1:
+            return None
+        before = builder.size
+        builder.add(event)
+        if builder.size != before:
+            builder.forget_drafts()
+            self._builders.keep(event.run, builder, builder.size)
+        if isinstance(event.data, StepRequested) and not builder.has_drafts(event.data):
+            return None
+        return builder
+
+    async def _load_builder(self, event: Recorded) -> RequestBuilder:
+        """Returns the builder of an event's run up to this event at least, from the log."""
+        builder = RequestBuilder(await self._log.read(event.run, upto=event.version) if event.version > 1 else ())
+        builder.add(event)
+        self._builders.keep(event.run, builder, builder.size)
+        return builder
+
+
+def unanswered(events: Sequence[Recorded], path: str = "") -> list[Recorded]:
+    """Returns the events whose requests have no answer, at this path or anywhere."""
+    open_steps = fold(event.data for event in events).open.values()
+    waiting = [step.request for step in open_steps if step.retry_at is None and path in ("", step.request.path)]
+    return [
+        event
+        for event in events
+        if isinstance(event.data, StepRequested) and event.data in waiting and not event.repeats
+    ]
+
+
+def _failure_message(event: Recorded, request: StepRequested, fault: str) -> BusMessage:
+    """Returns the message that a step failed for good, in place of its worker's."""
+    name, body = encode_message(Failed(event.run, request.path, request.attempt, "invalid", fault, retryable=False))
+    origin = Origin(f"{event.id}.refused", "relay", event.id, event.correlation, event.trace)
+    return BusMessage(name, body, origin, event.run)
+
+
+def _request_message(event: Recorded, request: StepRequested, work: Work, trace: str) -> BusMessage:
+    """Returns the message of a request; in a traced run, the span of its attempt is the parent of the work."""
+    name, body = encode_message(work)
+    parent = event.trace
+    if trace and parse_traceparent(trace) is not None:
+        parent = step_context(event.run, trace, request.path, request.attempt).traceparent
+    origin = Origin(event.id, "relay", event.causation, event.correlation, parent)
+    return BusMessage(name, body, origin, event.run, work)

@@ -1,0 +1,289 @@
+"""Tracks which worker of an actor holds which request, so that a redelivered request is not executed twice.
+
+Before a request that may be a duplicate is begun, this worker looks for it among its own and asks every other worker of
+the actor. While one of them holds it, it waits. Each worker also answers on demand with all that it holds.
+
+So a coordinator finds requests that the broker confirmed and lost, or whose answers it lost. A request is missing when
+it was put into its queue, has no answer, its queue is empty, and no worker of the queue reports that it holds it. A
+single look may come during a handover, or while the answer is recorded, so several must agree. If a worker cannot
+report what it holds (an older release, or another language), nothing is certain, and the deadline of the step applies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from typing import Final, TypeAlias
+
+import msgspec
+
+from redraft.actors.runtime.coordinating.timekeeper import Agenda
+from redraft.actors.workflow.roles import ActorKey
+from redraft.events.bus.port import INBOX, PeerChannel, Queues, work_queue
+from redraft.events.errors import BusError, InputError
+from redraft.events.messages.commands import request_id
+
+SILENCE: Final = 1.0
+"""Seconds without an answer after which no other worker holds a request."""
+
+AGAIN: Final = 2.0
+"""Seconds between two questions about a request that another worker holds."""
+
+
+ROLL_CALL: Final = ""
+"""The request id that asks each worker of the queue for everything that it holds."""
+
+
+class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A worker's question about a request (`asks`), or its answer that it holds the request.
+
+    In an answer to `ROLL_CALL`, `has` are the ids of all requests that it works on, and of messages that it has not
+    begun.
+    """
+
+    request: str
+    by: str
+    asks: bool
+    has: tuple[str, ...] = ()
+
+
+_DECODER: Final = msgspec.json.Decoder(Note)
+
+
+class _InFlight:
+    """A request that somebody waits for; once it is `over`, `worked` says whether it was worked on, not only asked."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+        self.worked = False
+
+
+class InFlightRequests:
+    """The requests of one `queue` that are held, as the worker `me` knows. It asks the others through `peers`.
+
+    `silence` and `again` are in seconds.
+    """
+
+    def __init__(
+        self, queue: str, me: str, peers: PeerChannel | None, silence: float = SILENCE, again: float = AGAIN
+    ) -> None:
+        self._queue = queue
+        self._me = me
+        self._peers = peers
+        self._silence = silence
+        self._again = again
+        self._own: dict[str, _InFlight | None] = {}
+        self._inquiries: dict[str, asyncio.Event] = {}
+        self._not_begun: Callable[[], Iterable[str]] | None = None
+
+    @contextmanager
+    def serving(self, not_begun: Callable[[], Iterable[str]]) -> Iterator[None]:
+        """Answers roll calls while the block lasts. `not_begun` returns the ids of messages that are not begun."""
+        self._not_begun = not_begun
+        try:
+            yield
+        finally:
+            self._not_begun = None
+
+    def begin(self, request: str) -> bool:
+        """Marks a request as held by this worker; returns False if it is already."""
+        if request in self._own:
+            return False
+        self._own[request] = None
+        return True
+
+    def end(self, request: str, *, worked: bool = True) -> None:
+        """Releases a request; `worked` says that it was worked on, not only asked about."""
+        holder = self._own.pop(request, None)
+        if holder is not None:
+            holder.worked = worked
+            holder.over.set()
+
+    async def begin_alone(self, request: str) -> bool:
+        """Waits until no worker holds the request, then marks it as held; returns whether one held it.
+
+        A worker that only asked about it, as for another copy of the same request, did not hold it.
+        """
+        waited = False
+        while True:
+            while request in self._own:
+                holder = self._own[request] = self._own[request] or _InFlight()
+                await holder.over.wait()
+                waited = waited or holder.worked
+            self.begin(request)
+            try:
+                if not await self._is_elsewhere(request):
+                    return waited
+            except BaseException:
+                self.end(request, worked=False)
+                raise
+            self.end(request, worked=False)
+            waited = True
+            await asyncio.sleep(self._again)
+
+    async def answer_peers(self) -> None:
+        """Answers other workers' questions until it is cancelled. Raises BusError."""
+        if self._peers is None:
+            return
+        async with aclosing(self._peers.read_broadcasts(self._queue)) as notes:
+            async for raw in notes:
+                try:
+                    note = _DECODER.decode(raw)
+                except (msgspec.MsgspecError, UnicodeDecodeError):
+                    continue
+                await self._handle_note(note)
+
+    async def _handle_note(self, note: Note) -> None:
+        if note.by == self._me:
+            return
+        if note.request == ROLL_CALL:
+            if note.asks and self._not_begun is not None:
+                await self._broadcast(Note(ROLL_CALL, self._me, asks=False, has=(*self._own, *self._not_begun())))
+            return
+        answered = self._inquiries.get(note.request)
+        if not note.asks:
+            if answered is not None:
+                answered.set()
+        elif note.request in self._own and (answered is None or self._me < note.by):  # of two who ask, one gives way
+            await self._broadcast(Note(note.request, self._me, asks=False))
+
+    async def _is_elsewhere(self, request: str) -> bool:
+        if self._peers is None:
+            return False
+        answered = self._inquiries[request] = asyncio.Event()
+        try:
+            async with asyncio.timeout(self._silence):
+                await self._broadcast(Note(request, self._me, asks=True))
+                await answered.wait()
+        except TimeoutError:
+            return False
+        else:
+            return True
+        finally:
+            del self._inquiries[request]
+
+    async def _broadcast(self, note: Note) -> None:
+        """Sends a note to the other workers; gives up soon, since an absent broker is no reason to wait."""
+        if self._peers is not None:
+            try:
+                async with asyncio.timeout(self._silence):
+                    await self._peers.broadcast(self._queue, msgspec.json.encode(note))
+            except (TimeoutError, BusError):
+                return
+
+
+async def ask_peers(peers: PeerChannel, queue: str, me: str, count: int, silence: float = SILENCE) -> list[Note]:
+    """Asks the workers of a queue what they hold; returns `count` answers, or fewer after `silence` seconds.
+
+    `me` is who asks. Raises BusError.
+    """
+    answers: dict[str, Note] = {}
+
+    async def ask() -> None:
+        """Repeats the question, since an answer that comes before we listen is missed."""
+        while True:
+            await peers.broadcast(queue, msgspec.json.encode(Note(ROLL_CALL, me, asks=True)))
+            await asyncio.sleep(silence / 4)
+
+    asking = asyncio.create_task(ask())
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(silence), aclosing(peers.read_broadcasts(queue)) as notes:
+                while len(answers) < count:
+                    with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                        note = _DECODER.decode(await anext(notes))
+                        if note.request == ROLL_CALL and not note.asks:
+                            answers[note.by] = note
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    return list(answers.values())
+
+
+EVERY: Final = 10.0
+"""Seconds between two looks."""
+
+LOOKS: Final = 4
+"""A request is sent again when this number of looks did not find it, then after twice and four times as many."""
+
+MAX_REQUESTS: Final = 10_000
+"""The number of an actor's requests that are checked, the oldest first."""
+
+RequestKey: TypeAlias = tuple[str, str, int]
+"""The run, path and attempt of a request."""
+
+
+class MissingRequests:
+    """Looks for missing requests.
+
+    `put_until` returns the position up to which all requests are in their queues, `resend` sends one again if it is
+    still unanswered, and `me` is this process's name among those that are asked. A look at which a queue is in use, or
+    some worker does not answer, does not count.
+    """
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        queues: Queues,
+        peers: PeerChannel,
+        put_until: Callable[[], int],
+        resend: Callable[[str, str], Awaitable[object]],
+        me: str,
+        inbox: tuple[str, ...] = (INBOX,),
+    ) -> None:
+        self._inbox = inbox
+        self._agenda = agenda
+        self._queues = queues
+        self._peers = peers
+        self._put_until = put_until
+        self._resend = resend
+        self._me = me
+        self._misses: dict[RequestKey, int] = {}
+
+    async def run(self) -> None:
+        """Looks every `EVERY` seconds until it is cancelled. Raises BusError, StoreError."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.look()
+
+    async def look(self) -> None:
+        """Looks for every request once, and sends missing ones again. Raises BusError, StoreError."""
+        for queue in self._inbox:
+            depth = await self._queues.queue(queue)
+            if depth is not None and depth.waiting:
+                return
+        misses: dict[RequestKey, int] = {}
+        for actor in await self._agenda.actors():
+            misses |= await self._count_misses(actor)
+        self._misses = misses
+        for (run, path, _), times in misses.items():
+            if times >= LOOKS and times.bit_count() == 1:
+                await self._resend(run, path)
+
+    async def _count_misses(self, actor: ActorKey) -> dict[RequestKey, int]:
+        """Returns at how many looks each unanswered request of an actor was missing.
+
+        This look counts only if it finds the queue empty and all workers answer.
+        """
+        queue, put_until = work_queue(*actor), self._put_until()
+        try:
+            depth = await self._queues.queue(queue)
+        except InputError:  # no queue can have its name; the relay says so
+            return {}
+        due = await self._agenda.unanswered(actor, put_until, MAX_REQUESTS)
+        unanswered = {(each.run, each.path, each.attempt): each for each in due}
+        before = {key: self._misses[key] for key in unanswered if key in self._misses}
+        if depth is not None and depth.waiting:
+            return before
+        has: set[str] = set()
+        if depth is not None and depth.consumers and before:
+            answers = await ask_peers(self._peers, queue, self._me, depth.consumers)
+            if len(answers) < depth.consumers:
+                return before
+            has = {each for note in answers for each in note.has}
+        return {
+            key: before.get(key, 0) + 1
+            for key, each in unanswered.items()
+            if request_id(*key) not in has and each.cause not in has
+        }

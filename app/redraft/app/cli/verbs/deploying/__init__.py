@@ -1,0 +1,1 @@
+"""Runs the processes of a deployment, and looks after them."""

@@ -1,0 +1,1 @@
+"""Follows events: subscriptions and read models."""

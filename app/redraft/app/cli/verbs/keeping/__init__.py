@@ -1,0 +1,1 @@
+"""Keeps the record: archives, keys, erasure."""

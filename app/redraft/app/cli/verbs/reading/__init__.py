@@ -1,0 +1,1 @@
+"""Looks at runs: `list`, `show`, `events`, `stats`, `audit`, `whatif` and their kin."""

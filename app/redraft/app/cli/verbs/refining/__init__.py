@@ -1,0 +1,1 @@
+"""Refines texts, or rehearses it: `run`, `files`, `simulate`, `plan` and their kin."""

@@ -1,0 +1,1 @@
+"""Lays out pictures, without drawing them: charts, lanes of iterations, plans."""

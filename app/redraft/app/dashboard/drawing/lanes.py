@@ -1,0 +1,116 @@
+"""A run as lanes: each loop is a lane of iterations, each of which holds steps and further loops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, TypeAlias, assert_never
+
+import msgspec
+
+from redraft.app.record.auditing.audit_page import StepRow, leaf_row, loop_message
+from redraft.events.messages.scales import Scale
+from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop
+
+SHOWN: Final = 40
+"""The most iterations of a lane: half of them the first, half the last."""
+
+State: TypeAlias = Literal["running", "failed", "done"]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """An iteration: its number, the last score and the newest draft of its own steps, and what happened in it."""
+
+    id: str
+    label: str
+    state: State
+    score: float | None
+    scale: Scale | None
+    draft: int | None
+    seconds: float | None
+    parts: tuple[Item, ...]
+
+
+class Lane(msgspec.Struct, frozen=True, tag="lane"):
+    """A loop: what it came to, and its iterations; `omitted` are left out after the first `cut`."""
+
+    id: str
+    name: str
+    message: str
+    running: bool
+    score: float | None
+    scale: Scale | None
+    count: int
+    cells: tuple[Cell, ...]
+    cut: int = 0
+    omitted: int = 0
+
+
+class StepShown(msgspec.Struct, frozen=True, tag="step"):
+    """A step, as a row; `path` names it on the command line."""
+
+    path: str
+    row: StepRow
+    state: State
+
+
+Item: TypeAlias = Lane | StepShown
+
+
+def lanes(branches: Sequence[Branch]) -> tuple[Item, ...]:
+    """Returns what a run did, in order; steps that ran side by side follow each other."""
+    return tuple(item for branch in branches for item in _items(branch))
+
+
+def _items(branch: Branch) -> Iterator[Item]:
+    match branch:
+        case Leaf():
+            yield StepShown(branch.path, leaf_row(branch, 0), _state_of(branch))
+        case Group(children=children):
+            yield from lanes(children)
+        case Loop():
+            yield _lane(branch)
+        case _:
+            assert_never(branch)
+
+
+def _lane(loop: Loop) -> Lane:
+    half, count = SHOWN // 2, len(loop.iterations)
+    omitted = max(0, count - SHOWN)
+    kept = (*loop.iterations[:half], *loop.iterations[-half:]) if omitted else loop.iterations
+    cells, is_running = tuple(map(_cell, kept)), loop.outcome is None
+    facts = loop_message(loop), is_running, loop.score, loop.scale
+    return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted)
+
+
+def _cell(iteration: Iteration) -> Cell:
+    items = lanes(iteration.children)
+    steps = [each.row for each in items if isinstance(each, StepShown)]
+    ends = [(each.score, each.scale) for each in items if isinstance(each, Lane)]
+    judged = [(each.score, each.scale) for each in steps if each.score is not None] or ends
+    drafts = [each.draft for each in steps if each.draft is not None]
+    score, scale = judged[-1] if judged else (None, None)
+    state = _joined([each.state if isinstance(each, StepShown) else _lane_state(each) for each in items])
+    label = "once more" if iteration.label == "closing" else iteration.label
+    identity = f"iteration-{iteration.path}"
+    return Cell(identity, label, state, score, scale, max(drafts, default=None), iteration.seconds, items)
+
+
+def _lane_state(lane: Lane) -> State:
+    return "running" if lane.running else "done"
+
+
+def _state_of(leaf: Leaf) -> State:
+    match leaf.status:
+        case "open" | "waiting":
+            return "running"
+        case "failed":
+            return "failed"
+        case "done" | "dropped" | "skipped":
+            return "done"
+        case _:
+            assert_never(leaf.status)
+
+
+def _joined(states: Sequence[State]) -> State:
+    """Returns the state of an iteration with parts in these."""
+    return next((each for each in ("running", "failed") if each in states), "done")

@@ -1,0 +1,177 @@
+"""One run: why it ended or what it does, its scores, lanes and drafts, at any of its versions, and words to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from litestar import Response, post
+from litestar.params import FromPath, URLEncodedBody
+
+from redraft.app.dashboard.drawing.lanes import Item, lanes
+from redraft.app.dashboard.drawing.plan_picture import Picture, picture
+from redraft.app.dashboard.live import Subject
+from redraft.app.dashboard.visit import Visits, page
+from redraft.app.record.auditing.audit_drafts import Version, versions
+from redraft.app.record.past import events_of, final_draft
+from redraft.app.runs.steering import Word, draft_meant
+from redraft.app.server import words
+from redraft.app.server.access.identity import needs
+from redraft.app.server.api.answers import beside
+from redraft.app.server.api.bodies import Approval, Edit, Forking, Guidance, Reason, Rejection
+from redraft.app.server.api.parameters import RunPath
+from redraft.app.server.api.submitting import begin_fork
+from redraft.events.messages.domain_events import RunEnded, RunStarted
+from redraft.events.messages.envelope import Recorded
+from redraft.projections.read_models.runs_query import find_run
+from redraft.projections.run_views.chart import Chart, Point, chart, goals, kept_draft, scores, scores_by_part
+from redraft.projections.run_views.sentences import history
+from redraft.projections.run_views.tree import tree
+from redraft.projections.run_views.tree_model import Tree
+
+DRAFTS: Final = 200
+"""The most drafts that are listed: the newest."""
+
+
+class RunChoice(msgspec.Struct, frozen=True):
+    """The query parameters of a run's page: the run after its first `at` events, by default after all."""
+
+    at: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class RunShown(msgspec.Struct, frozen=True):
+    """A run after `tree.version` of its `total` events, of which `sentence` tells what counts most.
+
+    `chart` has its scores, `parts` those of criteria or critics. `final` is the newest draft, or that which it ended
+    with, and `waiting` the draft that waits for people (0: none does).
+    """
+
+    tree: Tree
+    total: int
+    sentence: str
+    latest: str
+    brief: str
+    tags: Sequence[str]
+    chart: Chart
+    judged: Sequence[Point]
+    parts: dict[str, dict[int, Point]]
+    course: Sequence[Item]
+    plan: Picture | None
+    drafts: Sequence[Version]
+    kept: int
+    waiting: int
+    final: str
+    command: str
+
+    @property
+    def is_past(self) -> bool:
+        return self.tree.version < self.total
+
+
+@page("/runs/{run:str}")
+async def show_run(visit: Visits, run: RunPath) -> Response[Any]:
+    """Shows a run as it is, and goes on with it; or as it stood after some of its events."""
+    line = await find_run(visit.service.runtime.views, run)
+    choice = visit.query(RunChoice)
+
+    async def make() -> RunShown:
+        events = await events_of(visit.service.runtime, line.run)
+        return await beside(lambda: run_shown(events, choice.at, line.tags))
+
+    subject = Subject(run=line.run) if choice.at is None else None
+    return await visit.show("run", f"{line.brief or line.workflow} · {line.run[-8:]}", make, subject)
+
+
+def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -> RunShown:
+    """Returns what a page shows of a run with these events, after the first `at` of them."""
+    past = events[:at]
+    seen, lines = tree(past), history(past)
+    started = next((each.data for each in past if isinstance(each.data, RunStarted)), None)
+    judged, parts, kept = scores(past), scores_by_part(past), kept_draft(past)
+    ends = [line.sentence for line, event in zip(lines, past, strict=True) if isinstance(event.data, RunEnded)]
+    drafts = versions(past)
+    return RunShown(
+        seen,
+        len(events),
+        (ends or [_now(seen, lines[-1].sentence)])[-1],
+        lines[-1].sentence,
+        started.brief.text if started else "",
+        tags,
+        chart(judged, goals(past), kept, parts),
+        judged,
+        {name: {point.draft: point for point in points} for name, points in parts.items()},
+        lanes(seen.branches),
+        picture(started.plan, seen) if started else None,
+        drafts[-DRAFTS:],
+        kept or 0,
+        draft_meant(past, None).version if seen.ended is None else 0,
+        final_draft(past).text if drafts else "",
+        f"redraft show {seen.run}" + (f" --at {seen.version}" if at else ""),
+    )
+
+
+def _now(seen: Tree, latest: str) -> str:
+    """Returns what a run does that has not ended."""
+    if seen.quarantined:
+        return f"it was set aside: {seen.quarantined}"
+    if seen.paused:
+        return f"it is paused: {seen.paused}"
+    return f"it waits: {seen.waiting}" if seen.waiting else f"it goes on: {latest}"
+
+
+@post("/runs/{run:str}/guide", status_code=200)
+async def guide(visit: Visits, run: RunPath, data: URLEncodedBody[Guidance]) -> Response[Any]:
+    """Gives advice to the next refinement."""
+    return await _say(visit, run, words.guiding(visit.identity, data))
+
+
+@post("/runs/{run:str}/word/{word:str}", status_code=200)
+async def say_word(
+    visit: Visits, run: RunPath, word: FromPath[words.PlainWord], data: URLEncodedBody[Reason]
+) -> Response[Any]:
+    """Pauses a run, goes on with it, or ends it."""
+    return await _say(visit, run, words.PLAIN[word](visit.identity, data))
+
+
+@post("/runs/{run:str}/approve", status_code=200)
+async def approve(visit: Visits, run: RunPath, data: URLEncodedBody[Approval]) -> Response[Any]:
+    """Approves the very draft of the page."""
+    return await _say(visit, run, words.approving(visit.identity, data))
+
+
+@post("/runs/{run:str}/reject", status_code=200)
+async def reject(visit: Visits, run: RunPath, data: URLEncodedBody[Rejection]) -> Response[Any]:
+    """Rejects the very draft of the page."""
+    return await _say(visit, run, words.rejecting(visit.identity, data))
+
+
+@post("/runs/{run:str}/edit", status_code=200)
+async def edit(visit: Visits, run: RunPath, data: URLEncodedBody[Edit]) -> Response[Any]:
+    """Gives the run a draft of a person's own, made from the very draft of the page."""
+    most = visit.service.settings.max_draft_bytes
+    lines = msgspec.structs.replace(data, text=data.text.replace("\r\n", "\n"))  # as browsers send them
+    return await _say(visit, run, words.editing(visit.identity, lines, most))
+
+
+class ForkHere(msgspec.Struct, frozen=True):
+    """The event after which a fork goes its own way."""
+
+    at: Annotated[int, msgspec.Meta(ge=1)]
+
+
+@post("/runs/{run:str}/fork", status_code=200, guards=[needs("submit")])
+async def fork(visit: Visits, run: RunPath, data: URLEncodedBody[ForkHere]) -> Response[Any]:
+    """Begins a fork after an event, and leads to it."""
+    begun = await begin_fork(visit.service, visit.identity, run, Forking(data.at))
+    return visit.go(f"/runs/{begun.run}")
+
+
+async def _say(visit: Visits, run: str, word: Word) -> Response[Any]:
+    said = await words.say(visit.service, visit.identity, run, word)
+    return visit.tell("run_said.html", said=said)
+
+
+PAGES: Final = (show_run,)
+FORMS: Final = (guide, say_word, approve, reject, edit)
+BEGINNING: Final = (fork,)

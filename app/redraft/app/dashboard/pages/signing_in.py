@@ -1,0 +1,78 @@
+"""Saying who one is, by showing a token once; and the files that pages load."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import msgspec
+from litestar import Request, Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, QueryParameter, SkipValidation, URLEncodedBody
+from litestar.response import Redirect
+
+from redraft.app.dashboard.templating import STATIC, static_file
+from redraft.app.dashboard.visit import Visits
+from redraft.app.server.access.identity import UNKNOWN
+from redraft.app.server.access.sessions import COOKIE, LASTS, Sessions
+from redraft.app.server.problems import Refused
+
+_A_YEAR: Final = 365 * 24 * 60 * 60
+_Kept = NamedDependency[SkipValidation[Sessions]]
+
+
+class TokenShown(msgspec.Struct, frozen=True):
+    """A token that is shown, and the page to go on to."""
+
+    token: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    next: Annotated[str, msgspec.Meta(max_length=2_000)] = "/"
+
+
+@get("/sign-in")
+async def ask_for_token(visit: Visits, following: Annotated[str, QueryParameter(name="next")] = "/") -> Response[Any]:
+    """Asks for a token."""
+    if visit.identity is not UNKNOWN:
+        return Redirect(own_address(following), status_code=303)
+    return visit.tell("sign_in.html", title="Sign in", live="", following=own_address(following))
+
+
+@post("/sign-in", status_code=200)
+async def sign_in(visit: Visits, sessions: _Kept, data: URLEncodedBody[TokenShown]) -> Response[Any]:
+    """Begins a session, with a token that may be used."""
+    secret = await sessions.begin(data.token.strip())
+    if secret is None:
+        raise Refused(
+            401, "authentication", "this token is not known, or it has ended; `redraft token list` shows them"
+        )
+    answer = Response("", headers={"HX-Redirect": own_address(data.next)})
+    secure = visit.request.url.scheme == "https"
+    answer.set_cookie(COOKIE, secret, max_age=LASTS, path="/", secure=secure, httponly=True, samesite="strict")
+    return answer
+
+
+@post("/sign-out", status_code=200)
+async def sign_out(visit: Visits, sessions: _Kept) -> Response[Any]:
+    """Ends the session."""
+    sessions.end(visit.request.headers.get("cookie", ""))
+    answer = Response("", headers={"HX-Redirect": "/"})
+    answer.delete_cookie(COOKIE, path="/")
+    return answer
+
+
+@get("/static/{name:str}")
+async def send_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
+    """Sends a file that pages load; its address changes with it."""
+    if name not in STATIC:
+        raise Refused(404, "no-such-path", f"there is no file {name!r}")
+    kept = f"max-age={_A_YEAR}, immutable" if request.url.query else "no-cache"
+    return Response(static_file(name), media_type=STATIC[name][2], headers={"Cache-Control": kept})
+
+
+def own_address(text: str) -> str:
+    """Returns the address of a page of this server; that of the first page for any other address."""
+    is_own = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_own and not urlsplit(text).netloc else "/"
+
+
+PAGES: Final = (ask_for_token, send_file)
+FORMS: Final = (sign_in, sign_out)

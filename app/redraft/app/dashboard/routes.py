@@ -1,0 +1,99 @@
+"""The pages together: which there are, who may open them, and what is answered when one cannot be shown."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any, Final, cast
+from urllib.parse import quote
+
+from litestar import Request, Response, Router
+from litestar.connection import ASGIConnection
+from litestar.di import Provide
+from litestar.handlers import BaseRouteHandler
+from litestar.response import Redirect
+
+from redraft.app.dashboard.chain import ChainCheck
+from redraft.app.dashboard.live import Broadcaster
+from redraft.app.dashboard.pages import draft, figures, operations, record_pages, run, runs, signing_in, whatif
+from redraft.app.dashboard.visit import HTML, Visit, identity_in
+from redraft.app.runs.thresholds import Thresholds
+from redraft.app.server.access.identity import CSRF, UNKNOWN, Asks, needs
+from redraft.app.server.access.sessions import Sessions
+from redraft.app.server.application import refuse_read_only
+from redraft.app.server.problems import ProblemHandler, Refused, problem, problem_of
+from redraft.app.server.service import Service
+
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+"""The Content-Security-Policy: a page loads and runs this server's own files, and nothing inline."""
+
+_OF_RUNS: Final = (*runs.PAGES, *run.PAGES, *draft.PAGES)
+LOOKING: Final = (*_OF_RUNS, *operations.PAGES, *figures.PAGES, *record_pages.PAGES, *whatif.PAGES)
+STEERING: Final = (*runs.FORMS, *run.FORMS, *operations.FORMS)
+
+
+def build_pages(service: Service, sessions: Sessions) -> Router:
+    """Returns the pages, and what their forms call."""
+    live = Broadcaster(service)
+    chain, thresholds = ChainCheck(service), Thresholds()
+
+    async def visit(request: Request[Any, Any, Any], identity: Asks) -> Visit:
+        return Visit(service, identity, request, live)
+
+    steering = Router(
+        "/", route_handlers=STEERING, guards=[needs("operate"), refuse_read_only(service), repeats_its_word]
+    )
+    return Router(
+        "/",
+        route_handlers=[
+            Router("/", route_handlers=LOOKING, guards=[needs("read")]),
+            steering,
+            Router("/", route_handlers=run.BEGINNING, guards=[refuse_read_only(service), repeats_its_word]),
+            Router("/", route_handlers=signing_in.FORMS, guards=[repeats_its_word]),
+            *signing_in.PAGES,
+        ],
+        dependencies={
+            "visit": Provide(visit),
+            "sessions": Provide(lambda: sessions, sync_to_thread=False),
+            "chain": Provide(lambda: chain, sync_to_thread=False),
+            "thresholds": Provide(lambda: thresholds, sync_to_thread=False),
+        },
+        exception_handlers={Exception: _trouble(service, live)},
+        request_class=Request,
+        response_headers={"Content-Security-Policy": POLICY},
+        include_in_schema=False,
+    )
+
+
+def repeats_its_word(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Lets nothing be changed by a request that no page of this server has made."""
+    word = cast("dict[str, str]", connection.scope)[CSRF]
+    if not hmac.compare_digest(connection.headers.get("x-csrf-token", "").encode(), word.encode()):
+        raise Refused(403, "page", "this page is of an earlier session; reload it, and do it again")
+
+
+def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any, Any], Exception], Response[Any]]:
+    """Returns what answers an error by a page that says so, or has somebody who is not known say who they are."""
+    log = ProblemHandler(service.log)
+
+    def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        if request.method == "GET" and asks_to_sign_in(request, error):
+            asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            return Redirect(f"/sign-in?next={quote(asked, safe='')}", status_code=303)
+        log(request, error)
+        found = problem_of(error) or problem(500, "this is a defect of Redraft; the server's log says more", "defect")
+        template = "problem_said.html" if request.headers.get("hx-request") else "problem.html"
+        visit = Visit(service, identity_in(request), request, live)
+        page = visit.render(template, problem=found, title=found.title, live="")
+        headers = error.headers if isinstance(error, Refused) else {}
+        return Response(page, status_code=found.status, media_type=HTML, headers=dict(headers))
+
+    return answer
+
+
+def asks_to_sign_in(request: Request[Any, Any, Any], error: Exception) -> bool:
+    """Returns whether a page was refused because nobody knows who asks for it."""
+    return identity_in(request) is UNKNOWN and isinstance(error, Refused) and error.problem.status == 403

@@ -1,0 +1,1 @@
+"""Verifies and tells runs: audits, their page, faults of records, signed checkpoints."""

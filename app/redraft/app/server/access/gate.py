@@ -1,0 +1,260 @@
+"""What stands before the application: hosts, origins, who asks, how often, and for how long an answer may take."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+from cachetools import TTLCache
+
+from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, identity_of
+from redraft.app.server.access.rates import Rates
+from redraft.app.server.access.sessions import Sessions
+from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
+from redraft.app.settings.settings import HttpSettings
+from redraft.events.errors import InputError, RedraftError
+from redraft.events.tokens import Tokens
+
+TIMEOUT: Final = 30.0
+"""Seconds that an answer may take to begin and to end; those that follow events or copy the log are left out."""
+
+HEAD: Final = 32 * 1024
+"""The most bytes of all headers of a request."""
+
+STALLED: Final = 60.0
+"""Seconds for which a reader may take nothing of what it is sent."""
+
+LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/requests/lease", "/live/")
+LINKS: Final = "/links/"
+"""The prefix of paths that contain a token; their handlers check it."""
+
+OPEN: Final = frozenset({"/health"})
+"""Paths that answer everybody, however often."""
+
+REMEMBERED: Final = 0.4
+"""Seconds for which a token is not looked up again, and after which an answer that goes on asks again who asked.
+
+Both together are less than the second within which a token that was revoked is useless.
+"""
+
+_Message: TypeAlias = MutableMapping[str, Any]
+_Scope: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[Any]]
+_Send: TypeAlias = Callable[[Any], Awaitable[None]]
+Application: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+"""An ASGI application."""
+
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether only this machine can reach the address."""
+    return host == "localhost" or _is_address(host, loopback=True)
+
+
+def require_protected(chosen: HttpSettings, *, has_tokens: bool) -> None:
+    """Raises InputError for an address that other machines reach, without authentication or without TLS."""
+    if is_loopback(chosen.host):
+        return
+    reached = f"--host {chosen.host} is reached from other machines"
+    if chosen.tls_cert is None and not chosen.behind_proxy:
+        raise InputError(f"{reached}: give --tls-cert and --tls-key, or --behind-proxy where a proxy speaks TLS")
+    if chosen.authentication == "none" and not chosen.behind_proxy:
+        raise InputError(f"{reached}: authentication none is for this machine alone; set it to token")
+    if chosen.authentication != "none" and not has_tokens:
+        raise InputError(f"{reached}, and there is no token yet: make one with redraft token create NAME --scope read")
+
+
+class _Sending:
+    """Sends an answer, and gives up on a reader that takes nothing of it for too long."""
+
+    def __init__(self, send: _Send) -> None:
+        self._send = send
+        self.begun = False
+        self._streams = False
+        self.stalled = False
+
+    async def send(self, message: _Message) -> None:
+        self.begun = True
+        if message["type"] == "http.response.start":
+            self._streams = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
+        try:
+            async with asyncio.timeout(STALLED):
+                await self._send(message)
+        except TimeoutError:
+            self.stalled = True
+            raise
+
+    async def end(self, error: Refused) -> None:
+        """Ends events that are followed with a word why; anything else is seen to be cut off."""
+        if self._streams:
+            told = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error.problem)
+            with suppress(TimeoutError):
+                await self.send({"type": "http.response.body", "body": told, "more_body": False})
+
+
+class Gate:
+    """Answers what may not pass with a problem, and passes everything else on, with who asks."""
+
+    def __init__(self, app: Application, chosen: HttpSettings, tokens: Tokens | None, sessions: Sessions) -> None:
+        self._app = app
+        self._chosen = chosen
+        self._tokens = tokens
+        self._sessions = sessions
+        self._hosts = frozenset({"localhost", chosen.host.lower(), *(each.lower() for each in chosen.hosts)})
+        self._rates = Rates(chosen.requests_per_minute)
+        self._known: TTLCache[str, Identity] = TTLCache(1_000, REMEMBERED)
+        self._wanted: TTLCache[str, bool] = TTLCache(1, REMEMBERED)
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        sending = _Sending(send)
+        try:
+            await self._admit(scope)
+            if scope["path"].startswith(LONG):
+                await self._answer_known(scope, receive, sending)
+                return
+            async with asyncio.timeout(TIMEOUT):
+                await self._app(scope, receive, sending.send)
+        except (Refused, RedraftError, TimeoutError) as error:
+            if not sending.begun:
+                await _send_problem(send, error)
+            elif isinstance(error, Refused):
+                await sending.end(error)
+        except Exception:  # of any kind, as the framework raises when its reader was let go
+            if not sending.stalled:
+                raise
+
+    async def _answer_known(self, scope: _Scope, receive: _Receive, sending: _Sending) -> None:
+        """Answers for as long as who asks may. Raises Refused once the token was revoked or has ended."""
+        answering = asyncio.ensure_future(self._app(scope, receive, sending.send))
+        try:
+            while not (await asyncio.wait({answering}, timeout=REMEMBERED))[0]:
+                await self._identify(scope)
+        finally:
+            answering.cancel()
+            await asyncio.wait({answering})
+        answering.result()
+
+    async def _admit(self, scope: _Scope) -> None:
+        """Notes who asks. Raises Refused for what may not pass."""
+        headers = _headers(scope)
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD:
+            raise Refused(431, "head", f"the headers have more than {HEAD:,} bytes; send fewer")
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            raise Refused(400, "parameters", "the address holds a zero byte; leave it out")
+        self._check_host(headers)
+        _check_origin(scope["method"], headers)
+        if scope["path"] in OPEN:
+            scope[KEY] = NOBODY
+            return
+        client = scope.get("client")
+        identity = await self._identify_visitor(scope)
+        known = identity not in (NOBODY, STRANGER, UNKNOWN)
+        who = identity.how if known else client[0] if client else ""
+        if wait := self._rates.wait(who, time.monotonic()):
+            again = {"Retry-After": str(math.ceil(wait))}
+            raise Refused(429, "rate", f"too many requests; the next in {math.ceil(wait)} s", again)
+        scope[KEY] = identity
+
+    def _check_host(self, headers: dict[str, str]) -> None:
+        """Raises Refused for a name that is not this server's: a page of another site may have bent its own to it."""
+        host = _host_name(headers.get("host", ""))
+        if host not in self._hosts and not _is_address(host):
+            raise Refused(421, "host", f"this server is not {host!r}; name it in the setting http.hosts")
+
+    async def _identify_visitor(self, scope: _Scope) -> Identity:
+        """Returns who asks, who may have yet to sign in where it is for a page. Raises Refused."""
+        if scope["path"].startswith(LINKS):
+            return STRANGER
+        try:
+            return await self._identify(scope)
+        except Refused:
+            if _is_api(scope["path"]):
+                raise
+            return UNKNOWN
+
+    async def _identify(self, scope: _Scope) -> Identity:
+        """Returns who asks. Raises Refused when that has to be known, and is not.
+
+        Pages may be asked for by a cookie too, whose session says what their POSTs have to repeat.
+        """
+        headers = _headers(scope)
+        kind, _, text = headers.get("authorization", "").partition(" ")
+        given = text.strip() if kind.lower() == "bearer" else ""
+        session = None if _is_api(scope["path"]) else self._sessions.find(headers.get("cookie", ""))
+        scope[CSRF] = session.csrf if session else self._sessions.csrf
+        given = given or (session.token if session else "")
+        if (known := self._known.get(given)) is not None:
+            return known
+        if given and self._tokens is not None and (token := await self._tokens.find(given)) is not None:
+            self._known[given] = identity_of(token)
+            return self._known[given]
+        if given or await self._is_wanted():
+            wrong = "this token is not known, or it has ended" if given else "say who you are: Authorization: Bearer …"
+            remedy = "`redraft token create NAME --scope read` makes one"
+            raise Refused(401, "authentication", f"{wrong}; {remedy}", {"WWW-Authenticate": "Bearer"})
+        return NOBODY
+
+    async def _is_wanted(self) -> bool:
+        """Returns whether it has to be known who asks: by the settings, or as soon as there is a token."""
+        chosen = self._chosen
+        if chosen.authentication != "auto" or not is_loopback(chosen.host):
+            return chosen.authentication != "none"
+        if "any" not in self._wanted:
+            self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
+        return self._wanted["any"]
+
+
+def _is_api(path: str) -> bool:
+    """Returns whether programs call this path, with a token each time; all others are pages."""
+    return path.startswith("/api/")
+
+
+def _headers(scope: _Scope) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _check_origin(method: str, headers: dict[str, str]) -> None:
+    """Raises Refused for a request that a page of another site makes."""
+    origin = headers.get("origin")
+    foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
+    if foreign or (method not in _SAFE and headers.get("sec-fetch-site", "none") not in ("none", "same-origin")):
+        raise Refused(403, "origin", f"pages of {origin or 'another site'} may not speak to this server")
+
+
+def _host_name(host: str) -> str:
+    """Returns a host without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(host: str, *, loopback: bool = False) -> bool:
+    try:
+        found = ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return found.is_loopback if loopback else True
+
+
+async def _send_problem(send: _Send, error: Exception) -> None:
+    found = problem_of(error)
+    assert found is not None  # noqa: S101 - only such errors come here
+    body = msgspec.json.encode(found)
+    named = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+    if isinstance(error, Refused):
+        named |= error.headers
+    headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]
+    await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
