@@ -149,7 +149,7 @@ class _Run:
 
     def _follow(self, event: DomainEvent) -> None:
         match event:
-            case StepRequested(reused=0):
+            case StepRequested(reused=None):
                 self._ask(event)
             case StepFailed(path=path, attempt=attempt, retry_at=datetime() as again):
                 self._later(again, RetryStep(_RUN, path, attempt))

@@ -126,18 +126,19 @@ class EventStore:
                 raise
         return encode(append, seal)
 
-    async def require_sealing(self) -> None:
-        """Raises EncryptionKeyMissing when new runs of this store are encrypted, and no key is given here; StoreError.
+    async def require_sealing(self) -> bool:
+        """Returns whether new runs of this store are encrypted.
+
+        Raises EncryptionKeyMissing when they are, and no key is given here; StoreError.
 
         Calls of one turn of the event loop share one look-up, so that their appends are written together.
         """
         if not self._keyring.keys.waits:
-            self._keyring.require_sealing()
-            return
+            return self._keyring.require_sealing()
         if self._sealing_check is None or self._sealing_check.done():
             self._sealing_check = asyncio.ensure_future(self._run_in_reader(self._keyring.require_sealing))
             self._sealing_check.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._sealing_check)
+        return await asyncio.shield(self._sealing_check)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
         """Records appends as `append_all` does, but starts writing when it is called and not when it is awaited.
