@@ -21,8 +21,8 @@ from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.values import shown
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
-from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import ActorError, PlanError
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import (
