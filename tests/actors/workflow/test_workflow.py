@@ -47,6 +47,20 @@ ARTICLE = (
 )
 
 
+def test_a_margin_may_be_written_as_in_yaml() -> None:
+    judge = step("judge", role="critic", scale=(1, 10))
+    body = [judge, step("improve", role="refiner")]
+    made = repeat("Loop", until="score >= 8", max_iterations=3, body=body, rollback_margin="1 of 10")
+    assert isinstance(made.node, Repeat)
+    assert (made.node.rollback_margin, made.node.rollback_top) == (1, 10)
+    with pytest.raises(PlanError, match=r"^Loop: rollback_margin: '1 of ten' is no margin; write a number such as 0.1"):
+        repeat("Loop", until="score >= 8", max_iterations=3, body=body, rollback_margin="1 of ten")
+    begun = Workflow("w").start_with(step("write", role="generator"))
+    wide = begun.repeat_until("score >= 8", max_iterations=3, name="Loop", body=body, rollback_margin=20)
+    with pytest.raises(PlanError, match=r"rollback_margin is 20; write a number, 0 to 9, such as 1 of 10$"):
+        _ = wide.plan
+
+
 def test_the_builder_gives_the_plan_as_data() -> None:
     assert ARTICLE.plan == Plan(
         "article",

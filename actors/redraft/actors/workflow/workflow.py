@@ -125,7 +125,7 @@ class Workflow:
         body: Iterable[Member],
         name: str = "Refinement",
         keep: Keep = "best",
-        rollback_margin: float | Points = DEFAULT_ROLLBACK_MARGIN,
+        rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
         on_oscillation: OnOscillation = "ignore",
         rollback_of: str = "",
     ) -> Workflow:

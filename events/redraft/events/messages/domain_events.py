@@ -135,7 +135,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic was not asked about this draft: its condition in the plan does not hold on what was said of it so far.
 
-    `reason` is that in numbers; empty where it hangs on what nobody has said.
+    `reason` is that in numbers, or says what nobody has said; empty in records of earlier releases where it is that.
     """
 
     path: str
