@@ -52,7 +52,6 @@ from redraft.events.messages.content import (
     new_draft,
 )
 from redraft.events.messages.domain_events import (
-    EVENT_NAMES,
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
@@ -89,6 +88,7 @@ from redraft.events.messages.domain_events import (
     VerdictLate,
 )
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.messages.usage import Usage
 

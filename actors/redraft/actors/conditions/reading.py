@@ -292,7 +292,15 @@ def check_gain(
     elif scale is not None and gain not in (0, default) and gain <= min(1.0, span) and span != 1.0:
         raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))
     if not 0 <= gain <= max(span, 1.0 if said is None else 0.0):
-        raise ConditionError(f"{what} is {print_number(gain)}; write a number up to {span:g}, such as 0.01")
+        example = _part_of(span, said, scale)
+        raise ConditionError(f"{what} is {print_number(gain)}; write a number, 0 to {span:g}, such as {example}")
+
+
+def _part_of(span: float, said: float | None, scale: Scale | None) -> str:
+    """Returns an example of a gain: a small part of the scale, which names it."""
+    top = said if said is not None else scale[1] if scale is not None else 1.0
+    part = f"{1 if span >= 2 else span / 100:g}"
+    return part if top == 1 else f"{part} of {top:g}"
 
 
 def truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:

@@ -82,11 +82,11 @@ def _shape(path: str, node: Node) -> Node:
     match node:
         case Step():
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
-            return replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
+            node = replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
+            return replace(node, history=None, only_issues=False, when=None if node.when is None else Approved())
         case Repeat():
-            return replace(
-                node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0, rollback_top=None
-            )
+            node = replace(node, until=Approved(), max_iterations=1, keep="best")
+            return replace(node, rollback_margin=0.0, rollback_top=None, rollback_of="")
         case _:
             return node
 

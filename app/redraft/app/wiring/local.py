@@ -15,7 +15,7 @@ from redraft.actors.runtime.relaying.queue_publisher import Offer
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.active_calls import Differs
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.process.lifecycle import together

@@ -24,7 +24,7 @@ from redraft.actors.runtime.working.active_calls import Differs, OnRestart
 from redraft.actors.runtime.working.call import OnError
 from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.isolation.isolated_actor import Isolation
 from redraft.app.process.ids import new_message_id
 from redraft.app.process.lifecycle import Part

@@ -142,7 +142,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic was not asked about this draft: its condition in the plan does not hold on what was said of it so far.
 
-    `reason` is that in numbers; empty where it hangs on what nobody has said.
+    `reason` is that in numbers, or says what nobody has said; empty in records of earlier releases where it is that.
     """
 
     path: str
@@ -390,35 +390,3 @@ DomainEvent: TypeAlias = (
     | RunErased
     | RunQuarantined
 )
-
-EVENT_NAMES: dict[type[DomainEvent], str] = {
-    RunStarted: "run.started.v1",
-    IterationStarted: "iteration.started.v1",
-    StepRequested: "step.requested.v1",
-    DraftGenerated: "draft.generated.v1",
-    DraftCritiqued: "draft.critiqued.v1",
-    CriticSkipped: "critic.skipped.v1",
-    DraftRefined: "draft.refined.v1",
-    DraftPublished: "draft.published.v1",
-    StepFailed: "step.failed.v1",
-    LoopClosing: "loop.closing.v1",
-    LoopEnded: "loop.ended.v1",
-    RunGuided: "run.guided.v1",
-    LimitsChanged: "limits.changed.v1",
-    RunPaused: "run.paused.v1",
-    RunResumed: "run.resumed.v1",
-    RunCancelled: "run.cancelled.v1",
-    ApprovalRequested: "approval.requested.v1",
-    DraftApproved: "draft.approved.v1",
-    DraftRejected: "draft.rejected.v1",
-    ApprovalExpired: "approval.expired.v1",
-    DraftEdited: "draft.edited.v1",
-    BudgetReached: "budget.reached.v1",
-    PanelClosed: "panel.closed.v1",
-    VerdictLate: "verdict.late.v1",
-    ChoicesCredited: "choices.credited.v1",
-    RunEnded: "run.ended.v1",
-    RunErased: "run.erased.v1",
-    RunQuarantined: "run.quarantined.v1",
-}
-"""The stored name of each event: ours and stable, never a Python path."""

@@ -16,8 +16,9 @@ from typing import ParamSpec, Self, TypeAlias, TypeVar
 from redraft.events.encryption.keyring import Encryption, Keyring, MemoryKeys
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, verify_hash
-from redraft.events.messages.domain_events import EVENT_NAMES, RunErased, RunQuarantined, RunStarted
+from redraft.events.messages.domain_events import RunErased, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent, encode
 from redraft.events.store.group_commit import Committer, Inline, Result
 from redraft.events.store.raw_rows import RowCopier, place_of, unreadable

@@ -53,8 +53,9 @@ from redraft.events.messages.commands import (
     StartRun,
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import EVENT_NAMES, RunQuarantined
+from redraft.events.messages.domain_events import RunQuarantined
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Append, Encoded
 
