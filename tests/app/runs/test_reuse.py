@@ -232,7 +232,10 @@ def test_it_is_read_from_yaml_and_written_back():
     [
         (lambda: flow(step(counting([]), reuse="ever")), "reuse is 'ever'; write run"),
         (lambda: flow(counting([]), improver=step(swap, reuse="run")), "reuse is for critics, and this is a refiner"),
-        (lambda: flow(step("judge", role="critic", reuse="run", history=2)), "reuse: the history grows with every draft"),
+        (
+            lambda: flow(step("judge", role="critic", reuse="run", history=2)),
+            "reuse: the history grows with every draft",
+        ),
         (
             lambda: flow(step(choose=[counting([]), step("other", role="critic")], reuse="run")),
             "reuse: a step that chooses may ask another actor",
