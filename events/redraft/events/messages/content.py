@@ -291,7 +291,7 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
         Raises PermanentError for one that did not come along, TypeError for what is no number.
         """
-        if type(number) is not int:
+        if type(number) is not int:  # True and False would be numbers
             raise TypeError(f"history.text({number!r}): give the number of a draft, such as 3")
         for each in self.drafts:
             if each.version == number:

@@ -279,8 +279,8 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
         return current
     if walk.repeats(event):  # its parent's plan may have had another margin, or one of another criterion
         back = (data.draft, data.critiques)
-        judged = (each for each in rated_drafts(top) if each.rating and (each.ref, each.rating.critiques) == back)
-        return next(judged, current)
+        judged = (current, *rated_drafts(top))
+        return next((each for each in judged if each.rating and (each.ref, each.rating.critiques) == back), current)
     best = rollback_draft(walk, top)
     if best is None or best.rating is None:
         return current
