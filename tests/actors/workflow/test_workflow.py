@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 
-from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.actors.workflow.workflow import Workflow, parallel, repeat, step
 from redraft.events.errors import ActorError, ConditionError, InputError, PlanError
 from redraft.events.messages.conditions import outputs, plateau, score

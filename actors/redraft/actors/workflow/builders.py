@@ -21,8 +21,8 @@ from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.values import shown
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
-from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import ActorError, ConditionError, PlanError
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import (
@@ -96,8 +96,8 @@ def step(
     invalid, unless people gave advice. With `history` a generator or critic is given the history as refiners are, and
     each of them the texts of so many earlier drafts; by default, as the decorator of an actor that is given says.
     A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
-    holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before:
-    its verdict is taken again.
+    holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before,
+    and with `reuse="always"` not about what it has judged in any run of the store: its verdict is taken again.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from redraft.actors.plans.paths import as_done_by
 from redraft.actors.values import is_number, shown
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.errors import PlanError, suggest
 from redraft.events.messages.plan import Criterion, Step, measure_name
 from redraft.events.messages.scales import UNIT, Scale

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Final
 
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.builtin.publishers.files import file_publisher
 from redraft.app.builtin.support.options import nearest
 from redraft.app.workflows.publish_targets import ActorEnvironment

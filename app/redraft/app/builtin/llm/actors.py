@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from redraft.actors.editing.edits import check_only_issues
-from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.app.builtin.llm.prompt import (
     CriticOptions,
     LlmOptions,

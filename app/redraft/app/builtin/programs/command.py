@@ -21,8 +21,9 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import command_measures
-from redraft.actors.workflow.roles import Context, critic, generator, refiner
+from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.app.builtin.programs.parsers import PARSERS, pytest_counts
 from redraft.app.builtin.support.options import RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import OUTPUT_LIMIT, Finished, run_process

@@ -112,7 +112,8 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     facts += [counted(leaf.edits, "edit")] if leaf.edits else []
     facts += [f"about {counted(leaf.saved_tokens, 'token')} saved"] if leaf.saved_tokens else []
     facts += [duration_text(leaf.seconds)] if leaf.seconds is not None else []
-    facts += [f"reused from event {leaf.reused}"] if leaf.reused else []
+    elsewhere = f" of run {leaf.reused_from}" if leaf.reused_from else ""
+    facts += [f"reused from event {leaf.reused}{elsewhere}"] if leaf.reused else []
     facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []
