@@ -44,16 +44,8 @@ def test_of_many_iterations_the_first_and_the_last_are_shown() -> None:
 def test_an_iteration_has_the_score_that_all_critics_gave_together_and_critics_their_shares_beside_theirs() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     judged = replace(Leaf("L[1]/Panel/judge", "judge", "critic", "judge", "done", 1, now), draft=1)
-    panel = Group(
-        "L[1]/Panel",
-        "Panel",
-        (
-            replace(
-                Leaf("L[1]/Panel/judge", "judge", "critic", "judge", "done", 1, now), score=0.25, scale=(0, 8), draft=1
-            ),
-            replace(Leaf("L[1]/Panel/plain", "plain", "critic", "plain", "done", 1, now), score=0.75, draft=1),
-        ),
-    )
+    plain = replace(judged, path="L[1]/Panel/plain", name="plain", actor="plain", score=0.75)
+    panel = Group("L[1]/Panel", "Panel", (replace(judged, score=0.25, scale=(0, 8)), plain))
     course = [Loop("L", "L", (Iteration("L[1]", "1", None, (panel,)),))]
     (lane,) = lanes(course, {1: Point(1, 0.5)})
     assert isinstance(lane, Lane)
