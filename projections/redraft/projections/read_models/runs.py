@@ -56,6 +56,7 @@ TABLE: Final = Table(
         "run": "TEXT NOT NULL",
         "workflow": "TEXT NOT NULL",
         "status": "TEXT NOT NULL",
+        "waits": "INTEGER NOT NULL",
         "outcome": "TEXT",
         "reason": "TEXT NOT NULL",
         "brief": "TEXT NOT NULL",
@@ -86,7 +87,8 @@ TABLE: Final = Table(
     },
     indexes={"runs_started": "(started, position, workflow, outcome, status, tags)"},
 )
-"""`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
+"""`waits` is 1 while people have to decide on a draft; the status is `waiting` then, unless the run is paused.
+`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
 has ended. `parent` and `forked` are set for a fork: its parent run and the version.
 `began` is the position of its first event, `position` that of its last. The index has every column that a list can be
 filtered by, so that only the listed rows need to be looked up.
@@ -102,7 +104,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case events.StepRequested():
             return _request_changes(recorded.run, event, values | {"step": plain(event.path)})
         case events.ApprovalRequested():
-            return (Set("runs", (recorded.run,), values | {"step": plain(event.path)}),)
+            return _ask_people(recorded.run, values | {"step": plain(event.path)})
         case events.DraftCritiqued():
             if _is_alone(event.path):
                 values |= {"score": event.critique.known_score, "scale": write_scale(event.critique.scale)}
@@ -119,7 +121,14 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case events.LoopEnded():
             return (_set_score(recorded.run, event, values),)
         case events.RunEnded():
-            values |= {"step": "", "status": "ended", "outcome": event.outcome, "reason": event.reason, "ended": now}
+            values |= {
+                "step": "",
+                "waits": 0,
+                "status": "ended",
+                "outcome": event.outcome,
+                "reason": event.reason,
+                "ended": now,
+            }
             values["iterations"] = event.iterations
             return (_set_score(recorded.run, event, values),)
         case events.RunQuarantined():
@@ -132,10 +141,15 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
         case events.RunPaused():
             return (Set("runs", (recorded.run,), values | {"status": "paused"}),)
         case events.RunResumed():
-            return (Set("runs", (recorded.run,), values | {"status": "running"}),)
+            waiting = Set("runs", (recorded.run,), {"status": "waiting"}, where={"waits": (1,)})
+            return Set("runs", (recorded.run,), values | {"status": "running"}), waiting
         case events.DraftEdited():
             values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
-            return (Set("runs", (recorded.run,), values),)
+            return _ask_nobody(recorded.run, values)
+        case events.DraftRejected() | events.ApprovalExpired() | events.BudgetReached():
+            return _ask_nobody(recorded.run, values)
+        case events.DraftApproved() if event.granted:
+            return _ask_nobody(recorded.run, values)
         case (
             events.RunGuided()
             | events.LimitsChanged()
@@ -144,10 +158,7 @@ def project_run(recorded: Recorded) -> Sequence[Change]:
             | events.PanelClosed()
             | events.CriticSkipped()
             | events.ChoicesCredited()
-            | events.BudgetReached()
             | events.DraftApproved()
-            | events.DraftRejected()
-            | events.ApprovalExpired()
         ):
             return (Set("runs", (recorded.run,), values),)
         case _ as never:
@@ -171,8 +182,22 @@ def unreadable_reason(entry: Unreadable) -> str:
     return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
 
 
-RUNS: Final = Projection("runs", 8, (TABLE,), without_texts(project_run), project_unreadable)
+RUNS: Final = Projection("runs", 9, (TABLE,), without_texts(project_run), project_unreadable)
 """The projection that keeps the list."""
+
+
+def _ask_people(run: str, values: Row) -> Sequence[Change]:
+    """Marks a run as waiting for people; one that is paused stays so."""
+    return Set("runs", (run,), values | {"waits": 1}), Set("runs", (run,), {"status": "waiting"}, where=_RUNNING)
+
+
+def _ask_nobody(run: str, values: Row) -> Sequence[Change]:
+    """Marks a run as waiting for nobody any more."""
+    return Set("runs", (run,), values | {"waits": 0}), Set("runs", (run,), {"status": "running"}, where=_WAITING)
+
+
+_RUNNING: Final = {"status": ("running",)}
+_WAITING: Final = {"status": ("waiting",)}
 
 
 def _count_answer(recorded: Recorded, usage: Usage, values: Row, what: str = "steps") -> Set:
@@ -201,6 +226,7 @@ def _quarantine(recorded: Recorded, event: events.RunQuarantined, values: Row) -
     """Marks a run as quarantined, whatever its earlier outcome; a run that could not be read before is added."""
     aside: Row = {
         "status": "quarantined",
+        "waits": 0,
         "outcome": None,
         "reason": event.reason,
         "ended": values["updated"],
