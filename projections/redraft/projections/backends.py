@@ -25,6 +25,7 @@ from redraft.projections.read_models.runs import RUNS
 from redraft.projections.read_models.steps import STEPS
 from redraft.projections.read_models.texts import TEXTS
 from redraft.projections.read_models.tree_nodes import TREE
+from redraft.projections.read_models.verdicts import VERDICTS
 from redraft.projections.sqlite.storage import SqliteStorage
 
 
@@ -126,5 +127,6 @@ SHIPPED: Final[tuple[Projection, ...]] = (
     SCORES,
     TEXTS,
     TREE,
+    VERDICTS,
 )
 """All shipped projections. `ReadModels` brings those outside `FOLLOWED` up to date when they are read."""

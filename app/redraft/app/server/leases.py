@@ -13,7 +13,7 @@ import msgspec
 from cachetools import LRUCache, TTLCache
 
 from redraft.actors.runtime.admission import Admission
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.server.access.identity import Identity
 from redraft.app.server.problems import Refused
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, work_queue

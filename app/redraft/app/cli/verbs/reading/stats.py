@@ -162,7 +162,7 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
                 "path",
             ),
             lambda c: (
-                *(c.version, c.critic, c.draft, _score(c.score, c.scale), c.marks),
+                *(c.version, c.critic, c.draft, *_compared(c.scale, c.score), c.marks),
                 *(verdicts[c.approved], c.errors, c.suggestions, c.path),
             ),
         )
@@ -185,7 +185,7 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
             await critiques.criteria_of(views, run),
             ("version", "critic", "criterion", "draft", "score", "confidence"),
             lambda c: (
-                *(c.version, c.critic, c.criterion, c.draft, _score(c.score, c.scale), _score(c.confidence, None)),
+                *(c.version, c.critic, c.criterion, c.draft, *_compared(c.scale, c.score), _score(c.confidence, None)),
             ),
         )
     return Answer(
@@ -288,7 +288,7 @@ async def _tree(models: ReadModels, selected: Selection) -> Answer[Any]:
             await models.of(TREE), selected.run, selected.since, selected.workflow, limit=selected.limit or None
         ),
         ("run", "path", "kind", "status", "outcome", "actor", "draft", "score"),
-        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", _score(n.score, n.scale)),
+        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", *_compared(n.scale, n.score)),
     )
 
 
