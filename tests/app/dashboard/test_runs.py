@@ -30,6 +30,7 @@ def test_the_list_has_what_the_command_line_lists(server: Served) -> None:
 
 def test_a_filter_that_is_none_is_refused_in_a_line(server: Served) -> None:
     assert "Invalid enum value" in html(server, "/runs?status=asleep", 400)
+    assert "No run fits" in html(server, "/runs?status=waiting")
     assert "yore" in html(server, "/runs?since=yore", 422)
 
 
@@ -77,3 +78,37 @@ async def test_an_open_list_shows_runs_as_they_come_and_steers_them(
         assert await fits(page)
         (folder / "hold").unlink()
     assert json.dumps(server.get(f"/runs/{run}")["outcome"]) == '"cancelled"'
+
+
+def test_a_mistyped_address_is_a_page_in_a_browser_and_a_problem_for_programs(server: Served) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for address in ("/rusn", "/runs/last/draftss", "/links/a/b"):
+        page = httpx.get(server.url + address, headers=browser)
+        assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8"), address
+        assert "nothing is at this address" in page.text
+        assert 'href="/runs"' in page.text
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        assert httpx.get(server.url + address).json()["type"] == "urn:redraft:problem:no-such-path"
+    assert httpx.get(f"{server.url}/api/v1/rusn", headers=browser).json()["status"] == 404
+
+
+def test_an_answer_that_tells_what_is_wrong_is_as_protected_as_any(server: Served) -> None:
+    assert "script-src 'self'" in httpx.get(f"{server.url}/runs/none").headers["content-security-policy"]
+    for address in ("/runs/none", "/api/v1/runs/none", "/api/v1/nothing", "/runs"):
+        told = httpx.get(server.url + address).headers
+        assert (told["x-content-type-options"], told["cache-control"]) == ("nosniff", "no-store"), address
+        assert "frame-ancestors 'none'" in told["content-security-policy"]
+
+
+def test_head_is_answered_as_get_without_a_body(server: Served) -> None:
+    run = begin(server, "A brief to look at the head of.")
+    for address in ("/runs", f"/runs/{run}", "/static/icon.svg", "/health", "/api/v1/runs", "/runs/none", "/sign-in"):
+        told, shown = httpx.head(server.url + address), httpx.get(server.url + address)
+        assert (told.status_code, told.content) == (shown.status_code, b""), address
+        assert told.headers.get("content-type") == shown.headers.get("content-type")
+    assert httpx.head(f"{server.url}/live/runs").status_code == 405, "it would not end"
+
+
+def test_a_version_that_a_run_does_not_have_is_said(server: Served) -> None:
+    run = begin(server, "A brief of few versions.")
+    assert "has no version 9999" in html(server, f"/runs/{run}?at=9999", 404)

@@ -240,6 +240,55 @@ def test_our_own_worker_works_by_http(home: Path) -> None:
     assert document("audit", run, "--verify")["verified"]
 
 
+def test_a_worker_by_http_is_seen_and_stops_when_its_run_is_cancelled(home: Path) -> None:
+    held = """    try:
+        while (HERE / "hold").exists():
+            await asyncio.sleep(0.01)
+    except asyncio.CancelledError:
+        (HERE / "stopped").touch()
+        raise
+"""
+    (home / "loop.py").write_text(
+        LOOP.replace('    while (HERE / "hold").exists():\n        await asyncio.sleep(0.01)\n', held)
+    )
+    (home / "hold").touch()
+    token = document("token", "create", "bot", "--scope", "work", "--actor", "critic.judge", "--actor", "refiner")
+    person = document("token", "create", "ann", "--scope", "submit", "--scope", "read", "--scope", "operate")
+    with served(home, "loop.py", "--elsewhere", "critic.judge", "--elsewhere", "refiner.improve") as server:
+        server.client.headers["Authorization"] = f"Bearer {person['token']}"
+        run = begun(server)
+        with working(home, server, str(token["token"])):
+            until((home / "at-judge").exists)
+            (judge,) = [each for each in server.get("/actors") if each["actor"] == "judge"]
+            (seen,) = judge["by_http"]
+            assert seen["who"] == f"bot (token {token['id']})"
+            assert seen["since"]
+            assert send(server, f"/runs/{run}/cancel", {}).status_code == 200
+            until((home / "stopped").exists)
+            (home / "hold").unlink()
+            other = begun(server, "Waves")
+            assert ended(server, other)["outcome"] == "accepted", "the worker goes on with others"
+    assert ended_as(run) == "cancelled"
+    assert "lease ended" not in (home / "serve.log").read_text(), "nobody gets the request again"
+
+
+def ended_as(run: str) -> str:
+    return str(events(run)[-1]["data"]["outcome"])
+
+
+def test_who_extends_a_lease_is_told_that_its_run_was_cancelled(server: Served) -> None:
+    run = begun(server, "Tides. Waves.", workflow="away")
+    lease = leased(server)
+    extended = send(server, f"/leases/{lease['lease']}/extend", {}).json()
+    assert extended["cancelled"] is False
+    send(server, f"/runs/{run}/cancel", {})
+    told = send(server, f"/leases/{lease['lease']}/extend", {}).json()
+    assert told["cancelled"] is True
+    late = answer(server, lease, critique(lease["command"]))
+    assert (late.status_code, late.json()["type"]) == (409, "urn:redraft:problem:lease-ended")
+    assert send(server, "/requests/lease", {"actor": JUDGE, "wait": 0}).status_code == 204, "it is in no queue any more"
+
+
 @pytest.mark.parametrize(
     ("actor", "given", "told"),
     [

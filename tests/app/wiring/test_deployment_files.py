@@ -37,7 +37,7 @@ from redraft.events.messages.plan import Role
 from redraft.events.rabbit.bus import RabbitBus
 
 KUBERNETES = "1.37"
-USERS = ("coordinator", "generator", "critic", "refiner", "publisher")
+USERS = ("coordinator", "server", "generator", "critic", "refiner", "publisher")
 DEFINITIONS: dict[str, Any] = json.loads((ROOT / "deploy/rabbitmq/definitions.json").read_text())
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -103,7 +103,7 @@ def test_each_part_has_a_user_of_its_own_with_the_rights_of_the_guide() -> None:
         user: rights[user] for user in USERS
     }
     told = documented()
-    assert {user: told[user] for user in ("coordinator", "operator", "subscriber")}.items() <= rights.items()
+    assert {user: told[user] for user in ("coordinator", "server", "operator", "subscriber")}.items() <= rights.items()
     for role in ROLES:
         of_all = Rights(*(part.replace(r"critic\.judge(\.notes-.*)?", r"critic\..*") for part in told["critic"]))
         assert rights[role] == Rights(
@@ -113,7 +113,10 @@ def test_each_part_has_a_user_of_its_own_with_the_rights_of_the_guide() -> None:
             f"amqp://{role}:${{REDRAFT_{role.upper()}_"
         )
     stands = COMPOSE["services"]["coordinator"]["environment"]["REDRAFT_USERS"]
-    assert read_settings(users=json.loads(stands)).users == {role: (role,) for role in ROLES}
+    assert read_settings(users=json.loads(stands)).users == {
+        **{role: (role,) for role in ROLES},
+        "server": ("operator", *ROLES),
+    }
 
 
 @pytest.mark.check
@@ -167,11 +170,9 @@ def test_compose_serves_http_on_wish_and_to_this_machine_alone() -> None:
     assert serve["profiles"] == ["serve"]
     assert serve["ports"] == ["127.0.0.1:8420:8420"]
     assert serve["build"]["args"] == {"EXTRAS": "[server]"}
-    assert serve["environment"] == {
-        name: value
-        for name, value in COMPOSE["services"]["coordinator"]["environment"].items()
-        if name != "REDRAFT_USERS"
-    }
+    assert set(serve["environment"]) == {"REDRAFT_STORE", "REDRAFT_BUS"}
+    assert serve["environment"]["REDRAFT_STORE"] == COMPOSE["services"]["coordinator"]["environment"]["REDRAFT_STORE"]
+    assert serve["environment"]["REDRAFT_BUS"].startswith("amqp://server:${REDRAFT_SERVER_")
 
 
 def test_kubernetes_serves_http_to_the_proxy_alone(objects: list[dict[str, Any]], served: list[dict[str, Any]]) -> None:
@@ -384,7 +385,11 @@ def test_kubernetes_gets_secrets_from_elsewhere(objects: list[dict[str, Any]]) -
         given = env(deployment)
         if name == "coordinator":
             stands = json.loads(given.pop("REDRAFT_USERS")["value"])
-            assert stands == {**{role: [role] for role in ROLES}, "operator": ["operator"]}
+            assert stands == {
+                **{role: [role] for role in ROLES},
+                "operator": ["operator"],
+                "server": ["operator", *ROLES],
+            }
         assert set(given) == ({"REDRAFT_STORE", "REDRAFT_BUS"} if name == "coordinator" else {"REDRAFT_BUS"})
         role = name.removeprefix("worker-")
         secrets = {each: what["valueFrom"]["secretKeyRef"]["name"] for each, what in given.items()}

@@ -12,12 +12,20 @@ from tests.streams import START, Told, article_told, book_told, recorded
 from redraft.events.errors import InputError, NoSuchRun
 from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, digest, new_draft
 from redraft.events.messages.domain_events import (
+    ApprovalExpired,
+    ApprovalRequested,
+    DomainEvent,
+    DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
+    DraftRejected,
     IterationStarted,
     LoopEnded,
     Parent,
     RunEnded,
+    RunPaused,
+    RunResumed,
     RunStarted,
     StepRequested,
 )
@@ -28,6 +36,7 @@ from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.read_models.runs_query import (
     RunFilter,
     RunLine,
+    RunStatus,
     count_runs,
     find_run,
     first_position,
@@ -134,6 +143,40 @@ async def test_a_run_that_ends_without_a_draft() -> None:
     line = await line_of([*contest_told()[:4], contest_told()[-1]])
     assert (line.status, line.outcome, line.reason) == ("ended", "cancelled", "cancelled by ann")
     assert (line.draft, line.score, line.best, line.failures) == (None, None, None, 0)
+
+
+ASKED = [
+    ("coordinator", RunStarted(Plan("article", ()), Brief("Tides"), START)),
+    ("write", DraftGenerated("write", 1, new_draft(1, "draft"))),
+    ("coordinator", ApprovalRequested("approve", new_draft(1, "draft").ref, START + timedelta(days=1))),
+]
+REF = new_draft(1, "draft").ref
+
+
+@pytest.mark.parametrize(
+    ("then", "status"),
+    [
+        ([], "waiting"),
+        ([DraftApproved("approve", REF, "ann")], "waiting"),
+        ([DraftApproved("approve", REF, "ann", granted=True)], "running"),
+        ([DraftRejected("approve", REF, "ann")], "running"),
+        ([ApprovalExpired("approve", REF, "reject")], "running"),
+        ([DraftEdited(new_draft(2, "mine"), REF, "ann")], "running"),
+        ([RunPaused("ann", "")], "paused"),
+        ([RunPaused("ann", ""), RunResumed("ann", "")], "waiting"),
+        ([RunPaused("ann", ""), DraftRejected("approve", REF, "ann")], "paused"),
+        ([RunPaused("ann", ""), DraftRejected("approve", REF, "ann"), RunResumed("ann", "")], "running"),
+        ([RunEnded("rejected", "no", 0)], "ended"),
+    ],
+)
+async def test_a_run_that_people_have_to_decide_on_waits(
+    anywhere: StorageLocation, then: list[DomainEvent], status: RunStatus
+) -> None:
+    log = one([*ASKED, *(("ann", event) for event in then)])
+    async with view_of(log, anywhere) as views:
+        assert [line.status for line in await list_runs(views)] == [status]
+        assert len(await list_runs(views, status=status)) == 1
+        assert status == "running" or await list_runs(views, status="running") == []
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,8 @@ def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any,
         template = "problem_said.html" if request.headers.get("hx-request") else "problem.html"
         visit = Visit(service, identity_in(request), request, live)
         page = visit.render(template, problem=found, title=found.title, live="")
-        headers = error.headers if isinstance(error, Refused) else {}
-        return Response(page, status_code=found.status, media_type=HTML, headers=dict(headers))
+        headers = {"Content-Security-Policy": POLICY, **(error.headers if isinstance(error, Refused) else {})}
+        return Response(page, status_code=found.status, media_type=HTML, headers=headers)
 
     return answer
 

@@ -30,12 +30,6 @@ from redraft.app.server.request import JsonRequest
 from redraft.app.server.service import Serves, Service
 
 API: Final = "/api/v1"
-_HEADERS: Final = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 _ENVELOPE: Final = 64 * 1024
 """Bytes of a request beside its text."""
 
@@ -69,16 +63,26 @@ def build_application(service: Service, pages: Router) -> Litestar:
             "service": Provide(lambda: service, sync_to_thread=False, use_cache=True),
             "identity": Provide(_identity, sync_to_thread=False),
         },
-        exception_handlers={Exception: ProblemHandler(service.log)},
+        exception_handlers={Exception: _for_whom(ProblemHandler(service.log), pages)},
         openapi_config=DESCRIPTION,
         request_class=JsonRequest,
         request_max_body_size=6 * service.settings.max_draft_bytes + _ENVELOPE,  # JSON may write a letter as \u0041
-        response_headers=_HEADERS,
         logging_config=None,
         debug=False,
         pdb_on_exception=False,
     )
     return app
+
+
+def _for_whom(problems: ProblemHandler, pages: Router) -> Callable[[Request[Any, Any, Any], Exception], Response[Any]]:
+    """Returns what answers an error: by a page where a browser asks for what is not of the API, else by a problem."""
+    shown = cast("Callable[[Request[Any, Any, Any], Exception], Response[Any]]", pages.exception_handlers[Exception])
+
+    def answer_error(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+        is_seen = "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+        return (shown if is_seen else problems)(request, error)
+
+    return answer_error
 
 
 def refuse_read_only(service: Service) -> Guard:

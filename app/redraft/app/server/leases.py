@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from cachetools import LRUCache
+import msgspec
+from cachetools import LRUCache, TTLCache
 
 from redraft.actors.runtime.admission import Admission
 from redraft.actors.workflow.actor import ActorKey
@@ -33,6 +34,17 @@ ENDED: Final = 4_096
 
 LEEWAY: Final = 30.0
 """Seconds beyond its step's timeout for which a lease can be extended."""
+
+
+PRESENT: Final = 90.0
+"""Seconds after which somebody who asks for nothing any more, and extends no lease, is gone."""
+
+
+class Presence(msgspec.Struct, frozen=True):
+    """Somebody who works by HTTP: who (as events name them), and since when they have asked without a longer pause."""
+
+    who: str
+    since: datetime
 
 
 class Lease:
@@ -84,6 +96,7 @@ class Leases:
         self._ended: LRUCache[str, Lease] = LRUCache(ENDED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._each: Counter[str] = Counter()
+        self._present: TTLCache[tuple[ActorKey, str], Presence] = TTLCache(10_000, PRESENT)
 
     async def __aenter__(self) -> Self:
         return self
@@ -100,6 +113,7 @@ class Leases:
         leases none.
         """
         self._require_room(identity)
+        self._note(identity, actor)
         opened: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._hold(identity, actor, seconds, opened))
         self._tasks.add(task)
@@ -118,6 +132,26 @@ class Leases:
         if not task.cancelled():
             task.result()  # why none could be taken
         return None
+
+    def present(self, actor: ActorKey) -> Sequence[Presence]:
+        """Returns who works for an actor, those first who have for longest."""
+        found = [each for (key, _), each in self._present.items() if key == actor]
+        return sorted(found, key=lambda each: each.since)
+
+    def _note(self, identity: Identity, actor: ActorKey) -> None:
+        key = actor, identity.how
+        now = datetime.now(UTC)
+        self._present[key] = self._present.get(key) or Presence(identity.signature, now)
+
+    def extend(self, identity: Identity, key: str, seconds: float) -> datetime:
+        """Has a lease go on for so many seconds from now; returns when it ends. Raises Refused as `held` does."""
+        lease = self.held(identity, key)
+        self._note(identity, lease.actor)
+        return lease.extend(seconds)
+
+    def drop(self, identity: Identity, key: str) -> None:
+        """Ends a lease whose request nobody wants an answer to any more. Raises Refused as `held` does."""
+        self.held(identity, key).settled.set()
 
     def _require_room(self, identity: Identity) -> None:
         if self._each[identity.how] >= MOST_EACH:

@@ -28,7 +28,7 @@ TAKEOVER: Final = 2.0
 """Seconds to wait for the place of a process that is just ending; the place of one that has ended is free at once."""
 
 _PAGE: Final = 500
-_GOING_ON: Final[Sequence[RunStatus]] = ("running", "paused")
+_GOING_ON: Final[Sequence[RunStatus]] = ("running", "waiting", "paused")
 
 
 @asynccontextmanager

@@ -71,7 +71,7 @@ _TITLES: Final[Mapping[int, str]] = {
 
 _PLAIN: Final[Mapping[int, tuple[str, str]]] = {
     400: ("parameters", ""),
-    404: ("no-such-path", "nothing is at this path; /api/v1/openapi.json has those that there are"),
+    404: ("no-such-path", "nothing is at this address; /runs has the pages, /api/v1/openapi.json the paths of the API"),
     405: ("no-such-method", "this path does not take this method; the header Allow has those that it takes"),
     413: ("too-large", "the body is larger than this server takes; send less at once"),
 }

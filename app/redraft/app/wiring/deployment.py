@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.runtime.failures import traceback_of
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.worker import Worker
+from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.client.client import Client
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
@@ -215,7 +216,9 @@ async def work_by_http(
         waits = {"what came of a request has not been reported": worker.longest_wait}
         async with health_file(health, bus.ping, log, waits), drained(worker, drain):
             ready()
-            await retry_forever("worker", worker.run, log)
+            heeding = retry_forever("cancellations", partial(stop_cancelled, worker, bus, ignore), log)
+            async with together([retry_forever("worker", worker.run, log), heeding]) as tasks:
+                await asyncio.wait({tasks[0]})
 
 
 @asynccontextmanager

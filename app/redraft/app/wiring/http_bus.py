@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
@@ -22,7 +22,10 @@ WAIT: Final = 20.0
 """Seconds for which the server holds back its answer while no request is there."""
 
 SECONDS: Final = 60.0
-"""Seconds for which a request is leased; the lease is extended when a third of them has passed."""
+"""Seconds for which a request is leased."""
+
+EXTENDED: Final = 10.0
+"""Seconds after which leases are extended, and the server says whose run was cancelled."""
 
 AGAIN: Final = 1.0
 """Seconds between two attempts to reach the server, at first; twice as long each time, up to `SELDOM`."""
@@ -40,6 +43,10 @@ class _Leased(msgspec.Struct, frozen=True):
     command: msgspec.Raw
 
 
+class _Extended(msgspec.Struct, frozen=True):
+    cancelled: bool = False
+
+
 class HttpBus:
     """Takes requests from a server at `url`, with a token. It has no dead letters, and publishes answers alone.
 
@@ -54,6 +61,7 @@ class HttpBus:
         self._log = log
         self._leases: dict[str, str] = {}
         self._away = False
+        self._cancelled: asyncio.Queue[str] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,9 +110,17 @@ class HttpBus:
         self._leases[bus_message.origin.id] = leased.lease
         return leased.lease, leased.delivery, bus_message
 
-    async def extend(self, lease: str) -> bool:
-        """Has a lease go on; returns False when it has ended."""
-        return (await self.post(f"/leases/{lease}/extend", _encode({"seconds": SECONDS}))).is_success
+    async def extend(self, lease: str, run: str) -> None:
+        """Has a lease go on; notes when the server says that the run of its request was cancelled."""
+        found = await self.post(f"/leases/{lease}/extend", _encode({"seconds": SECONDS}))
+        if found.is_success and msgspec.json.decode(found.content, type=_Extended).cancelled:
+            self._cancelled.put_nowait(run)
+
+    async def cancellations(self, listening: Callable[[], None]) -> AsyncGenerator[str, None]:
+        """Yields the runs of requests that are leased here, when the server says that they were cancelled."""
+        listening()
+        while True:
+            yield await self._cancelled.get()
 
     async def release(self, lease: str, reason: str, *, requeue: bool) -> None:
         """Gives a request back, if its lease goes on and the server can be reached now."""
@@ -183,7 +199,7 @@ class _Reader:
         self._queue = queue
         self._actor = actor
         self._room = asyncio.Semaphore(prefetch)
-        self._held: dict[int, tuple[str, str]] = {}
+        self._held: dict[int, tuple[str, BusMessage]] = {}
         self._last = 0
 
     async def take(self, limit: int) -> Sequence[Delivery]:
@@ -197,7 +213,7 @@ class _Reader:
             raise
         lease, count, bus_message = found
         self._last += 1
-        self._held[self._last] = lease, bus_message.origin.id
+        self._held[self._last] = lease, bus_message
         return [Delivery(bus_message, self._queue, self._last, count)]
 
     def ahead(self) -> Sequence[str]:
@@ -218,15 +234,15 @@ class _Reader:
         if delivery.tag not in self._held:
             return None
         lease, request = self._held.pop(delivery.tag)
-        self._bus.forget(request)
+        self._bus.forget(request.origin.id)
         self._room.release()
         return lease
 
     async def keep(self) -> NoReturn:
         """Extends the leases that are held, until it is cancelled."""
         while True:
-            await asyncio.sleep(SECONDS / 3)
-            await asyncio.gather(*(self._bus.extend(lease) for lease, _ in self._held.values()))
+            await asyncio.sleep(EXTENDED)
+            await asyncio.gather(*(self._bus.extend(lease, request.run) for lease, request in self._held.values()))
 
     async def leave(self) -> None:
         """Gives everything back that is held."""

@@ -62,6 +62,7 @@ TABLE: Final = Table(
         "run": "TEXT NOT NULL",
         "workflow": "TEXT NOT NULL",
         "status": "TEXT NOT NULL",
+        "waits": "INTEGER NOT NULL",
         "outcome": "TEXT",
         "reason": "TEXT NOT NULL",
         "brief": "TEXT NOT NULL",
@@ -92,12 +93,26 @@ TABLE: Final = Table(
     },
     indexes={"runs_started": "(started, position, workflow, outcome, status, tags)"},
 )
-"""`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
+"""`waits` is 1 while people have to decide on a draft; the status is `waiting` then, unless the run is paused.
+`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
 has ended. `parent` and `forked` are set for a fork: its parent run and the version.
 `began` is the position of its first event, `position` that of its last. The index has every column that a list can be
 filtered by, so that only the listed rows need to be looked up.
 """
 _EMPTY: Final = TABLE.empty_row()
+
+_WAITED_FOR: Final = frozenset(
+    {
+        domain.ApprovalRequested,
+        domain.DraftApproved,
+        domain.DraftRejected,
+        domain.DraftEdited,
+        domain.ApprovalExpired,
+        domain.BudgetReached,
+        domain.RunResumed,
+    }
+)
+"""The events after which a run may wait for people, or wait no more."""
 
 
 def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
@@ -115,9 +130,19 @@ def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
                 change = _Change()
             case event:
                 change.add(recorded, event)
-                if "cost" in change.counts:  # a sum of fractions depends on its order, so each is added by itself
+                waited = type(event) in _WAITED_FOR
+                if (
+                    waited or "cost" in change.counts
+                ):  # a sum of fractions depends on its order: each is added by itself
                     yield change.of(recorded)
                     change = _Change()
+                if waited:
+                    yield Set(
+                        "runs", (recorded.run,), {"status": "waiting"}, where={"status": ("running",), "waits": (1,)}
+                    )
+                    yield Set(
+                        "runs", (recorded.run,), {"status": "running"}, where={"status": ("waiting",), "waits": (0,)}
+                    )
     yield change.of(events[-1])
 
 
@@ -140,7 +165,7 @@ def unreadable_reason(entry: Unreadable) -> str:
 
 RUNS: Final = Projection(
     "runs",
-    8,
+    9,
     (TABLE,),
     without_texts(lambda recorded: project_run((recorded,))),
     project_unreadable,
@@ -191,6 +216,7 @@ class _Change:
                 self._end_run(recorded, event)
             case domain.ApprovalRequested():
                 self.step = event.path
+                self.values["waits"] = 1
             case domain.RunErased():
                 self.values |= {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
             case domain.RunPaused():
@@ -199,6 +225,12 @@ class _Change:
                 self.values["status"] = "running"
             case domain.DraftEdited():
                 self._show_draft(event.draft.version, event.draft.sha256)
+                self.values["waits"] = 0
+            case domain.DraftRejected() | domain.ApprovalExpired() | domain.BudgetReached():
+                self.values["waits"] = 0
+            case domain.DraftApproved():
+                if event.granted:
+                    self.values["waits"] = 0
             case (
                 domain.RunStarted()
                 | domain.RunQuarantined()
@@ -209,10 +241,6 @@ class _Change:
                 | domain.PanelClosed()
                 | domain.CriticSkipped()
                 | domain.ChoicesCredited()
-                | domain.BudgetReached()
-                | domain.DraftApproved()
-                | domain.DraftRejected()
-                | domain.ApprovalExpired()
             ):
                 pass
             case _ as never:
@@ -261,7 +289,7 @@ class _Change:
     def _end_run(self, recorded: Recorded, event: domain.RunEnded) -> None:
         self.step = ""
         self.counts.pop("iterations", None)
-        self.values |= {"status": "ended", "outcome": event.outcome, "reason": event.reason}
+        self.values |= {"status": "ended", "waits": 0, "outcome": event.outcome, "reason": event.reason}
         self.values |= {"ended": seconds(recorded.time), "iterations": event.iterations}
         self._end(event)
 
@@ -274,7 +302,8 @@ def _place_of(recorded: Recorded) -> Row:
 def _quarantine(recorded: Recorded, event: domain.RunQuarantined) -> Set:
     """Marks a run as quarantined, whatever its earlier outcome; a run that could not be read before is added."""
     values = _place_of(recorded)
-    values |= {"status": "quarantined", "outcome": None, "reason": event.reason, "ended": values["updated"], "step": ""}
+    values |= {"status": "quarantined", "waits": 0, "step": ""}
+    values |= {"outcome": None, "reason": event.reason, "ended": values["updated"]}
     return Set("runs", (recorded.run,), values, new=_unknown_row(recorded.run, recorded.position, values))
 
 

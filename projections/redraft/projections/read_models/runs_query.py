@@ -17,7 +17,8 @@ from redraft.projections.read_models.runs import TABLE
 from redraft.projections.read_models.texts import TABLE as TEXTS_TABLE
 from redraft.projections.read_models.texts import read_search
 
-RunStatus: TypeAlias = Literal["running", "paused", "ended", "quarantined", "unreadable"]
+RunStatus: TypeAlias = Literal["running", "waiting", "paused", "ended", "quarantined", "unreadable"]
+"""`waiting`: for people, who have to decide on a draft."""
 
 RunSort: TypeAlias = Literal["started", "updated", "iterations", "score", "tokens", "cost"]
 """What a list is sorted by; runs without a score come after all that have one, the other way round before them."""

@@ -22,6 +22,7 @@ from redraft.app.server.api.answers import beside
 from redraft.app.server.api.bodies import Approval, Edit, Forking, Guidance, Reason, Rejection
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.api.submitting import begin_fork
+from redraft.app.server.problems import Refused
 from redraft.events.messages.domain_events import RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
@@ -77,6 +78,9 @@ async def show_run(visit: Visits, run: RunPath) -> Response[Any]:
 
     async def make() -> RunShown:
         events = await events_of(visit.service.runtime, line.run)
+        if choice.at is not None and choice.at > len(events):
+            told = f"run {line.run} has no version {choice.at}: it has {len(events)} events"
+            raise Refused(404, "no-such-version", told)
         return await beside(lambda: run_shown(events, choice.at, line.tags))
 
     subject = Subject(run=line.run) if choice.at is None else None

@@ -18,6 +18,7 @@ from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKN
 from redraft.app.server.access.rates import Rates
 from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
+from redraft.app.settings.openid import CALLBACK
 from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.tokens import Tokens
@@ -32,6 +33,9 @@ STALLED: Final = 60.0
 """Seconds for which a reader may take nothing of what it is sent."""
 
 LONG: Final = ("/api/v1/events", "/api/v1/archive", "/api/v1/requests/lease", "/live/")
+NO_HEAD: Final = (*LONG, CALLBACK)
+"""Paths without HEAD: their answers do not end soon, or are given once."""
+
 LINKS: Final = "/links/"
 """The prefix of paths that contain a token; their handlers check it."""
 
@@ -43,6 +47,14 @@ REMEMBERED: Final = 0.4
 
 Both together are less than the second within which a token that was revoked is useless.
 """
+
+HEADERS: Final = {
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"frame-ancestors 'none'",
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+}
+"""What each answer has, also one that tells what is wrong, unless it says otherwise itself."""
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Scope: TypeAlias = MutableMapping[str, Any]
@@ -86,7 +98,10 @@ class _Sending:
     async def send(self, message: _Message) -> None:
         self.begun = True
         if message["type"] == "http.response.start":
-            self._streams = any(value.startswith(b"text/event-stream") for _, value in message["headers"])
+            own = dict(message["headers"])
+            self._streams = own.get(b"content-type", b"").startswith(b"text/event-stream")
+            added = [(name, value) for name, value in HEADERS.items() if name not in own]
+            message = {**message, "headers": [*message["headers"], *added]}
         try:
             async with asyncio.timeout(STALLED):
                 await self._send(message)
@@ -127,6 +142,8 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if scope["method"] == "HEAD" and not scope["path"].startswith(NO_HEAD):
+            scope = {**scope, "method": "GET"}  # what sends it leaves its body out
         sending = _Sending(send)
         try:
             await self._admit(scope)
@@ -137,7 +154,7 @@ class Gate:
                 await self._app(scope, receive, sending.send)
         except (Refused, RedraftError, TimeoutError) as error:
             if not sending.begun:
-                await _send_problem(send, error)
+                await _send_problem(sending.send, error)
             elif isinstance(error, Refused):
                 await sending.end(error)
         except Exception:  # of any kind, as the framework raises when its reader was let go
@@ -158,6 +175,7 @@ class Gate:
     async def _admit(self, scope: _Scope) -> None:
         """Notes who asks. Raises Refused for what may not pass."""
         headers = _headers(scope)
+        scope[CSRF] = self._sessions.csrf
         if sum(len(name) + len(value) for name, value in scope["headers"]) > HEAD:
             raise Refused(431, "head", f"the headers have more than {HEAD:,} bytes; send fewer")
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
@@ -272,7 +290,7 @@ async def _send_problem(send: _Send, error: Exception) -> None:
     found = problem_of(error)
     assert found is not None  # noqa: S101 - only such errors come here
     body = msgspec.json.encode(found)
-    named = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body)), "Cache-Control": "no-store"}
+    named = {"Content-Type": MEDIA_TYPE, "Content-Length": str(len(body))}
     if isinstance(error, Refused):
         named |= error.headers
     headers = [(name.lower().encode(), value.encode()) for name, value in named.items()]

@@ -18,6 +18,7 @@ from redraft.app.record.copying.transfer import RunSelection, export_log
 from redraft.app.record.copying.with_texts import with_texts
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.parameters import Limit, Since
+from redraft.app.server.leases import Presence
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.workflows.actor_registry import projections_for
@@ -63,7 +64,8 @@ _CHUNK: Final = 256 * 1024
 class ActorSeen(msgspec.Struct, frozen=True):
     """An actor that runs have asked, and what it did. `consumers` serve it now, and `waiting` requests are queued.
 
-    Both are None where that cannot be known: nothing runs here, or it has no queue.
+    Both are None where that cannot be known: nothing runs here, or it has no queue. `by_http` work by leases of this
+    server.
     """
 
     role: Role
@@ -71,6 +73,7 @@ class ActorSeen(msgspec.Struct, frozen=True):
     consumers: int | None
     waiting: int | None
     work: actor_work.ActorLine
+    by_http: Sequence[Presence] = ()
 
 
 @get("/stats/{figures:str}", summary="Figures over runs")
@@ -161,7 +164,8 @@ async def read_actors(service: Service, since: datetime | None, workflow: str) -
 async def _seen(service: Service, line: actor_work.ActorLine) -> ActorSeen:
     depth = await service.queues.queue(work_queue(line.role, line.actor)) if service.queues else None
     consumers, waiting = (depth.consumers, depth.waiting) if depth else (None, None)
-    return ActorSeen(line.role, line.actor, consumers, waiting, line)
+    present = service.working.present((line.role, line.actor))
+    return ActorSeen(line.role, line.actor, consumers, waiting, line, present)
 
 
 @get("/projections", summary="List the read models")

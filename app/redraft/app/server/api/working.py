@@ -18,9 +18,9 @@ from redraft.app.server.api.answers import answer
 from redraft.app.server.api.bodies import Extension, GivenBack, LeaseWish, WorkAnswer
 from redraft.app.server.leases import Lease
 from redraft.app.server.problems import Refused
-from redraft.app.server.service import Serves
+from redraft.app.server.service import Serves, Service
 from redraft.events.bus.port import BusMessage
-from redraft.events.errors import CodecError
+from redraft.events.errors import CodecError, NoSuchRun
 from redraft.events.messages.codec import decode_message
 from redraft.events.messages.commands import (
     ANSWERS,
@@ -36,6 +36,7 @@ from redraft.events.messages.commands import (
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.cloudevents import actor_of, structured
+from redraft.projections.read_models.runs_query import find_run
 
 LeaseId = Annotated[str, PathParameter(description="The lease's id, as it was given with the request.")]
 
@@ -59,10 +60,13 @@ class Leased(msgspec.Struct, frozen=True):
 
 
 class Extended(msgspec.Struct, frozen=True):
-    """Until when a lease goes on now: its step's timeout limits it."""
+    """Until when a lease goes on now: its step's timeout limits it. `cancelled`: nobody wants an answer any more, as
+    its run was cancelled or has ended; the lease ended with that.
+    """
 
     lease: str
     until: datetime
+    cancelled: bool = False
 
 
 class Answered(msgspec.Struct, frozen=True):
@@ -93,8 +97,23 @@ async def lease(
 
 @post("/leases/{lease_id:str}/extend", answer=Extended, status_code=200, summary="Extend a lease")
 async def extend(service: Serves, identity: Asks, lease_id: LeaseId, data: JSONBody[Extension]) -> Response[bytes]:
-    """Has a lease end so many seconds from now, though not after its step's timeout and half a minute."""
-    return answer(Extended(lease_id, service.working.held(identity, lease_id).extend(data.seconds)))
+    """Has a lease end so many seconds from now, though not after its step's timeout and half a minute.
+
+    Where its run has ended meanwhile, the lease ends, and the worker is told so.
+    """
+    until = service.working.extend(identity, lease_id, data.seconds)
+    is_over = await _is_over(service, service.working.held(identity, lease_id).work.request.run)
+    if is_over:
+        service.working.drop(identity, lease_id)
+    return answer(Extended(lease_id, until, is_over))
+
+
+async def _is_over(service: Service, run: str) -> bool:
+    """Returns whether a run has ended, as far as the read models know."""
+    try:
+        return (await find_run(service.runtime.views, run)).status in ("ended", "quarantined")
+    except NoSuchRun:
+        return False
 
 
 @post("/leases/{lease_id:str}/answer", answer=Answered, status_code=200, summary="Answer a request")

@@ -55,7 +55,8 @@ class ListOptions(msgspec.Struct, frozen=True):
         Outcome | None, typer.Option(metavar="OUTCOME", help="Only runs with this outcome, such as accepted.")
     ] = None
     status: Annotated[
-        RunStatus | None, typer.Option(metavar="STATUS", help="running, paused, ended, quarantined or unreadable.")
+        RunStatus | None,
+        typer.Option(metavar="STATUS", help="running, waiting (for people), paused, ended, quarantined or unreadable."),
     ] = None
     tag: Annotated[str | None, typer.Option(help="Only runs with this tag.")] = None
     since: Annotated[
