@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.check
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -21,9 +23,7 @@ def test_what_if_over_many_runs_is_measured():
     assert imagined["mean_steps"] < recorded["mean_steps"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "filled"), [("sqlite", [True]), pytest.param("postgresql", [True, False], marks=pytest.mark.check)]
-)
+@pytest.mark.parametrize(("kind", "filled"), [("sqlite", [True]), ("postgresql", [True, False])])
 def test_a_history_is_measured(tmp_path: Path, kind: str, filled: list[bool], request: pytest.FixtureRequest):
     """A store that was filled before is measured as it is."""
     store = str(request.getfixturevalue("postgres_url")) if kind != "sqlite" else f"sqlite:///{tmp_path}/history.db"

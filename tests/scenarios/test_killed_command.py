@@ -68,7 +68,10 @@ def _timeless(event):
             return event
 
 
-@pytest.mark.parametrize("least", [5, pytest.param(50, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])])
+@pytest.mark.parametrize(
+    "least",
+    [pytest.param(5, marks=pytest.mark.check), pytest.param(50, marks=[pytest.mark.chaos, pytest.mark.timeout(600)])],
+)
 async def test_a_run_that_is_killed_at_a_random_moment_is_resumed_to_the_same_history(tmp_path: Path, least: int):
     seed = int.from_bytes(os.urandom(4))
     moments = random.Random(seed)

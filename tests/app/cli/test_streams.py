@@ -96,13 +96,36 @@ def test_an_accepted_one_without_a_publisher_is_printed(folder: Path):
     assert call("run", "--resume", "last").out == "Tides exist"
 
 
-@pytest.mark.parametrize("verb", ["list", "--help", "--version", "show last", "events", "stats actors", "list --json"])
-@pytest.mark.parametrize("target", [">&-", ">/dev/full"])
-def test_a_standard_output_that_takes_nothing_is_told_in_one_line(verb: str, target: str, folder: Path):
+VERBS = ("list", "--help", "--version", "show last", "events", "stats actors", "list --json")
+
+
+@pytest.mark.parametrize(
+    "verb", ["list", "--help", *(pytest.param(each, marks=pytest.mark.check) for each in VERBS[2:])]
+)
+def test_a_standard_output_that_is_closed_is_told_in_one_line(verb: str, folder: Path):
     assert call("run", "-q", "flows.py:good", "Tides exist").code == 0
-    done = shell(f"redraft {verb} {target}", folder)
+    done = shell(f"redraft {verb} >&-", folder)
     assert done.code == 1
     assert "the output cannot be written" in one_line(done)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_standard_output_that_takes_nothing_is_told_in_one_line(verb: str, folder: Path):
+    assert call("run", "-q", "flows.py:good", "Tides exist").code == 0
+    with (
+        Path("/dev/full").open("w") as full,
+        fork(
+            "redraft",
+            *verb.split(),
+            folder=folder,
+            environment=environment(folder, {}),
+            stdout=full.fileno(),
+            stderr=subprocess.PIPE,
+        ) as process,
+    ):
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the output cannot be written" in one_line(Said(1, "", err))
 
 
 @pytest.mark.parametrize("target", [">&-", ">/dev/full"])

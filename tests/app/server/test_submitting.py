@@ -25,6 +25,19 @@ def server(folder: Path) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with one run, which has ended: for all that is refused."""
+    home = tmp_path_factory.mktemp("resting")
+    (home / "loop.py").write_text(LOOP)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(home)
+        patch.setenv("REDRAFT_STORE", f"sqlite:///{home / 'store.db'}")
+        said("run", "loop.py:loop", "Tides", "-q")
+        with served(home, "loop.py") as running:
+            yield running
+
+
 def send(server: Served, path: str, given: Any, **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return server.client.post(path, json=given, headers=named)
@@ -224,10 +237,10 @@ def test_one_process_at_a_time_is_the_runtime_of_a_store(server: Served, folder:
         ("/runs/nobody/fork", {"at": 1}, 404),
     ],
 )
-def test_what_is_wrong_begins_nothing(server: Served, path: str, given: Any, status: int) -> None:
-    answered = send(server, path, given)
+def test_what_is_wrong_begins_nothing(resting: Served, path: str, given: Any, status: int) -> None:
+    answered = send(resting, path, given)
     assert answered.status_code == status, answered.text
-    assert server.get("/runs")["count"] == 0
+    assert resting.get("/runs")["count"] == 1
 
 
 @pytest.mark.parametrize(
@@ -242,9 +255,9 @@ def test_what_is_wrong_begins_nothing(server: Served, path: str, given: Any, sta
         (b"", "the body is empty; send a JSON object"),
     ],
 )
-def test_a_body_that_cannot_be_read_is_the_callers_fault(server: Served, body: bytes, detail: str) -> None:
+def test_a_body_that_cannot_be_read_is_the_callers_fault(resting: Served, body: bytes, detail: str) -> None:
     for path in ("/runs", "/batches", "/runs/last/pause"):
-        refused = server.client.post(path, content=body, headers={"content-type": "application/json"})
+        refused = resting.client.post(path, content=body, headers={"content-type": "application/json"})
         assert (refused.status_code, refused.json()["type"]) == (400, "urn:redraft:problem:parameters")
         assert detail in refused.json()["detail"]
 
@@ -267,9 +280,9 @@ def test_a_larger_body_than_is_documented_is_refused_before_it_is_read(folder: P
     ],
 )
 def test_a_path_or_method_that_there_is_not_has_a_type(
-    server: Served, method: str, path: str, status: int, kind: str
+    resting: Served, method: str, path: str, status: int, kind: str
 ) -> None:
-    refused = server.client.request(method, path)
+    refused = resting.client.request(method, path)
     assert (refused.status_code, refused.json()["type"]) == (status, f"urn:redraft:problem:{kind}")
     assert "allow" in refused.headers or status == 404
 
@@ -278,9 +291,7 @@ def test_a_path_or_method_that_there_is_not_has_a_type(
     ("word", "given"),
     [("pause", {}), ("cancel", {}), ("guide", {"advice": "shorter"}), ("approve", {}), ("edit", {"text": "mine"})],
 )
-def test_a_run_that_has_ended_takes_no_word(folder: Path, word: str, given: dict[str, str]) -> None:
-    said("run", "loop.py:loop", "Tides", "-q")
-    with served(folder, "loop.py") as running:
-        refused = send(running, f"/runs/last/{word}", given)
-        assert (refused.status_code, refused.json()["type"]) == (409, "urn:redraft:problem:run-ended")
-        assert "has ended and takes no more messages" in refused.json()["detail"]
+def test_a_run_that_has_ended_takes_no_word(resting: Served, word: str, given: dict[str, str]) -> None:
+    refused = send(resting, f"/runs/last/{word}", given)
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:redraft:problem:run-ended")
+    assert "has ended and takes no more messages" in refused.json()["detail"]

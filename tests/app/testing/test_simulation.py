@@ -27,7 +27,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 
-SEEDS = int(os.environ.get("REDRAFT_SEEDS", "100"))
+SEEDS = int(os.environ.get("REDRAFT_SEEDS", "40"))
 """How many histories are made: more of them by `make simulate SEEDS=0-2000`."""
 
 SHOWN = """
