@@ -56,34 +56,43 @@ class StepShown(msgspec.Struct, frozen=True, tag="step"):
 Item: TypeAlias = Lane | StepShown
 
 
-def lanes(branches: Sequence[Branch]) -> tuple[Item, ...]:
-    """Returns what a run did, in order; steps that ran side by side follow each other."""
-    return tuple(item for branch in branches for item in _items(branch))
+def lanes(branches: Sequence[Branch], *, over: bool = False) -> tuple[Item, ...]:
+    """Returns what a run did, in order; steps side by side follow each other. Nothing runs once it is `over`."""
+    return tuple(item for branch in branches for item in _items(branch, over))
 
 
-def _items(branch: Branch) -> Iterator[Item]:
+def _items(branch: Branch, over: bool) -> Iterator[Item]:
     match branch:
         case Leaf():
-            yield StepShown(branch.path, leaf_row(branch, 0), _state_of(branch))
+            yield StepShown(branch.path, _row(branch), _state_of(branch, over))
         case Group(children=children):
-            yield from lanes(children)
+            yield from lanes(children, over=over)
         case Loop():
-            yield _lane(branch)
+            yield _lane(branch, over)
         case _:
             assert_never(branch)
 
 
-def _lane(loop: Loop) -> Lane:
+def _row(leaf: Leaf) -> StepRow:
+    """Returns the row of a step, without the name of its actor where that is its own."""
+    row, actor = leaf_row(leaf, 0), leaf.chosen or leaf.actor
+    if actor != leaf.name:
+        return row
+    return msgspec.structs.replace(row, message=row.message.replace(f"{leaf.role} {actor}", leaf.role, 1))
+
+
+def _lane(loop: Loop, over: bool) -> Lane:
     half, count = SHOWN // 2, len(loop.iterations)
     omitted = max(0, count - SHOWN)
     kept = (*loop.iterations[:half], *loop.iterations[-half:]) if omitted else loop.iterations
-    cells, is_running = tuple(map(_cell, kept)), loop.outcome is None
-    facts = loop_message(loop), is_running, loop.score, loop.scale
+    cells, is_running = tuple(_cell(each, over) for each in kept), loop.outcome is None and not over
+    message = "not finished" if loop.outcome is None and over else loop_message(loop)
+    facts = message, is_running, loop.score, loop.scale
     return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted)
 
 
-def _cell(iteration: Iteration) -> Cell:
-    items = lanes(iteration.children)
+def _cell(iteration: Iteration, over: bool) -> Cell:
+    items = lanes(iteration.children, over=over)
     steps = [each.row for each in items if isinstance(each, StepShown)]
     ends = [(each.score, each.scale) for each in items if isinstance(each, Lane)]
     judged = [(each.score, each.scale) for each in steps if each.score is not None] or ends
@@ -99,10 +108,10 @@ def _lane_state(lane: Lane) -> State:
     return "running" if lane.running else "done"
 
 
-def _state_of(leaf: Leaf) -> State:
+def _state_of(leaf: Leaf, over: bool) -> State:
     match leaf.status:
         case "open" | "waiting":
-            return "running"
+            return "done" if over else "running"
         case "failed":
             return "failed"
         case "done" | "dropped" | "skipped":
