@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 CODE := events actors projections app examples benchmarks
 
-.PHONY: setup demo test test-all simulate faults mutants chaos kills lint types contracts docs check benchmark clean
+.PHONY: setup demo test test-all simulate faults mutants pictures chaos kills lint types contracts docs check benchmark clean
 
 setup: $(READY)
 
@@ -46,6 +46,10 @@ SEED ?= 1
 mutants: $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mutants]'
 	$(BIN)/python -m tests.mutants --sample $(SAMPLE) --seed $(SEED)
+
+ONLY ?=
+pictures: $(READY)
+	$(BIN)/python -m tests.pictures --only '$(ONLY)'
 
 SCALE ?= 0.01
 CAMPAIGN ?=

@@ -38,6 +38,18 @@ def test_a_history_is_measured(tmp_path: Path, kind: str, filled: list[bool], re
         assert bool(figures["filled_per_s"]) is fills
 
 
+def test_what_open_pages_cost_is_measured() -> None:
+    command = [sys.executable, str(ROOT / "benchmarks/dashboard.py"), "--events", "300", "--turns", "1", "--asked", "3"]
+    done = subprocess.run(
+        [*command, "--seconds", "2", "--json"], capture_output=True, text=True, check=False, timeout=150
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["events"] > 300
+    assert figures["page_p50_ms"] > 0
+    assert figures["watched"]["serving_ms_per_s"] > 0
+
+
 def test_growth_is_measured() -> None:
     """Every recorded run stays in the log for the larger size; a figure is CPU time and so never nothing."""
     command = [sys.executable, str(ROOT / "benchmarks/growth.py"), "--only", "recorded", "--recorded", "2,4"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
-from tests.app.cli_calls import until
+from tests.app.cli_calls import said, until
 from tests.app.dashboard.asking import begin, html
 from tests.app.dashboard.browser import looking
 from tests.app.server.served import Served, served
@@ -107,6 +108,7 @@ async def test_hostile_texts_run_nothing(hostile: Served, chromium: Browser) -> 
     briefs = [begin(hostile, each.replace("\0", ""), "hostile") for each in _WHOLE]
     run = begin(hostile, "\n".join(_WHOLE).replace("\0", ""), "hostile", tags=["a:b/c"])
     until(lambda: hostile.get(f"/runs/{run}")["step"].startswith("Sign"))
+    await asyncio.to_thread(said, "guide", run, _WHOLE[0], "--by", "<img src=x onerror=window.ran=1>")
     async with looking(hostile.url, chromium) as page:
         for address in (
             "/runs",
@@ -117,6 +119,14 @@ async def test_hostile_texts_run_nothing(hostile: Served, chromium: Browser) -> 
             f"/runs/{run}/drafts/1",
             f"/runs/{run}/drafts/3?form=rendered",
             f"/runs/{run}/diff?a=1&b=3",
+            f"/runs/{run}?at=2",
+            f"/events?run={run}",
+            f"/compare?a={run}&b={briefs[0]}",
+            "/search?words=window",
+            *(
+                f"/{name}"
+                for name in ("issues", "critics", "costs", "actors", "dead-letters", "subscriptions", "whatif")
+            ),
         ):
             await page.goto(address)
             await expect(page.locator("#content")).to_be_visible()

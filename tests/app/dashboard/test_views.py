@@ -113,3 +113,12 @@ def test_only_pages_of_this_server_are_gone_on_to() -> None:
     assert own_address("/runs?tag=a") == "/runs?tag=a"
     for other in ("//evil", "https://evil", "/\\evil", "javascript:x", "", "/a\nb"):
         assert own_address(other) == "/"
+
+
+def test_of_a_run_that_is_over_no_loop_runs() -> None:
+    (running,) = lanes([loop(1)])
+    (over,) = lanes([loop(1)], over=True)
+    assert isinstance(running, Lane)
+    assert isinstance(over, Lane)
+    assert (running.running, running.message) == (True, "running")
+    assert (over.running, over.message) == (False, "not finished")

@@ -22,7 +22,7 @@ def write(brief):
 
 @critic
 def judge(draft):
-    return Critique(min(1, draft.version / 3), suggestions=("say more",))
+    return Critique(min(1, draft.version / 3), suggestions=("ask somebody",))
 
 @refiner
 def improve(draft, history):
@@ -153,6 +153,7 @@ def test_a_run_is_shared_to_be_read_and_without_names_on_wish(server: Served) ->
     assert re.search(r"\bann\b", page.text)
     assert not re.search(r"\bann\b", without.text)
     assert "person 1" in without.text
+    assert "ask somebody" in without.text, "nobody is known by that name"
     assert "&lt;script&gt;alert(1)" in without.text
     assert httpx.post(named, data={"decision": "approve"}).status_code == 404
     for address in (named, nameless):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from hashlib import sha256
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -26,10 +26,17 @@ Render: TypeAlias = Callable[[], Awaitable[str]]
 
 
 class Fragment(msgspec.Struct, frozen=True):
-    """A rendered fragment: its HTML, and the hash of that."""
+    """A rendered fragment: the hash of its HTML, and the server-sent event that all who look are sent."""
 
-    html: str
     id: str
+    event: bytes
+
+
+def fragment_of(html: str, kind: Literal["fragment", "trouble"] = "fragment") -> Fragment:
+    """Returns HTML, or why there is none, as an event: made once for all, as each copy would cost as much."""
+    found = sha256(f"{kind} {html}".encode()).hexdigest()[:16]
+    lines = "\ndata: ".join(html.splitlines())
+    return Fragment(found, f"event: {kind}\nid: {found}\ndata: {lines}\n\n".encode())
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -56,10 +63,9 @@ class _Channel:
         self.position = position
         self.touched.set()
 
-    def publish(self, html: str) -> None:
+    def publish(self, found: Fragment) -> None:
         """Wakes all who look, if this is not what they see."""
-        found = Fragment(html, sha256(html.encode()).hexdigest()[:16])
-        if self.fragment != found:
+        if self.fragment is None or self.fragment.id != found.id:
             self.fragment = found
             self.changed.set()
             self.changed = asyncio.Event()
@@ -80,23 +86,21 @@ class Broadcaster:
         that it depends on.
         """
         channel = self._enter(key, subject, render)
+        closing = self._service.closing
         seen: Fragment | None = None
-        closing = asyncio.create_task(self._service.closing.wait())
         try:
-            while not closing.done():
+            while not closing.is_set():
                 changed = channel.changed
-                if channel.fragment != seen and channel.fragment is not None:
+                if channel.fragment is not None and channel.fragment is not seen:
                     seen = channel.fragment
                     yield seen
                     continue
-                waiting = asyncio.create_task(changed.wait())
-                await asyncio.wait({waiting, closing}, timeout=HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
-                if not waiting.done():
-                    waiting.cancel()
-                    if not closing.done():
-                        yield None
+                try:
+                    async with asyncio.timeout(HEARTBEAT):
+                        await changed.wait()
+                except TimeoutError:
+                    yield None
         finally:
-            closing.cancel()
             self._leave(key, channel)
 
     def _enter(self, key: str, subject: Subject, render: Render) -> _Channel:
@@ -107,8 +111,7 @@ class Broadcaster:
             channel.task = asyncio.create_task(self._keep(channel), name="redraft-fragment")
         channel.watchers += 1
         if self._following is None:
-            following = retry_forever("dashboard", self._follow, self._service.log)
-            self._following = asyncio.create_task(following, name="redraft-dashboard")
+            self._following = asyncio.create_task(self._watch_all(), name="redraft-dashboard")
         return channel
 
     def _leave(self, key: str, channel: _Channel) -> None:
@@ -120,6 +123,19 @@ class Broadcaster:
         if not self._channels and self._following is not None:
             self._following.cancel()
             self._following = None
+
+    async def _watch_all(self) -> None:
+        waking = asyncio.create_task(self._wake_at_the_end(), name="redraft-dashboard-end")
+        try:
+            await retry_forever("dashboard", self._follow, self._service.log)
+        finally:
+            waking.cancel()
+
+    async def _wake_at_the_end(self) -> None:
+        """Wakes all who look once the server ends, so that they do not wait for a change."""
+        await self._service.closing.wait()
+        for channel in self._channels.values():
+            channel.changed.set()
 
     async def _follow(self) -> None:
         """Tells fragments when something that they are about was recorded."""
@@ -141,16 +157,19 @@ class Broadcaster:
                 async with asyncio.timeout(channel.subject.every if channel.fragment else None):
                     await channel.touched.wait()
             channel.touched.clear()
-            await self._service.shown(channel.position)
+            if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
+                await self._service.shown(channel.position)
             try:
-                channel.publish(await channel.render())
+                channel.publish(fragment_of(await channel.render()))
             except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
-                self._tell(error)
+                channel.publish(fragment_of(self._tell(error), "trouble"))
             await asyncio.sleep(INTERVAL)
 
-    def _tell(self, error: Exception) -> None:
+    def _tell(self, error: Exception) -> str:
+        """Logs why a fragment cannot be shown; returns it for those who look."""
         found = problem_of(error)
         if found is None:
             self._service.log.error("fragment failed", traceback=traceback_of(error))
-        else:
-            self._service.log.warning("fragment failed", error=found.detail)
+            return "this is a defect of Redraft; the server's log says more"
+        self._service.log.warning("fragment failed", error=found.detail)
+        return found.detail

@@ -24,20 +24,15 @@ STATIC: Final = {
 """The files that pages load: where each lies, and its media type."""
 
 NAVIGATION: Final = (
-    ("/runs", "Runs"),
-    ("/issues", "Issues"),
-    ("/critics", "Critics"),
-    ("/costs", "Costs"),
-    ("/actors", "Actors"),
-    ("/dead-letters", "Dead letters"),
-    ("/subscriptions", "Subscriptions"),
-    ("/whatif", "What if"),
-    ("/compare", "Compare"),
-    ("/search", "Search"),
-    ("/events", "Events"),
-    ("/chain", "Record"),
+    ("Runs", (("/runs", "Runs"), ("/search", "Search"), ("/compare", "Compare"), ("/whatif", "What if"))),
+    ("Quality", (("/issues", "Issues"), ("/critics", "Critics"), ("/costs", "Costs"))),
+    (
+        "Operations",
+        (("/actors", "Actors"), ("/dead-letters", "Dead letters"), ("/subscriptions", "Subscriptions")),
+    ),
+    ("Record", (("/events", "Events"), ("/chain", "Verification"))),
 )
-"""The pages that every page leads to, and their names."""
+"""The pages that every page leads to, and their names, in groups."""
 
 
 @cache

@@ -126,7 +126,7 @@ class Visit:
                         yield b": alive\n\n"
                     elif fragment.id != seen:
                         seen = fragment.id
-                        yield _event(fragment.id, fragment.html)
+                        yield fragment.event
 
     def _fragment(self, template: str, view: msgspec.Struct) -> str:
         """Returns a fragment, which many see: it knows what one may do, and nothing of who looks."""
@@ -145,8 +145,3 @@ def page(path: str) -> Callable[[Any], HTTPRouteHandler]:
 def identity_in(request: Request[Any, Any, Any]) -> Identity:
     """Returns who asks, as the gate has found."""
     return cast("dict[str, Identity]", request.scope)[KEY]
-
-
-def _event(fragment: str, html: str) -> bytes:
-    lines = "".join(f"data: {line}\n" for line in html.splitlines())
-    return f"event: fragment\nid: {fragment}\n{lines}\n".encode()

@@ -13,7 +13,17 @@ from markupsafe import Markup
 from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.content import Draft
 
-_STYLE: Final = "textarea{width:100%;min-height:6rem;font:inherit}button{font:inherit;padding:.5rem 1rem}"
+_STYLE: Final = """
+main > p, form > p { margin-top: 1rem; }
+label { font-size: .9rem; color: var(--quiet); }
+textarea, button { font: inherit; color: inherit; background: var(--card); border: 1px solid var(--rule); }
+textarea, button { border-radius: .4rem; }
+textarea { width: 100%; min-height: 6rem; padding: .5rem .7rem; margin-top: .3rem; }
+button { padding: .5rem 1.1rem; margin-right: .5rem; cursor: pointer; color: var(--bad); }
+button[value="approve"] { background: var(--accent); border-color: var(--accent); color: var(--paper); }
+:is(textarea, button):focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
+"""
+"""What the page has beside the look of the audit page."""
 
 
 class Question(msgspec.Struct, frozen=True):

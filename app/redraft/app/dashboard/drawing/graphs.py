@@ -121,7 +121,7 @@ def bar_graph(key: str, title: str, x_title: str, values: Sequence[tuple[str, fl
         Bar(LEFT + step * (at + 0.5) - width / 2, y, width, BOTTOM - y, f"{name}: {y_text(value)}")
         for at, ((name, value), y) in enumerate(zip(values, tops, strict=True))
     )
-    every = max(1, math.ceil(len(values) / (LABELS * 2)))
+    every = max(1, math.ceil(len(values) / (LABELS + 2)))
     ticks = tuple(Tick(LEFT + step * (at + 0.5), name) for at, (name, _) in enumerate(values) if at % every == 0)
     most = max(values, key=lambda each: each[1], default=None)
     told = f"{len(values)} bars, the highest at {most[0]}: {y_text(most[1])}" if most else "nothing to show"

@@ -59,37 +59,46 @@ Item: TypeAlias = Lane | StepShown
 Joined: TypeAlias = Mapping[int, Point]
 
 
-def lanes(branches: Sequence[Branch], joined: Joined = MappingProxyType({})) -> tuple[Item, ...]:
-    """Returns what a run did, in order; steps that ran side by side follow each other.
+def lanes(branches: Sequence[Branch], joined: Joined = MappingProxyType({}), *, over: bool = False) -> tuple[Item, ...]:
+    """Returns what a run did, in order; steps side by side follow each other. Nothing runs once it is `over`.
 
     `joined` are the scores of drafts, by number, that all critics gave together: that of an iteration is one of them.
     """
-    return tuple(item for branch in branches for item in _items(branch, joined))
+    return tuple(item for branch in branches for item in _items(branch, joined, over))
 
 
-def _items(branch: Branch, joined: Joined) -> Iterator[Item]:
+def _items(branch: Branch, joined: Joined, over: bool) -> Iterator[Item]:
     match branch:
         case Leaf():
-            yield StepShown(branch.path, leaf_row(branch, 0), _state_of(branch))
+            yield StepShown(branch.path, _row(branch), _state_of(branch, over))
         case Group(children=children):
-            yield from lanes(children, joined)
+            yield from lanes(children, joined, over=over)
         case Loop():
-            yield _lane(branch, joined)
+            yield _lane(branch, joined, over)
         case _:
             assert_never(branch)
 
 
-def _lane(loop: Loop, joined: Joined) -> Lane:
+def _row(leaf: Leaf) -> StepRow:
+    """Returns the row of a step, without the name of its actor where that is its own."""
+    row, actor = leaf_row(leaf, 0), leaf.chosen or leaf.actor
+    if actor != leaf.name:
+        return row
+    return msgspec.structs.replace(row, message=row.message.replace(f"{leaf.role} {actor}", leaf.role, 1))
+
+
+def _lane(loop: Loop, joined: Joined, over: bool) -> Lane:
     half, count = SHOWN // 2, len(loop.iterations)
     omitted = max(0, count - SHOWN)
     kept = (*loop.iterations[:half], *loop.iterations[-half:]) if omitted else loop.iterations
-    cells, is_running = tuple(_cell(each, joined) for each in kept), loop.outcome is None
-    facts = loop_message(loop), is_running, loop.score, loop.scale
+    cells, is_running = tuple(_cell(each, joined, over) for each in kept), loop.outcome is None and not over
+    message = "not finished" if loop.outcome is None and over else loop_message(loop)
+    facts = message, is_running, loop.score, loop.scale
     return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted)
 
 
-def _cell(iteration: Iteration, joined: Joined) -> Cell:
-    items = lanes(iteration.children, joined)
+def _cell(iteration: Iteration, joined: Joined, over: bool) -> Cell:
+    items = lanes(iteration.children, joined, over=over)
     steps = [each.row for each in items if isinstance(each, StepShown)]
     ends = [(each.score, each.scale) for each in items if isinstance(each, Lane)]
     judged = [_score(each, joined) for each in steps if each.score is not None] or ends
@@ -111,10 +120,10 @@ def _lane_state(lane: Lane) -> State:
     return "running" if lane.running else "done"
 
 
-def _state_of(leaf: Leaf) -> State:
+def _state_of(leaf: Leaf, over: bool) -> State:
     match leaf.status:
         case "open" | "waiting":
-            return "running"
+            return "done" if over else "running"
         case "failed":
             return "failed"
         case "done" | "dropped" | "skipped":

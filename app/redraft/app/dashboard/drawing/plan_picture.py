@@ -19,8 +19,11 @@ HEIGHT: Final = 44
 GAP: Final = 22
 PAD: Final = 12
 HEAD: Final = 38
-LETTERS: Final = 24
-"""The most letters of a line in a box."""
+EDGES: Final = 24
+"""What of a box's width its text leaves free."""
+
+LETTER: Final = {"title": 8.6, "note": 7.1}
+"""The width of a letter, at most: widely set fonts need it."""
 
 Kind: TypeAlias = Literal["step", "people", "loop", "parallel"]
 _ITERATION: Final = re.compile(r"\[[^\]/]*\]")
@@ -57,7 +60,7 @@ def picture(plan: Plan, run: Tree) -> Picture:
     width, height = _size_of_row(plan.steps)
     lit = at_work if run.ended is None else set()
     boxes = tuple(_place_row(plan.steps, "", 0, 0, height, lit))
-    names = " → ".join(_name(node) for node in plan.steps)
+    names = " → ".join(node.name for node in plan.steps)
     working = ", ".join(each.title for each in boxes if each.lit and each.kind in ("step", "people"))
     told = f"{names}. {f'At work: {working}.' if working else 'Nothing is at work.'}"
     return Picture(width, height, boxes, tuple(_arrows(plan.steps, 0, 0, height)), told)
@@ -95,15 +98,14 @@ def _place_row(
 def _place(node: Node, path: str, x: float, y: float, lit: Collection[str]) -> Iterator[Box]:
     width, height = _size(node)
     is_lit = path in lit or any(each.startswith(f"{path}/") for each in lit)
-    title, note = _short(_name(node)), _short(_note(node), LETTERS + 8)
+    title, note = (plain(text, _letters(width, kind)) for kind, text in (("title", node.name), ("note", _note(node))))
     match node:
         case Step():
             yield Box("step", path, x, y, width, height, title, note, is_lit)
         case Approve():
             yield Box("people", path, x, y, width, height, title, note, is_lit)
         case Repeat():
-            wide = int(width / WIDTH * LETTERS)
-            yield Box("loop", path, x, y, width, height, title, _short(_note(node), wide), is_lit)
+            yield Box("loop", path, x, y, width, height, title, note, is_lit)
             row = height - PAD - HEAD
             yield from _place_row(node.body, f"{path}/", x + PAD, y + HEAD, row, lit)
         case Parallel():
@@ -124,8 +126,9 @@ def _arrows(nodes: Sequence[Node], x: float, y: float, height: float) -> Iterato
         x += width + GAP
 
 
-def _name(node: Node) -> str:
-    return node.name
+def _letters(width: float, kind: str) -> int:
+    """Returns how many letters have room in a box."""
+    return int((width - EDGES) / LETTER[kind])
 
 
 def _note(node: Node) -> str:
@@ -141,7 +144,3 @@ def _note(node: Node) -> str:
             return f"side by side, {node.wait if isinstance(node.wait, str) else f'{node.wait} of them'}"
         case _:
             assert_never(node)
-
-
-def _short(text: str, letters: int = LETTERS) -> str:
-    return plain(text, letters)

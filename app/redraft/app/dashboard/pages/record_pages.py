@@ -104,9 +104,10 @@ class CompareChoice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of two runs: its line, its scores, its plan as YAML, and the draft that it ended with."""
+    """One of two runs: its line, its brief and scores, its plan as YAML, and the draft that it ended with."""
 
     run: RunLine
+    brief: str
     chart: Chart
     plan: Draft
     draft: Draft | None
@@ -142,7 +143,7 @@ async def _side(visit: Visit, text: str) -> Side:
     begun = next((each.data for each in events if isinstance(each.data, RunStarted)), None)
     plan = new_draft(1, print_plan(begun.plan) if begun else "")
     final = drafts.get(kept or max(drafts, default=0))
-    return Side(line, chart(scores(events), goals(events), kept), plan, final)
+    return Side(line, begun.brief.text if begun else "", chart(scores(events), goals(events), kept), plan, final)
 
 
 def _compared(choice: CompareChoice, a: Side, b: Side) -> CompareShown:

@@ -44,8 +44,8 @@ class WhatIfShown(msgspec.Struct, frozen=True):
     @property
     def command(self) -> str:
         """The command line that compares the threshold with what was recorded."""
-        choice, until = self.choice, self.point.until if self.point else "score >= 0.8"
-        given = {"workflow": choice.workflow, "loop": choice.loop, "since": choice.since, "until": until}
+        choice, until = self.choice, self.point.until if self.point else f"score >= {self.choice.at / 100:g}"
+        given = {"workflow": choice.workflow or "NAME", "loop": choice.loop, "since": choice.since, "until": until}
         return " ".join(("redraft whatif", *(f"--{name} {quoted(each)}" for name, each in given.items() if each)))
 
 

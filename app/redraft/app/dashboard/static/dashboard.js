@@ -13,7 +13,12 @@
     if (!target || !target.dataset.live || source || document.hidden) return;
     source = new EventSource(target.dataset.live);
     source.addEventListener("open", () => state("live"));
+    source.addEventListener("trouble", (event) => {
+      document.querySelector(".line.trouble span").textContent = event.data;
+      state("trouble");
+    });
     source.addEventListener("fragment", (event) => {
+      state("live");
       htmx.swap({ sourceElement: target, target, text: event.data, swap: "innerMorph" });
     });
     source.addEventListener("error", () => state(source.readyState === EventSource.CLOSED ? "closed" : "offline"));

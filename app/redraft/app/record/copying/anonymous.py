@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded
 
-_NOBODY: Final = frozenset({"", "client", "coordinator", "timekeeper"})
+_NOBODY: Final = frozenset({"", "client", "coordinator", "somebody", "timekeeper"})
+"""The names that stand for no person: replaced, they would change names of steps that have such a word in them."""
 _TEXTS: Final = frozenset({"text", "sha256"})
 """Fields that are left as they are: what was written, and its hash."""
 
