@@ -24,12 +24,13 @@ from redraft.app.settings.settings import Settings, views_path
 from redraft.app.telemetry.log_follower import followed
 from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
-from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
+from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.dead_letter_replies import DeadLetterReplies
 from redraft.app.wiring.deployment import FOR_EVER, open_bus, open_survey, require_broker, require_store
 from redraft.app.wiring.lags import Lags
 from redraft.app.wiring.parts import (
     LoggedPublisher,
+    OtherRuns,
     Resources,
     build_coordinator,
     build_timekeeper,
@@ -81,7 +82,7 @@ async def coordinate(
         authority, tell = _authority(settings), partial(log_trouble, log)
         partitions = settings.inbox_partitions
         relay = Relay(store, bus, every_run, on_trouble=tell, partitions=partitions)
-        arms = ArmTallies(resources.models)
+        others = OtherRuns(resources)
         share = Share(
             f"{this_process()}, {new_message_id()}",
             partitions,
@@ -92,7 +93,7 @@ async def coordinate(
         coordinator = build_coordinator(
             resources,
             relay,
-            arms,
+            others,
             lambda run, why: log.error("run set aside", run=run, why=why),
             authority,
             share,
@@ -103,7 +104,7 @@ async def coordinate(
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,
             "relay": relaying.run,
-            "choices": arms.run,
+            **others.parts(),
         }
         waits = {
             "an append has had no answer": store.longest_wait,

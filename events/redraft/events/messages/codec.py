@@ -19,7 +19,6 @@ import msgspec
 from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
-    EVENT_NAMES,
     CriticSkipped,
     DomainEvent,
     IterationStarted,
@@ -31,6 +30,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import known
 from redraft.events.messages.redaction import Place, Text, find_texts, redact, restore
 from redraft.events.messages.usage import Usage
