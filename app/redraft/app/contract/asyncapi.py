@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from redraft.app.contract.channels import BATCH_MESSAGE, OPERATIONS, Channel, Operation, channels
+from redraft.app.contract.channels import BATCH_MESSAGE, EVENT_BATCH_MESSAGE, OPERATIONS, Channel, Operation, channels
 from redraft.app.contract.schemas import (
     BATCH_SCHEMA,
+    EVENT_BATCH_SCHEMA,
     EVENT_HEADERS,
     LETTER_HEADERS,
     POINTER,
@@ -48,9 +49,14 @@ def contract(version: str, prefix: str = PREFIX, kind: Kind = "quorum", largest_
         "channels": {name: _channel(channel) for name, channel in places.items()},
         "operations": {name: _operation(each, places[each.channel]) for name, each in OPERATIONS.items()},
         "components": {
-            "messages": {**{name: _message(name, kind) for name, kind in _kinds().items()}, BATCH_MESSAGE: _batch()},
+            "messages": {
+                **{name: _message(name, kind) for name, kind in _kinds().items()},
+                BATCH_MESSAGE: _batch(),
+                EVENT_BATCH_MESSAGE: _event_batch(),
+            },
             "schemas": {
                 "Batch": BATCH_SCHEMA,
+                "EventBatch": EVENT_BATCH_SCHEMA,
                 "EventHeaders": EVENT_HEADERS,
                 "LetterHeaders": LETTER_HEADERS,
                 **schemas_of(_kinds().values(), largest_draft),
@@ -77,7 +83,8 @@ work is expensive sends `step.confirm.v1` in place of an outcome, acknowledges t
 `confirmed`, if it is still open.
 
 Several messages may travel as one, as a CloudEvents batch: commands where the setting `request_batch_size` is above \
-1, and messages for the inbox."""
+1, messages for the inbox, and events in the stream that keeps them. A queue that is bound to the events gets each \
+by itself."""
 
 
 def _info(version: str) -> Schema:
@@ -125,6 +132,17 @@ def _message(name: str, kind: type) -> Schema:
             "properties": {TYPE: {"const": name}},
         },
         "payload": reference(kind),
+    }
+
+
+def _event_batch() -> Schema:
+    return {
+        "name": EVENT_BATCH_MESSAGE,
+        "title": "EventBatch",
+        "summary": "Several events in one message of the stream, in order, each a CloudEvent in JSON: its attributes "
+        "are those that an event alone has as headers, without `cloudEvents:`.",
+        "contentType": BATCH,
+        "payload": {"$ref": f"{POINTER}EventBatch"},
     }
 
 

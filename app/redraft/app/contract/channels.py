@@ -23,6 +23,9 @@ from redraft.events.rabbit.topology import (
 BATCH_MESSAGE: Final = "cloudevents.batch"
 """The name of the message that holds several others."""
 
+EVENT_BATCH_MESSAGE: Final = "cloudevents.batch.events"
+"""The name of the message that holds several events."""
+
 
 def replies_to(command: type[Work]) -> Sequence[str]:
     """Returns the names of the messages with which a worker may answer a command."""
@@ -52,6 +55,7 @@ class Operation(msgspec.Struct, frozen=True):
 _WORK: Final = (*WORK_NAMES.values(), BATCH_MESSAGE)
 _INBOX: Final = (*MESSAGE_NAMES.values(), BATCH_MESSAGE)
 _EVENTS: Final = tuple(EVENT_NAMES.values())
+_KEPT: Final = (*_EVENTS, EVENT_BATCH_MESSAGE)
 
 _ACTOR: Final[Mapping[str, Schema]] = {
     "role": {"enum": list(get_args(Role)), "description": "The role of the actor."},
@@ -129,9 +133,10 @@ def channels(names: Names, kind: Kind) -> Mapping[str, Channel]:
         ),
         "stream": Channel(
             names.events,
-            "A stream that keeps the recorded events. Consume it with the argument `x-stream-offset`, `first` for all.",
-            _EVENTS,
-            _queue(names.events, STREAM_ARGUMENTS, [(names.events, "#")]),
+            "A stream that keeps the recorded events, in the order of the log, alone or several in one message: the "
+            "content type says which. Consume it with the argument `x-stream-offset`, `first` for all.",
+            _KEPT,
+            _queue(names.events, STREAM_ARGUMENTS, []),
         ),
         "dead-letters": Channel(
             names.dead_letters,

@@ -258,6 +258,25 @@ def _headers(description: str, required: Mapping[str, Schema], optional: Mapping
 LETTER_HEADERS: Final = _headers("Of a request for work, or a message to the coordinator.", _ALWAYS, _OFTEN)
 EVENT_HEADERS: Final = _headers("Of a recorded event.", {**_ALWAYS, **_RECORDED}, {**_OFTEN, **_SOMETIMES})
 
+EVENT_BATCH_SCHEMA: Final[Schema] = {
+    "title": "EventBatch",
+    "description": "Several events, in the order of the log. `data` is what the event of this `type` has as its body.",
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "title": "BatchedEvent",
+        "type": "object",
+        "properties": {
+            **_ALWAYS,
+            **_RECORDED,
+            **_OFTEN,
+            **_SOMETIMES,
+            "data": {"type": "object", "description": "The body of the event."},
+        },
+        "required": [*_ALWAYS, *_RECORDED, "data"],
+    },
+}
+
 BATCH_SCHEMA: Final[Schema] = {
     "title": "Batch",
     "description": "Several messages. `data` is what the message of this `type` has as its body.",

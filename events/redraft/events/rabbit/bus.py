@@ -37,7 +37,8 @@ from redraft.events.rabbit.connection import HEARTBEAT, Link, answer, close_chan
 from redraft.events.rabbit.consumer import RabbitConsumer
 from redraft.events.rabbit.coordination import Cancellations, PeerNotes, Semaphore
 from redraft.events.rabbit.dead_letters import DeadLetters, Redelivery, T
-from redraft.events.rabbit.event_stream import Stream, publish_events
+from redraft.events.rabbit.event_stream import Stream
+from redraft.events.rabbit.event_topic import EventTopic
 from redraft.events.rabbit.fast_publish import Outgoing
 from redraft.events.rabbit.inbox import PartitionedInbox
 from redraft.events.rabbit.publisher import Destination, Publisher, QueueCapacity
@@ -138,6 +139,7 @@ class RabbitBus:
         self._in_topology = Topology(self._in, names, delivery_limit, queues)
         self._publisher = Publisher(self._out, f"{token}-c")
         self._event_publisher = Publisher(self._out, f"{token}-e")
+        self._events = EventTopic(self._event_publisher, self._out_topology, names)
         self._capacities: defaultdict[str, QueueCapacity] = defaultdict(lambda: QueueCapacity(capacity))
         self._dead_letters = DeadLetters(self._in, self._in_topology, names, self._publisher, capacity)
         self._stream = Stream(self._in, self._in_topology, names.events)
@@ -246,7 +248,7 @@ class RabbitBus:
     async def publish_events(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
         """Publishes events, given in log order, to the topic and stream `redraft.events`. See `EventPublisher`."""
         async with self._life.during():
-            await publish_events(self._event_publisher, self._out_topology, self._names, events, facts)
+            await self._events.publish(events, facts)
 
     def subscribe_stream(self, after: int = 0, criteria: EventFilter = EVERYTHING) -> AsyncGenerator[Recorded, None]:
         """Yields recorded events after this position of the log, once and in order: first the kept ones, then new ones.

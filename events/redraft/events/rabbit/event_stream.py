@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -16,12 +16,10 @@ from pamqp.common import FieldTable
 
 from redraft.events.errors import BusError
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.filters import EventFilter, RunFacts
+from redraft.events.messages.filters import EventFilter
 from redraft.events.rabbit.cloudevents import (
     _CE,
     _text,
-    event_headers,
-    event_key,
     follows,
     headers_of,
     is_event,
@@ -30,9 +28,8 @@ from redraft.events.rabbit.cloudevents import (
     read_matching,
 )
 from redraft.events.rabbit.connection import LOST, Link, Lost, answer, close_channel, hand_over
-from redraft.events.rabbit.fast_publish import Outgoing
-from redraft.events.rabbit.publisher import Destination, Publisher
-from redraft.events.rabbit.topology import Names, Topology
+from redraft.events.rabbit.event_batches import unpack
+from redraft.events.rabbit.topology import Topology
 
 REMEMBERED: Final = 4096
 """The number of positions whose hash is remembered, and of runs whose last event is."""
@@ -83,22 +80,6 @@ AHEAD: Final = 256
 """The number of messages of the stream that are read ahead."""
 
 _GUESSES: Final = 4
-_NOTHING_KNOWN: Final = RunFacts()
-
-
-async def publish_events(
-    publisher: Publisher, topology: Topology, names: Names, events: Sequence[Recorded], facts: Mapping[str, RunFacts]
-) -> None:
-    """Publishes events in order. When one must be sent again, all later ones are sent again after it."""
-    outgoing = []
-    before = 0
-    for event in events:
-        known = facts.get(event.run, _NOTHING_KNOWN)
-        headers = event_headers(event, known, before)
-        body = msgspec.json.encode(event.data)
-        outgoing.append(Outgoing(names.events, event_key(event, known.workflow), body, headers))
-        before = event.position
-    await publisher.send(Destination(names.events, topology.events), outgoing, strictly=True)
 
 
 class Reading:
@@ -108,6 +89,7 @@ class Reading:
         self._channel = channel
         self._accepts = accepts
         self._waiting: deque[DeliveredMessage] = deque()
+        self._unpacked: deque[DeliveredMessage] = deque()
         self._arrived = asyncio.Event()
         self._ended = False
         self._unacknowledged = 0
@@ -121,8 +103,8 @@ class Reading:
         await answer(channel.basic_consume(queue, self._deliver, arguments=arguments))
 
     async def next(self) -> DeliveredMessage:
-        """Waits for the next message; raises Lost when this channel brings no more."""
-        while True:
+        """Waits for the next message, those of a batch one by one; raises Lost when this channel brings no more."""
+        while not self._unpacked:
             while not self._waiting:
                 if self._ended:
                     raise Lost("the stream is read no more")
@@ -133,8 +115,8 @@ class Reading:
             if self._unacknowledged >= AHEAD // 4:
                 self._unacknowledged = 0
                 await hand_over(self._channel.basic_ack(message.delivery_tag or 0, multiple=True, wait=False))
-            if self._accepts is None or self._accepts(message):
-                return message
+            self._unpacked += [each for each in unpack(message) if self._accepts is None or self._accepts(each)]
+        return self._unpacked.popleft()
 
     async def close(self) -> None:
         await close_channel(self._channel)
@@ -187,16 +169,19 @@ class Stream:
             raise BusError(_gone_message(place))
         if last - place < AHEAD:
             return lowest
-        newest = await self._peek("last", accepts=None)
-        guess = min(lowest + last - place, _offset(newest))
+        low, high = (lowest, place), await self._peek("last", accepts=None)
+        above = (_offset(high), position(high)) if is_event(high) else low
         for _ in range(_GUESSES):
-            if guess <= lowest or not is_event(found := await self._peek(guess, accepts=None)):
+            if above[1] <= last:
+                return max(low, above)[0]
+            guess = low[0] + (above[0] - low[0]) * (last - low[1]) // (above[1] - low[1])
+            if guess <= low[0] or not is_event(found := await self._peek(guess, accepts=None)):
                 break
-            above = position(found) - last
-            if above <= 0:
-                return guess
-            guess -= above
-        return lowest
+            if position(found) > last:
+                above = _offset(found), position(found)
+            else:
+                low = _offset(found), position(found)
+        return low[0]
 
     async def _without_gaps(self, reading: Reading, offset: int) -> AsyncGenerator[DeliveredMessage, None]:
         """Yields the messages from an offset on, until the channel ends. Raises BusError when some are not kept."""

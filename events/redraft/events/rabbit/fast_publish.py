@@ -23,6 +23,7 @@ _METHOD, _HEADER, _BODY = 1, 2, 3
 _END: Final = b"\xce"
 _PUBLISH: Final = struct.pack(">HHH", 60, 40, 0)
 _MANDATORY: Final = b"\x01"
+_OPTIONAL: Final = b"\x00"
 _FLAGS: Final = 0x8000 | 0x2000 | 0x1000 | 0x0800 | 0x0080
 """The message has these properties, in this order: content type, headers, delivery mode, priority and message id."""
 
@@ -48,17 +49,19 @@ def publish_frames(
     message_id: str,
     priority: int = 0,
     user: str = "",
+    *,
+    optional: bool = False,
 ) -> bytes:
-    """Returns a persistent, mandatory message of the content type `kind` for a channel, its body in frames of at most
-    `most` bytes.
+    """Returns a persistent message of the content type `kind` for a channel, mandatory unless it is `optional`.
 
-    `priority` is 0 to 255; without a `user` none is named. Raises ValueError for another priority, and when a name is
-    longer than 255 bytes, struct.error for a number of more than 64 bits.
+    Its body is in frames of at most `most` bytes. `priority` is 0 to 255; without a `user` none is named. Raises
+    ValueError for another priority, and when a name is longer than 255 bytes, struct.error for a number of more than
+    64 bits.
     """
     user_field = _short(user) if user else b""
     properties = (_short(kind), _table(headers), _PERSISTENT, bytes((priority,)), _short(message_id), user_field)
     header = _content(60, 0, len(body), _FLAGS | _USER if user else _FLAGS) + b"".join(properties)
-    pieces = [_method(channel, exchange, key), _frame(_HEADER, channel, len(header)), header, _END]
+    pieces = [_method(channel, exchange, key, optional), _frame(_HEADER, channel, len(header)), header, _END]
     for start in range(0, len(body), most):
         piece = body[start : start + most] if len(body) > most else body
         pieces += (_frame(_BODY, channel, len(piece)), piece, _END)
@@ -66,8 +69,8 @@ def publish_frames(
 
 
 @lru_cache(maxsize=1024)
-def _method(channel: int, exchange: str, key: str) -> bytes:
-    payload = _PUBLISH + _short(exchange) + _short(key) + _MANDATORY
+def _method(channel: int, exchange: str, key: str, optional: bool) -> bytes:
+    payload = _PUBLISH + _short(exchange) + _short(key) + (_OPTIONAL if optional else _MANDATORY)
     return _frame(_METHOD, channel, len(payload)) + payload + _END
 
 
@@ -103,6 +106,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message to send, of the content type `kind`. `sent` is how often it was sent before: the queue may have it
     already.
 
+    The server says so when no queue is bound for it, and drops an `optional` one.
     In a queue with priorities, messages of `priority` 1 come before those of 0.
     """
 
@@ -113,6 +117,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     sent: int = 0
     kind: str = "application/json"
     priority: int = 0
+    optional: bool = False
 
 
 class FrameWriter:
@@ -202,4 +207,5 @@ def _payload(channel: Channel, message: Outgoing, attempt: str, user: str) -> by
         attempt,
         message.priority,
         user,
+        optional=message.optional,
     )

@@ -8,7 +8,7 @@ from itertools import count, zip_longest
 from typing import Final
 
 import msgspec
-from aiormq.exceptions import ChannelPreconditionFailed, DeliveryError
+from aiormq.exceptions import ChannelPreconditionFailed, DeliveryError, PublishError
 
 from redraft.events.errors import MessageTooLarge
 from redraft.events.rabbit.connection import Link, Lost, close_channel, explain
@@ -64,13 +64,17 @@ class Destination(msgspec.Struct, frozen=True):
 class Burst:
     """Unconfirmed messages on one channel, in order, and the first fault among them. Each holds one of the `slots`."""
 
-    def __init__(self, slots: asyncio.Semaphore, patience: float) -> None:
+    def __init__(self, slots: asyncio.Semaphore, patience: float, returned: set[str] | None) -> None:
         self.fault: BaseException | None = None
+        self._returned = returned
         self._slots = slots
         self._patience = patience
         self._confirmations: list[asyncio.Future[None]] = []
 
-    def add(self, confirmation: asyncio.Future[None]) -> None:
+    def add(self, message: Outgoing, sent: asyncio.Future[None]) -> None:
+        confirmation = (
+            sent if self._returned is None or not message.exchange else _passed_over(sent, message.key, self._returned)
+        )
         confirmation.add_done_callback(self._on_answer)
         self._confirmations.append(confirmation)
 
@@ -103,6 +107,28 @@ class Burst:
         self.fault = self.fault or _find_fault(confirmation)
 
 
+def _passed_over(sent: asyncio.Future[None], key: str, returned: set[str]) -> asyncio.Future[None]:
+    """Returns a confirmation that also counts a message that no queue is bound for; adds its key to `returned`."""
+    confirmation: asyncio.Future[None] = sent.get_loop().create_future()
+
+    def answered(_: asyncio.Future[None]) -> None:
+        if confirmation.done():
+            return
+        if sent.cancelled():
+            confirmation.cancel()
+        elif isinstance(fault := sent.exception(), PublishError):
+            returned.add(key)
+            confirmation.set_result(None)
+        elif fault is not None:
+            confirmation.set_exception(fault)
+        else:
+            confirmation.set_result(None)
+
+    sent.add_done_callback(answered)
+    confirmation.add_done_callback(lambda _: sent.cancel())
+    return confirmation
+
+
 def _find_fault(confirmation: asyncio.Future[None]) -> BaseException | None:
     """Returns why a message is not confirmed; None if it is."""
     if not confirmation.done() or confirmation.cancelled():
@@ -125,12 +151,20 @@ class Publisher:
         self._prepared: set[str] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def send(self, place: Destination, messages: Sequence[Outgoing], *, strictly: bool = False) -> None:
+    async def send(
+        self,
+        place: Destination,
+        messages: Sequence[Outgoing],
+        *,
+        strictly: bool = False,
+        returned: set[str] | None = None,
+    ) -> None:
         """Sends messages in order; returns when the server has confirmed all.
 
         Sends unconfirmed messages again, after the confirmed ones. `strictly` sends all from the first unconfirmed one
-        again, so that after each message comes every one that follows it. Raises BusError when nothing was confirmed
-        for the patience of the link, or when the server refuses a message for its size.
+        again, so that after each message comes every one that follows it. With `returned`, a message to an exchange
+        where no queue is bound for it is not sent again, and its key is added there. Raises BusError when nothing was
+        confirmed for the patience of the link, or when the server refuses a message for its size.
         """
         rest = list(messages)
 
@@ -138,7 +172,7 @@ class Publisher:
             """Raises the fault when not one was confirmed; `rest` counts this attempt all the same."""
             nonlocal rest
             before = rest
-            rest, fault = await self._attempt(place, before, strictly)
+            rest, fault = await self._attempt(place, before, strictly, returned)
             if fault is not None and len(rest) == len(before):
                 raise _final_error(fault, before)
 
@@ -153,18 +187,18 @@ class Publisher:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def _attempt(
-        self, place: Destination, messages: Sequence[Outgoing], strictly: bool
+        self, place: Destination, messages: Sequence[Outgoing], strictly: bool, returned: set[str] | None
     ) -> tuple[list[Outgoing], BaseException | None]:
         """Sends all, and returns those to send again, with the first fault among them."""
         writer = await self._ready(place)
-        burst = Burst(self._slots, self._confirm)
+        burst = Burst(self._slots, self._confirm, returned)
         try:
             for message in messages:
                 await self._acquire_slot()
                 if burst.fault:
                     self._slots.release()
                     break
-                burst.add(writer.put(message, f"{self._token}-{next(self._attempts)}"))
+                burst.add(message, writer.put(message, f"{self._token}-{next(self._attempts)}"))
             await burst.wait_settled()
         except Lost as stuck:
             burst.fault = stuck

@@ -19,6 +19,7 @@ from aiormq.exceptions import ChannelAccessRefused, ChannelNotFoundEntity, Chann
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, Depth
 from redraft.events.rabbit.cloudevents import is_event
 from redraft.events.rabbit.connection import ANSWER, LOST, answer, close_channel, hand_over, read_address, unreachable
+from redraft.events.rabbit.event_batches import unpack
 from redraft.events.rabbit.event_stream import StreamPosition, read_stream_position
 from redraft.events.rabbit.topology import PREFIX, Kind, Names, queue_arguments
 
@@ -234,7 +235,8 @@ class Survey:
                 await answer(channel.basic_consume(name, deliver, arguments={"x-stream-offset": "last"}))
                 await answer(channel.queue_declare(name, passive=True))
                 while received:
-                    steps += [read_stream_position(message) for message in received if is_event(message)]
+                    found = [each for message in received for each in unpack(message)]
+                    steps += [read_stream_position(message) for message in found if is_event(message)]
                     await hand_over(channel.basic_ack(received[-1].delivery_tag or 0, multiple=True, wait=False))
                     received.clear()
                     await answer(channel.queue_declare(name, passive=True))

@@ -7,8 +7,8 @@
     redraft.critic.judge  (direct)  -- critic.judge ----> redraft.critic.judge
                                     -- critic.judge.notes --> each worker of the actor
     (default exchange, dead letters) -------------------> redraft.dead-letters         quorum queue
-    redraft.events        (topic)   -- # ---------------> redraft.events         stream
-                                    -- run.cancelled.# -> redraft.cancellations  (topic) --> each worker
+    (default exchange, batches of events) --------------> redraft.events         stream
+    redraft.events        (topic)   -- run.cancelled.# -> redraft.cancellations  (topic) --> each worker
 
 Requests go through `redraft.commands`, which only coordinators need. Messages to the inbox have an exchange of their
 own, messages among the workers of one actor have one for each actor, and cancellations have one more. So a user's
@@ -171,8 +171,8 @@ class Topology:
         async with self._one:
             await self._exchange(name, "topic")
             await self._declare(name, STREAM_ARGUMENTS)
-            await self._bind(name, name, "#")
             if self.makes:
+                await answer((await self._own()).queue_unbind(name, name, "#"))  # what an earlier release had bound
                 await self._exchange(stopped, "topic")
                 for key in _STOPPED:
                     await answer((await self._own()).exchange_bind(stopped, name, key))
