@@ -25,7 +25,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # that they need not wait for a disk. The longest files come first, see `LONG` in tests/conftest.py.
 PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 FOLDERS := $(shell df -Pm /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000 { print "TMPDIR=/dev/shm" }')
-PYTEST := $(FOLDERS) $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
+# pytest keeps what it compiles apart from what the processes of the tests could load: they would compile it each time.
+PYTEST := $(BIN)/python -m compileall -q $(CODE) && $(FOLDERS) $(BIN)/pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(PYTEST) -m 'not chaos and not check'

@@ -85,7 +85,8 @@ async def main() -> None:
         for issue in each.critique.issues:
             print(f"draft {each.draft.version}, at {issue.span}: {issue.line}")
     for attempt in patched.attempts:
-        print(f"draft {attempt.after.version}: {len(attempt.edits)} edits, about {attempt.saved_tokens:,} tokens saved")
+        edits = f"{len(attempt.edits)} edit{'s' * (len(attempt.edits) != 1)}"
+        print(f"draft {attempt.after.version}: {edits}, about {attempt.saved_tokens:,} tokens saved")
     print(f"{len(patched.text.split()):,} words, {patched.outcome}: {patched.reason}")
     saved = whole.usage.output_tokens - patched.usage.output_tokens
     print(f"the model wrote {patched.usage.output_tokens:,} tokens instead of {whole.usage.output_tokens:,}")

@@ -5,6 +5,7 @@ REDRAFT_HYPOTHESIS=thorough, as in `make check`, tries many more of them than th
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -55,6 +56,17 @@ LONG: Final = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {Path(__file__).parent / name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path, len(LONG)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Nothing that collecting makes is garbage: it is not looked for, then nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 def pytest_collection_finish() -> None:

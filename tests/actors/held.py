@@ -114,8 +114,8 @@ class Held:
         """Begins the oldest commit when the event loop goes on."""
         self._loop.call_soon(self.commits.popleft())
 
-    async def require_sealing(self) -> None:
-        await self.store.require_sealing()
+    async def require_sealing(self) -> bool:
+        return await self.store.require_sealing()
 
     async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
         return await self.store.encode(append, looked=looked)

@@ -19,7 +19,7 @@ import redraft.app
 from redraft.actors import Actor
 from redraft.app.workflows.actor_registry import SHIPPED
 from redraft.events import errors
-from redraft.events.messages.domain_events import EVENT_NAMES
+from redraft.events.messages.event_names import EVENT_NAMES
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = set(redraft.app.__all__)

@@ -13,6 +13,8 @@ from tests.chaos.scene import Scene
 from redraft.actors.runtime.working.worker import CONCURRENCY
 from redraft.events.rabbit.topology import Kind
 
+pytestmark = pytest.mark.check
+
 COORDINATOR = "coordinator"
 STANDBY = "standby"
 

@@ -11,6 +11,8 @@ import pytest
 from tests.chaos.killed_subscriber import Subscriber, killed_while_they_write, write
 from tests.events.postgres_cluster import Cluster
 
+pytestmark = pytest.mark.check
+
 
 def store_in(kind: str, request: pytest.FixtureRequest, folder: Path) -> str:
     return f"sqlite:///{folder / 'log.db'}" if kind == "sqlite" else str(request.getfixturevalue("postgres_url"))

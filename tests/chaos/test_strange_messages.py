@@ -15,6 +15,8 @@ from redraft.events.bus.port import INBOX
 from redraft.events.messages.codec import encode_message
 from redraft.events.rabbit.topology import Kind, Names
 
+pytestmark = pytest.mark.check
+
 RUNS = 20
 
 

@@ -73,8 +73,7 @@ def new_prefix() -> str:
 async def clear(url: str, prefix: str, queues: Sequence[str] = QUEUES) -> None:
     """Deletes everything that a bus with this prefix made; what is not there is passed over."""
     names = Names(prefix)
-    if INBOX in queues:
-        queues = [*queues, *inbox_queues(PARTITIONS)]
+    queues = [*queues, *inbox_queues(PARTITIONS)]
     async with await aio_pika.connect(url) as connection, connection.channel() as channel:
         for queue in [*map(names.there, queues), names.dead_letters, names.events]:
             await channel.queue_delete(queue)

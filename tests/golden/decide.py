@@ -24,7 +24,8 @@ from redraft.events.messages import commands
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.conditions import approved, errors, exit_, oscillating, outputs, plateau, score
 from redraft.events.messages.content import Brief, Critique, DraftRef, Receipt
-from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent, RunStarted
+from redraft.events.messages.domain_events import DomainEvent, RunStarted
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
 from redraft.events.messages.usage import Usage
 

@@ -52,7 +52,6 @@ from redraft.events.messages.content import (
     new_draft,
 )
 from redraft.events.messages.domain_events import (
-    EVENT_NAMES,
     ApprovalExpired,
     ApprovalRequested,
     BudgetReached,
@@ -68,6 +67,7 @@ from redraft.events.messages.domain_events import (
     DraftPublished,
     DraftRefined,
     DraftRejected,
+    EventRef,
     IterationStarted,
     LimitsChanged,
     LoopClosing,
@@ -88,6 +88,7 @@ from redraft.events.messages.domain_events import (
     VerdictLate,
 )
 from redraft.events.messages.envelope import Origin
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Option, Parallel, Plan, Repeat, Retry, Step
 from redraft.events.messages.usage import Usage
 
@@ -218,12 +219,14 @@ def with_late_critics() -> Iterator[DomainEvent]:
 def with_reuse() -> Iterator[DomainEvent]:
     """The events of a run in which a verdict is taken again."""
     again = new_draft(3, "Greetings from Kyoto\n")
-    judge = Step("critic", "judge", "judge", reuse="run")
+    judge = Step("critic", "judge", "judge", reuse="always")
     loop = Repeat("Refinement", score >= 0.9, 5, (judge, Step("refiner", "improve", "improve")))
     yield RunStarted(Plan("article", (Step("generator", "write", "write"), loop)), Brief("Why"), START, rules=4)
     asked = StepRequested("Refinement[3]/judge", "critic", "judge", 1, START, again.ref)
-    yield msgspec.structs.replace(asked, verdict_key="5f2b0c6d7e8f", reused=5)
-    yield DraftCritiqued("Refinement[3]/judge", 1, again.ref, Critique(0.5, critic="judge"), reused=5)
+    yield msgspec.structs.replace(asked, verdict_key="5f2b0c6d7e8f", reused=EventRef(RUN, 5))
+    yield DraftCritiqued(
+        "Refinement[3]/judge", 1, again.ref, Critique(0.5, critic="judge"), reused=EventRef("another-run", 5)
+    )
 
 
 ADDED: Final = {"measures.jsonl": with_measures, "late.jsonl": with_late_critics, "reuse.jsonl": with_reuse}

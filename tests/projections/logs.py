@@ -89,7 +89,7 @@ def chosen_told(number: int = 0) -> list[Told]:
         ("coordinator", RunStarted(plan, Brief("b"), START)),
         ("coordinator", StepRequested("write", "generator", arm, 1, due, choice=choice)),
         (arm, DraftGenerated("write", 1, draft)),
-        ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref)),
+        ("coordinator", StepRequested("judge", "critic", "judge", 1, due, draft.ref, verdict_key="5f2b0c6d")),
         (
             "judge",
             DraftCritiqued(

@@ -46,8 +46,9 @@ from redraft.events.messages.conditions import (
     tokens,
 )
 from redraft.events.messages.content import Brief, Critique, DraftRef, Receipt
-from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
+from redraft.events.messages.domain_events import DomainEvent, Parent, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Approve, Arm, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step, loops_of
 from redraft.events.messages.usage import Usage
 

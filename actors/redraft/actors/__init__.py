@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from redraft.actors.formats.yaml_reader import print_plan as print_plan, read_plan as read_plan
     from redraft.actors.plans.check import check_plan as check_plan
     from redraft.actors.replay.whatif import WhatIf as WhatIf, what_if as what_if
-    from redraft.actors.workflow.roles import (
+    from redraft.actors.workflow.actor import (
         Actor as Actor,
-        Context as Context,
         Critic as Critic,
         Generator as Generator,
         Publisher as Publisher,
         Refiner as Refiner,
+    )
+    from redraft.actors.workflow.context import Context as Context
+    from redraft.actors.workflow.roles import (
         critic as critic,
         generator as generator,
         publisher as publisher,

@@ -107,7 +107,6 @@ if TYPE_CHECKING:
         DraftPublished as DraftPublished,
         DraftRefined as DraftRefined,
         DraftRejected as DraftRejected,
-        EVENT_NAMES as EVENT_NAMES,
         IterationStarted as IterationStarted,
         LimitsChanged as LimitsChanged,
         CriticSkipped as CriticSkipped,
@@ -127,6 +126,7 @@ if TYPE_CHECKING:
         StepRequested as StepRequested,
         VerdictLate as VerdictLate,
     )
+    from redraft.events.messages.event_names import EVENT_NAMES as EVENT_NAMES
     from redraft.events.messages.envelope import Recorded as Recorded
     from redraft.events.messages.filters import EventFilter as EventFilter, event_filter as event_filter
     from redraft.events.messages.plan import Plan as Plan

@@ -72,7 +72,7 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("judge.tome >= 8", (JUDGE,), "did you mean judge.tone?"),
         ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
         ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),
-        ("plateau(gain=10)", (JUDGE,), "plateau: gain is 10; write a number up to 9"),
+        ("plateau(gain=10)", (JUDGE,), "plateau: gain is 10; write a number, 0 to 9, such as 1 of 10"),
         ("confidence >= 7", (JUDGE,), "scores are 0..1"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_score_is_shown_on_its_scale_never_rounded_up_to_a_threshold(
         assert score_text(share, scale, beside=True).startswith(f"{text} (0.") or share in (0.0, 1.0)
 
 
-@pytest.mark.parametrize("name", ["2nd", "and", "not", "fact-check", "3-b", "class", "of", "1e5"])
+@pytest.mark.parametrize("name", ["2nd", "and", "not", "fact-check", "3-b", "class", "of", "1e5", "2", "007", "3-4"])
 def test_a_critic_of_any_name_stands_in_conditions(name: str) -> None:
     step = Step("critic", "judge", name, scale=(1, 10), criteria=(Criterion("tone"),), measures=("words",))
     text = f"({name}.tone >= 8 of 10 and not {name}.score < 5 and change({name}.words) < 0.1) or {name}.words == 1e3"

@@ -21,7 +21,8 @@ from redraft.events.errors import CodecError, UnknownRules
 from redraft.events.messages.codec import decode_message
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief
-from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent, Parent, RunStarted
+from redraft.events.messages.domain_events import DomainEvent, Parent, RunStarted
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import RULES, Plan, Step
 
 GOLDEN = Path(__file__).parents[2] / "golden"

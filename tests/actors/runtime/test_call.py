@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors.runtime.working.call import Call, abandon_calls
-from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.events.errors import PermanentError, StepError
 from redraft.events.messages.commands import (
     Critiqued,

@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from tests.dead_letters import dead_letters_on
 
 from redraft.actors.deciding.decider import MAX_SENDINGS
-from redraft.actors.runtime.coordinating.command_handler import CommandHandler, ReadTallies, RunStore
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler, RunStore
 from redraft.actors.runtime.coordinating.coordinator import BATCH, TRIES, Coordinator
 from redraft.actors.runtime.coordinating.decisions import PendingResults, Tallies, thompson
+from redraft.actors.runtime.coordinating.deferring import ReadTallies
 from redraft.events.backends import open_store
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, DeadLetter
@@ -383,8 +384,8 @@ async def test_draining_while_the_log_fails_gives_everything_back(store: EventSt
             await release.wait()
             raise StoreError("the disk is gone")
 
-        async def require_sealing(self) -> None:
-            """Nothing is sealed."""
+        async def require_sealing(self) -> bool:
+            return False
 
         async def encode(self, append: Append, *, looked: bool = False) -> Encoded:
             return encode(append)

@@ -17,8 +17,9 @@ from redraft.events.bus.port import INBOX, BusMessage, work_queue
 from redraft.events.errors import LeaseLost, StoreError
 from redraft.events.messages.codec import decode_message, decode_work, encode_message
 from redraft.events.messages.commands import WORK_NAMES, Failed, Generate, Work
-from redraft.events.messages.domain_events import EVENT_NAMES, RunErased, StepFailed, StepRequested
+from redraft.events.messages.domain_events import RunErased, StepFailed, StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
 
 

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from tests.actors.runtime.test_call import DRAFT, failed, judged, perform, request
 
 from redraft.actors.runtime.working import threads
-from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.events.errors import ActorError
 from redraft.events.messages.codec import decode_message, encode_message
 from redraft.events.messages.commands import (

@@ -15,7 +15,7 @@ from tests.streams import recorded
 
 from redraft.actors.runtime.coordinating.timekeeper import AGAIN, MAX_PAUSE, PAGE, DueStep, QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.queue_publisher import LeftOut, Trouble
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX

@@ -15,7 +15,8 @@ from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, Trou
 from redraft.actors.runtime.working.active_calls import Differs
 from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor, critic, generator
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, generator
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, BusMessage, work_queue
 from redraft.events.errors import BusError

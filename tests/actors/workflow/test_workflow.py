@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 
-from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.actors.workflow.workflow import Workflow, parallel, repeat, step
 from redraft.events.errors import ActorError, ConditionError, InputError, PlanError
 from redraft.events.messages.conditions import outputs, plateau, score
@@ -44,6 +45,20 @@ ARTICLE = (
     .repeat_until(score >= 0.9, max_iterations=5, name="Refinement", body=[judge, improve])
     .finally_(save)
 )
+
+
+def test_a_margin_may_be_written_as_in_yaml() -> None:
+    judge = step("judge", role="critic", scale=(1, 10))
+    body = [judge, step("improve", role="refiner")]
+    made = repeat("Loop", until="score >= 8", max_iterations=3, body=body, rollback_margin="1 of 10")
+    assert isinstance(made.node, Repeat)
+    assert (made.node.rollback_margin, made.node.rollback_top) == (1, 10)
+    with pytest.raises(PlanError, match=r"^Loop: rollback_margin: '1 of ten' is no margin; write a number such as 0.1"):
+        repeat("Loop", until="score >= 8", max_iterations=3, body=body, rollback_margin="1 of ten")
+    begun = Workflow("w").start_with(step("write", role="generator"))
+    wide = begun.repeat_until("score >= 8", max_iterations=3, name="Loop", body=body, rollback_margin=20)
+    with pytest.raises(PlanError, match=r"rollback_margin is 20; write a number, 0 to 9, such as 1 of 10$"):
+        _ = wide.plan
 
 
 def test_the_builder_gives_the_plan_as_data() -> None:

@@ -13,7 +13,7 @@ from redraft.actors.editing.edits import check_only_issues
 from redraft.actors.editing.issues import locate_issues
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.plans import code_plan, source
 from redraft.app.builtin.programs.ruff import ruff_critic, ruff_refiner, ruff_score
 from redraft.app.builtin.support.module_names import bound_names

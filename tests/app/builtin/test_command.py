@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors.formats.yaml_reader import read_plan
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.programs.command import (
     CriticOptions,
     WriterOptions,

@@ -24,7 +24,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from redraft.actors.runtime.working.call import Call
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.gates.programs import LIMITED, MEMORY, python_critic, schema_critic, sql_critic
 from redraft.app.builtin.gates.text import _find_phrases, agreement_critic, length_critic, pattern_critic, words_critic
 from redraft.events.messages.commands import Critiqued, CritiqueDraft, Failed, OutcomeMessage, Request
@@ -248,7 +248,7 @@ async def test_a_draft_that_breaks_the_checker_does_not_pass(folder: Path):
 
 FIRST_PROCESS = """
 import asyncio, os
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.gates.programs import python_critic
 from redraft.events.messages.content import new_draft
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from model_server import Json, ModelServer, instructions_of
 
 from redraft.actors.runtime.working.call import Call
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.llm.actors import llm_critic, llm_generator, llm_refiner
 from redraft.app.builtin.llm.prompt import FOLDER, read_prompt
 from redraft.app.builtin.llm.watching import JsonText

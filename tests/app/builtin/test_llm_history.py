@@ -49,6 +49,12 @@ async def test_a_critic_without_the_option_needs_no_history():
     assert isinstance(outcome, Critiqued), outcome
 
 
+async def test_a_critic_whose_step_alone_has_the_history_is_shown_all_of_it():
+    with ModelServer([{"reply": GOOD | {"errors": []}}]) as server:
+        await perform(llm_critic(models(server)), CritiqueDraft(request(), DRAFT, HISTORY))
+    assert all(each in str(server.asked[0]) for each in ("change 2", "change 4", "Text number 4"))
+
+
 async def test_a_generator_is_told_what_was_said_of_the_last_draft():
     with ModelServer([{"text": "Tides come twice a day."}]) as server:
         work = Generate(request(history=1), Critique(0.2, suggestions=("say why",)), HISTORY)

@@ -12,7 +12,7 @@ from redraft.actors.editing.edits import apply_edits, check_only_issues
 from redraft.actors.editing.issues import locate_issues
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.prose.actors import UNSPELLED, prose_critic, prose_plan, prose_refiner
 from redraft.app.builtin.prose.spelling import lexicon
 from redraft.events.errors import PermanentError, PlanError

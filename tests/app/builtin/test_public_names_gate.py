@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.gates.programs import names_critic
 from redraft.events.messages.content import Brief, Critique, new_draft
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.publishers.files import file_publisher, stdout_publisher
 from redraft.app.builtin.support.files import write_confined
 from redraft.events.errors import PermanentError

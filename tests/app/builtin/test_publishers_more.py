@@ -18,7 +18,7 @@ import pytest
 from tests.app.cli_calls import call
 
 from redraft.actors.runtime.working.call import Call
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.publishers.git import git_publisher
 from redraft.app.builtin.publishers.pdf import pdf_publisher, plain_html
 from redraft.app.builtin.publishers.web import html_publisher, to_html, webhook_publisher

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors.editing.issues import locate_issues
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.programs.pytest_critic import pytest_critic
 from redraft.events.errors import PermanentError
 from redraft.events.messages.content import Brief, Critique, new_draft

@@ -28,8 +28,9 @@ from redraft.events.bus.port import INBOX, BusMessage, work_queue
 from redraft.events.messages.codec import decode_event, encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, CancelRun, Message, Work
 from redraft.events.messages.content import MOST_EVENTS
-from redraft.events.messages.domain_events import EVENT_NAMES, DomainEvent
+from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
 from redraft.events.rabbit.cloudevents import event_headers, message_headers, write_batch
 from redraft.events.rabbit.topology import Kind, Names

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from redraft.actors.workflow.roles import source_version
+from redraft.actors.workflow.actor import source_version
 from redraft.app import ActorError, Settings, Workflow, refine, score
 from redraft.app.integrations.callables import (
     callable_critic,

@@ -236,7 +236,10 @@ def test_functions_of_a_file_are_not_called():
         (("--critic", "noisy"), "--critic 'noisy' is not a guess; write noisy(0.1) or "),
         (("--critic", "noisy()"), "--critic 'noisy()': it needs sd; write "),
         (("--critic", "noisy(2)"), "--critic 'noisy(2)': sd is above 1; write "),
-        (("--critic", "noisy(0,0,0,0)"), "--critic 'noisy(0,0,0,0)': it takes 3 numbers at most: sd, bias, approves; "),
+        (
+            ("--critic", "noisy(0,0,0,0,0)"),
+            "--critic 'noisy(0,0,0,0,0)': it takes 4 numbers at most: sd, bias, approves, confidence; ",
+        ),
         (("--critic", "noisy(x)"), "--critic 'noisy(x)': 'x' is not a number; "),
         (("--critic", "noisy(nan)"), "--critic 'noisy(nan)': 'nan' is not a finite number; "),
         (("--critic", "noisy(0, bas=0)"), "--critic 'noisy(0, bas=0)': there is no 'bas'; did you mean 'bias'?; "),

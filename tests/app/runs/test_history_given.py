@@ -14,8 +14,10 @@ from redraft.actors import (
     Workflow,
     critic,
     generator,
+    outputs,
     read_plan,
     refiner,
+    repeat,
     score,
     step,
 )
@@ -82,8 +84,37 @@ async def test_a_text_that_did_not_come_along_is_refused_with_the_remedy(setting
 
     result = await refine(loop(judge, improve), "tides", settings=settings)
     assert result.outcome == "failed"
-    why = "the text of draft 1 did not come with the request (those that did: 2, 3); the step's history says how many"
+    why = "the text of draft 1 did not come with the request (those that did: 2, 3); history: 2 beside the actor"
     assert why in result.reason
+
+
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (4, "history.text(4): draft 4 is none of those that the history tells of (1, 2, 3)"),
+        (0, "history.text(0): draft 0 is none of those that the history tells of (1, 2, 3)"),
+        (-1, "history.text(-1): draft -1 is none of those"),
+        ("2", "history.text('2'): give the number of a draft, such as 3"),
+        (True, "history.text(True): give the number of a draft, such as 3"),
+    ],
+)
+async def test_a_text_that_no_setting_brings_is_refused_without_a_vain_remedy(
+    settings: Settings, number: int, why: str
+):
+    @critic(history=1)
+    async def judge(draft: Draft, history: History) -> Critique:
+        if draft.version == 3:
+            await history.text(number)
+        return Critique(0.1)
+
+    @refiner
+    async def improve(draft: Draft) -> str:
+        return draft.text + "x"
+
+    result = await refine(loop(judge, improve), "tides", settings=settings)
+    assert result.outcome == "failed"
+    assert why in result.reason
+    assert "beside the actor" not in result.reason
 
 
 async def test_a_generator_in_a_loop_sees_what_was_said_of_the_last_draft(settings: Settings):
@@ -103,6 +134,64 @@ async def test_a_generator_in_a_loop_sees_what_was_said_of_the_last_draft(settin
     result = await refine(body, "tides", settings=settings)
     assert (result.outcome, result.text) == ("accepted", "try 3")
     assert seen == [(None, []), ((3, ("not try 1",)), ["try 1"]), ((6, ("not try 2",)), ["try 2"])]
+
+
+async def test_a_history_is_of_the_loop_around_the_step_since_it_began(settings: Settings):
+    seen: dict[str, list[tuple[list[str], tuple[str, ...], tuple[str, ...]]]] = {
+        "write": [],
+        "judge": [],
+        "improve": [],
+    }
+
+    async def note(name: str, history: History) -> None:
+        texts = [await history.text(each.draft.version) for each in history.rounds]
+        seen[name].append((texts, history.fixed, history.disputed))
+
+    @generator(history=9)
+    async def again(history: History) -> str:
+        await note("write", history)
+        return f"chapter {len(seen['write'])}, "
+
+    @critic(history=9)
+    async def judge(draft: Draft, history: History) -> Critique:
+        await note("judge", history)
+        return Critique(draft.text.count("x") / 2, suggestions=(f"more in {draft.text}",))
+
+    @refiner(history=9)
+    async def improve(draft: Draft, history: History) -> Revision:
+        await note("improve", history)
+        return Revision(draft.text + "x", declined=(f"less in {draft.text}",))
+
+    inner = repeat("Loop", until=score >= 1, max_iterations=3, body=[judge, improve])
+    book = Workflow("book").repeat_until(outputs >= 2, max_iterations=2, name="Chapters", body=[again, inner])
+    await refine(book, "tides", settings=settings)
+
+    one = ["chapter 1, ", "chapter 1, x", "chapter 1, xx"]
+    two = ["chapter 2, ", "chapter 2, x", "chapter 2, xx"]
+    assert [texts for texts, _, _ in seen["write"]] == [[], one]
+    assert [texts for texts, _, _ in seen["judge"]] == [one[:0], one[:1], one[:2], two[:0], two[:1], two[:2]]
+    assert [texts for texts, _, _ in seen["improve"]] == [one[:1], one[:2], two[:1], two[:2]]
+    assert [fixed for _, fixed, _ in seen["improve"]] == [(), (f"more in {one[0]}",), (), (f"more in {two[0]}",)]
+    assert seen["improve"][2][2] == ()
+    assert seen["improve"][3][2] == (f"less in {two[0]}",)
+
+
+async def test_what_was_said_of_a_draft_before_the_loop_comes_with_that_draft(settings: Settings):
+    seen = []
+
+    @critic
+    async def judge(draft: Draft) -> Critique:
+        return Critique(draft.text.count("x") / 2)
+
+    @refiner
+    async def improve(draft: Draft, history: History) -> str:
+        seen.append([each.draft.version for each in history.rounds])
+        return draft.text + "x"
+
+    flow = Workflow("told").start_with(write, judge)
+    flow = flow.repeat_until(score >= 1, max_iterations=3, name="Loop", body=[improve, step(judge, name="again")])
+    await refine(flow, "tides", settings=settings)
+    assert seen == [[1], [2]]
 
 
 async def test_a_refiner_is_given_texts_of_drafts_that_were_given_up(settings: Settings):

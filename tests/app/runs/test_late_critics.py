@@ -82,6 +82,17 @@ async def test_a_critic_is_asked_once_its_condition_holds(settings: Settings):
     assert check_events(events) == ()
 
 
+async def test_it_is_told_when_what_a_critic_waits_for_is_not_known(settings: Settings):
+    @critic(measures=("words?",))
+    async def counting(draft: Draft) -> Critique:
+        return Critique(draft.version / 5, measures={"words": 9} if draft.version > 2 else {})
+
+    judge = step(costly(), when="score >= 0.1 and not words < 3")
+    _, events = await recorded(settings, flow(counting, judge))
+    assert skipped(events) == [(f"Loop[{number}]/judge", number, "words is not known") for number in (1, 2)]
+    assert check_events(events) == ()
+
+
 async def test_what_nobody_has_said_accepts_no_draft(settings: Settings):
     """The condition names a criterion of the critic that was not asked: neither it nor its negation holds."""
     judge = step(costly(0.9, truth=0.9), when="score >= 0.7")

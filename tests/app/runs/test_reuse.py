@@ -31,7 +31,14 @@ from redraft.events.backends import open_store
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import Refined, StartRun
 from redraft.events.messages.content import Brief
-from redraft.events.messages.domain_events import BudgetReached, DraftCritiqued, Parent, RunStarted, StepRequested
+from redraft.events.messages.domain_events import (
+    BudgetReached,
+    DraftCritiqued,
+    EventRef,
+    Parent,
+    RunStarted,
+    StepRequested,
+)
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Node, Option, Plan, Step
 from redraft.events.messages.usage import Usage
@@ -95,8 +102,9 @@ async def test_a_text_that_comes_back_is_judged_once(settings: Settings):
     assert calls == ["a", "b"]
     first, second, *again = verdicts(events)
     versions = [each.version for each in events if isinstance(each.data, DraftCritiqued)]
-    assert (first.reused, second.reused) == (0, 0)
-    assert [each.reused for each in again] == [versions[0], versions[1], versions[0]]
+    assert (first.reused, second.reused) == (None, None)
+    run = events[0].run
+    assert [each.reused for each in again] == [EventRef(run, versions[n]) for n in (0, 1, 0)]
     assert [each.draft.version for each in again] == [3, 4, 5]
     assert [each.critique for each in again] == [first.critique, second.critique, first.critique]
     assert all(each.usage == Usage() for each in again)
@@ -205,7 +213,8 @@ async def test_an_untrue_record_is_found(settings: Settings):
         changed = list(events)
         changed[place] = replace(events[place], data=replace(events[place].data, **change))
         assert "this is not the verdict of event" in str(check_events(changed)), change
-    for change, fault in (({"reused": 2}, "has no verdict on what"), ({"verdict_key": "x"}, "is not that of what")):
+    second = {"reused": EventRef(events[0].run, 2)}
+    for change, fault in ((second, "has no verdict on what"), ({"verdict_key": "x"}, "is not that of what")):
         changed = list(events)
         changed[place - 1] = replace(events[place - 1], data=replace(events[place - 1].data, **change))
         assert fault in str(check_events(changed)), change
@@ -221,9 +230,12 @@ def test_it_is_read_from_yaml_and_written_back():
 @pytest.mark.parametrize(
     ("made", "fault"),
     [
-        (lambda: flow(step(counting([]), reuse="always")), "reuse is 'always'; write run"),
+        (lambda: flow(step(counting([]), reuse="ever")), "reuse is 'ever'; write run"),
         (lambda: flow(counting([]), improver=step(swap, reuse="run")), "reuse is for critics, and this is a refiner"),
-        (lambda: flow(step(counting([]), reuse="run", history=2)), "reuse: the history grows with every draft"),
+        (
+            lambda: flow(step("judge", role="critic", reuse="run", history=2)),
+            "reuse: the history grows with every draft",
+        ),
         (
             lambda: flow(step(choose=[counting([]), step("other", role="critic")], reuse="run")),
             "reuse: a step that chooses may ask another actor",

@@ -195,7 +195,7 @@ def test_a_target_that_names_nothing_is_one_line(actors: Path, target: str, role
 
 def test_a_worker_that_publishes_to_files_writes_below_its_own_folder_only(actors: Path) -> None:
     [save] = actors_for(["file"], None, environment())
-    from redraft.actors.workflow.roles import Context
+    from redraft.actors.workflow.context import Context
     from redraft.events.errors import PermanentError
     from redraft.events.messages.content import Brief, new_draft
 

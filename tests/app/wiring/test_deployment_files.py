@@ -203,6 +203,22 @@ def test_kubernetes_serves_http_to_the_proxy_alone(objects: list[dict[str, Any]]
     assert pod(deployment)["securityContext"]["runAsNonRoot"]
 
 
+def test_kubernetes_signs_people_in_by_a_provider_that_the_server_can_reach(served: list[dict[str, Any]]) -> None:
+    known = {(each["kind"], each["metadata"]["name"]) for each in served}
+    objects = kustomized("deploy/oidc")
+    [policy] = [each for each in objects if (each["kind"], each["metadata"]["name"]) not in known]
+    deployment = of_kind(objects, "Deployment")["serve"]
+    assert (
+        policy["spec"]["podSelector"]["matchLabels"].items()
+        <= deployment["spec"]["template"]["metadata"]["labels"].items()
+    )
+    given = env(deployment)
+    chosen = read_settings(oidc=json.loads(given["REDRAFT_OIDC"]["value"])).oidc
+    assert chosen is not None
+    assert chosen.callback == "https://redraft.example.com/oidc/callback"
+    assert "valueFrom" in given["REDRAFT_OIDC_CLIENT_SECRET"]
+
+
 def test_compose_keeps_what_has_to_outlive_a_container() -> None:
     kept = {
         mount.partition(":")[0] for name in ("rabbitmq", "postgres") for mount in COMPOSE["services"][name]["volumes"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from msgspec.structs import replace
+from tests.app.cli_calls import call
 from tests.streams import article
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.plans.paths import steps_in
-from redraft.app.workflows.run_settings import apply_settings, refuse_vain
+from redraft.app.workflows.run_settings import LOOP_KEYS, STEP_KEYS, apply_settings, refuse_vain
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import score
-from redraft.events.messages.plan import Parallel, Plan, Repeat, Step
+from redraft.events.messages.plan import Criterion, Parallel, Plan, Repeat, Step
 
 WRITE = Step("generator", "write", "write", options={"model": "small"})
 JUDGE, OTHER = Step("critic", "judge", "judge", options={"model": "small"}), Step("critic", "other", "other")
@@ -103,7 +108,7 @@ def test_options_are_numbers_truths_or_texts(value: str, meant: object) -> None:
         (
             PLAN,
             "temperature=1",
-            "no step has this; it is one of until, max_iterations, keep, rollback_margin, on_failure, model",
+            "no step has this; it is one of until, max_iterations, keep, rollback_margin, rollback_of, ",
         ),
         (TWICE, "until=score >= 1", "which loop is meant? Name one with its path: Outer, Inner"),
         (PLAN, "Lop.until=score >= 1", "there is no step or loop 'Lop'"),
@@ -127,3 +132,50 @@ def test_what_is_left_behind_cannot_be_changed() -> None:
             refuse_vain(late, apply_settings(plan, settings))
     refuse_vain(late, apply_settings(plan, ["save.timeout=9"]))
     refuse_vain(early, apply_settings(plan, ["until=score >= 1"]))
+
+
+JUDGED = Step("critic", "judge", "judge", criteria=(Criterion("accuracy"), Criterion("tone")))
+LATE = Step("critic", "late", "late", when=score >= 0.5)
+LATER = Plan("p", (WRITE, Repeat("Loop", score >= 0.9, 3, (JUDGED, LATE, IMPROVE)), SAVE))
+
+
+def test_settings_of_criteria_history_issues_and_late_critics() -> None:
+    settings = ["rollback_of=accuracy", "judge.history=2", "improve.only_issues=true", "late.when=score >= 0.7"]
+    made = apply_settings(LATER, settings).plan
+    assert loop(made).rollback_of == "accuracy"
+    assert loop(apply_settings(made, ["rollback_of=score"]).plan).rollback_of == ""
+    assert step(made, "Loop/judge").history == 2
+    assert step(made, "Loop/improve").only_issues
+    assert step(made, "Loop/late").when == (score >= 0.7)
+
+
+def test_an_option_named_history_is_meant_where_a_step_has_one() -> None:
+    asks = Plan("p", (replace(WRITE, options={"history": 1}), *LATER.steps[1:]))
+    assert step(apply_settings(asks, ["write.history=3"]).plan, "write").options == {"history": 3}
+
+
+@pytest.mark.parametrize(
+    ("setting", "why"),
+    [
+        ("rollback_of=acuracy", "--set rollback_of: Loop: rollback_of: acuracy .*did you mean accuracy"),
+        ("judge.history=all", "--set judge.history: it is 'all'; write how many texts of earlier drafts come along"),
+        ("judge.history=21", r"Loop/judge: history is 21; write how many texts"),
+        ("improve.only_issues=1", "--set improve.only_issues: it is '1'; write true or false"),
+        ("judge.only_issues=true", "only_issues is for refiners"),
+        ("judge.when=score >= 0.5", "--set judge.when: judge is always asked: a fork changes no more than"),
+        ("late.when=score >=", "--set late.when: condition, column"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(setting: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        apply_settings(LATER, [setting])
+
+
+def test_the_page_on_forks_names_the_settings_that_there_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "history.md").read_text(encoding="utf-8")
+    table = page.split("| `--set KEY=VALUE` | |")[1].split("\n\n")[0]
+    named = [name for row in table.splitlines()[2:] for name in re.findall("`([^`]+)`", row.split(" | ")[0])]
+    of_steps = [*(f"STEP.{key}" for key in STEP_KEYS), "STEP.OPTION"]
+    assert sorted(named) == sorted([*LOOP_KEYS, "on_failure", *of_steps, "OPTION"])
+    text = " ".join(call("fork", "--help").out.replace("│", " ").split())
+    assert [key for key in (*LOOP_KEYS, *of_steps) if key not in text] == []

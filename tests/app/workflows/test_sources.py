@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from redraft.actors.workflow.roles import Actor, critic, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.roles import critic, refiner
 from redraft.app.workflows.actor_registry import SHIPPED, build_actor_registry
 from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
 from redraft.app.workflows.sources import override, own_actors, read_source

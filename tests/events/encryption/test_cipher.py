@@ -22,7 +22,6 @@ from redraft.events.errors import Conflict, EncryptionKeyMissing, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, encode_event
 from redraft.events.messages.content import Brief, Critique, DraftRef, new_draft
 from redraft.events.messages.domain_events import (
-    EVENT_NAMES,
     DomainEvent,
     DraftCritiqued,
     DraftGenerated,
@@ -31,6 +30,7 @@ from redraft.events.messages.domain_events import (
     RunStarted,
 )
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Plan, Step
 from redraft.events.messages.redaction import ERASED, STRUCTURE
 from redraft.events.sqlite import file as sqlite_file

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from redraft.events.encryption.cipher import Cipher
-from redraft.events.messages import codec, domain_events
+from redraft.events.messages import codec
 from redraft.events.messages.codec import GENESIS, UPCASTS, decode_event, verify_hash
-from redraft.events.messages.domain_events import EVENT_NAMES, DraftCritiqued, RunStarted
+from redraft.events.messages.domain_events import DraftCritiqued, RunStarted
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.recorder import MemoryRecorder, Opened, StoredEvent
 
@@ -146,4 +147,4 @@ def test_a_stream_that_was_recorded_is_never_written_over(capsys: pytest.Capture
 
 
 def test_no_current_event_is_upcast() -> None:
-    assert set(codec.UPCASTS).isdisjoint(domain_events.EVENT_NAMES.values())
+    assert set(codec.UPCASTS).isdisjoint(EVENT_NAMES.values())

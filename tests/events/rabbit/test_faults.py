@@ -24,6 +24,8 @@ from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import PATIENCE, RabbitBus
 from redraft.events.rabbit.topology import Kind
 
+pytestmark = pytest.mark.check
+
 QUEUE: Final = work_queue("critic", "judge")
 SETTLED: Final = 4.0
 """Seconds after which a new quorum queue survives `kill -9`: RabbitMQ 3.10 may bring a younger one back leaderless."""
@@ -161,7 +163,7 @@ async def traffic(bus: RabbitBus) -> AsyncIterator[Traffic]:
     assert flow.settled.issuperset(flow.published)
 
 
-@pytest.mark.parametrize("kind", ["quorum", pytest.param("classic", marks=pytest.mark.check)])
+@pytest.mark.parametrize("kind", ["quorum", "classic"])
 async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place, kind: Kind) -> None:
     """Consumers are there again by themselves, and what was held before settles nothing of what is held after."""
     other = work_queue("critic", "slow")
@@ -337,7 +339,6 @@ async def test_nothing_confirmed_is_lost_over_many_kills(place: Place, kind: Kin
         assert flow.published
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
 async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(place: Place, kind: Kind) -> None:
     """It was put there while the server took larger messages: refusing it must not end its reader."""

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 from tests.projections.record_check.test_damage import JUDGE, PLAN, driven, nth, recorded
 
 from redraft.events.messages.conditions import score
-from redraft.events.messages.content import Edit, Issue, Refusal, new_draft
+from redraft.events.messages.content import Edit, Issue, Mark, Refusal, new_draft
 from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, DraftGenerated, DraftRefined, RunStarted
-from redraft.events.messages.plan import Repeat, Step
+from redraft.events.messages.plan import Criterion, Repeat, Step
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check import check_events
 
@@ -69,6 +69,33 @@ def test_an_issue_that_does_not_stand_where_it_says(issue: Issue) -> None:
 )
 def test_edits_that_do_not_make_the_draft(edits: tuple[Edit, ...]) -> None:
     assert found(edits=edits) == ["edits"]
+
+
+@pytest.mark.parametrize(
+    ("quote", "codes"),
+    [("", []), (" ", []), ("text", []), ("te xt", ["criterion-quote"]), ("texts", ["criterion-quote"])],
+)
+def test_a_criterion_that_quotes_what_is_not_in_the_draft(quote: str, codes: list[str]) -> None:
+    judge = replace(JUDGE, criteria=(Criterion("tone"),))
+    plan = replace(
+        PLAN,
+        steps=(
+            PLAN.steps[0],
+            Repeat("L", score >= 0.9, 3, (judge, replace(IMPROVE, only_issues=False))),
+            PLAN.steps[2],
+        ),
+    )
+    told: list[DomainEvent] = []
+    for event in PLAIN:
+        match event:
+            case RunStarted():
+                told.append(replace(event, plan=plan))
+            case DraftCritiqued():
+                mark = Mark("tone", event.critique.score, quote=quote if event.draft.version == 1 else "")
+                told.append(replace(event, critique=replace(event.critique, criteria=(mark,))))
+            case _:
+                told.append(event)
+    assert [each.code for each in check_events(recorded(told))] == codes
 
 
 def test_a_refusal_of_an_issue_that_there_is_not() -> None:

@@ -35,6 +35,7 @@ SCORE: Final = "score"
 """The name of the joined score and, after the name of a critic, of its own."""
 
 _PERCENT: Final[Scale] = (0.0, 100.0)
+_CHANGE: Final = ", or write change({name}) < 0.1"
 
 
 def critics_of(nodes: Sequence[Node]) -> tuple[Step, ...]:
@@ -162,10 +163,10 @@ def check_term(term: Condition, critics: Sequence[Step]) -> None:
         case Compare(quantity="score" | "criterion"):
             _check_compare(term, critics)
         case Plateau():
-            name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics)
+            name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics, _CHANGE)
             check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, scale_named(name, critics))
         case Oscillating() if term.of is not msgspec.UNSET:
-            check_name_declared(term.of, critics)
+            check_name_declared(term.of, critics, _CHANGE)
         case _:
             pass
 
@@ -177,14 +178,15 @@ def check_names(condition: Condition, critics: Sequence[Step]) -> None:
             check_name_declared(term.of, critics)
 
 
-def check_name_declared(name: str, critics: Sequence[Step]) -> str:
-    """Returns the name itself; raises ConditionError, with the nearest, when it is no criterion of a critic here."""
+def check_name_declared(name: str, critics: Sequence[Step], instead: str = "") -> str:
+    """Returns the name itself; raises ConditionError, with the nearest, when it is no criterion of a critic here.
+
+    `instead` is what may be written of a measure.
+    """
     if is_reference(name) and any(True for _ in _scales(name, critics)):
         return name
     if is_measure(name, critics):
-        raise ConditionError(
-            f"{name} is a measure, which has no scale; name a criterion, or write change({name}) < 0.1"
-        )
+        raise ConditionError(f"{name} is a measure, which has no scale; name a criterion{instead.format(name=name)}")
     known = [each.name for step in critics for each in step.criteria]
     of_one = [f"{step.name}.{each}" for step in critics for each in [*(one.name for one in step.criteria), SCORE]]
     lowest = [LOWEST] if known else []
@@ -292,7 +294,15 @@ def check_gain(
     elif scale is not None and gain not in (0, default) and gain <= min(1.0, span) and span != 1.0:
         raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))
     if not 0 <= gain <= max(span, 1.0 if said is None else 0.0):
-        raise ConditionError(f"{what} is {print_number(gain)}; write a number up to {span:g}, such as 0.01")
+        example = _part_of(span, said, scale)
+        raise ConditionError(f"{what} is {print_number(gain)}; write a number, 0 to {span:g}, such as {example}")
+
+
+def _part_of(span: float, said: float | None, scale: Scale | None) -> str:
+    """Returns an example of a gain: a small part of the scale, which names it."""
+    top = said if said is not None else scale[1] if scale is not None else 1.0
+    part = f"{1 if span >= 2 else span / 100:g}"
+    return part if top == 1 else f"{part} of {top:g}"
 
 
 def truth_of_score(term: Compare, critics: Sequence[Step]) -> bool | None:

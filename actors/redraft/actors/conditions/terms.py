@@ -26,8 +26,8 @@ from redraft.events.messages.conditions import (
 MAX_NESTING: Final = 50
 """The depth to which parentheses may nest, and the number of `not`, `~` and `-` that may stand in a row."""
 
-CRITIC: Final = r"(?=[\w-]*[A-Za-z_])\w[\w-]*"
-"""The name of a critic before a dot, as a pattern: any that has a letter, such as `2nd`, and `not` too."""
+CRITIC: Final = r"(?!\d+\.[eE]\d)\w[\w-]*"
+"""The name of a critic before a dot, as a pattern: `2nd`, `12` and `not` too, but not the start of `1.e5`."""
 
 _WORD: Final = re.compile(
     rf"""

@@ -15,7 +15,7 @@ from redraft.actors.deciding.budget import NOTHING, time_is_up, within_budget
 from redraft.actors.deciding.declared import as_declared, why_invalid
 from redraft.actors.deciding.evolve import evolve
 from redraft.actors.deciding.interpreter import GRACE, closed_panel, next_event
-from redraft.actors.deciding.reusing import verdict_again
+from redraft.actors.deciding.reusing import NO_MEMORY, Memory, Recall, recall_nothing, verdict_again
 from redraft.actors.deciding.state import OpenStep, ParallelState, RunState
 from redraft.actors.deciding.steering import steered
 from redraft.actors.plans.arms import Choose, first_arm
@@ -80,26 +80,34 @@ def handle(
     limit: int = MAX_DRAFT_BYTES,
     others: Usage = NOTHING,
     choose: Choose = first_arm,
+    recall: Recall = recall_nothing,
 ) -> Decision:
     """Returns the events that a message brings about at this time (UTC), and the state after them.
 
     There are none if it is late, foreign or a duplicate. `limit` is the largest draft, in bytes, that is accepted.
     `others` is the usage of the workflow's other runs that began on the same day, needed only for a plan with a daily
-    budget. `choose` chooses the actor of a step that has several.
+    budget. `choose` chooses the actor of a step that has several. `recall` has the verdicts of other runs, for a critic
+    that takes these again.
     """
-    return continue_from(state, _first_event(state, message, now, limit, others), now, others, choose)
+    memory = Memory(message.run, recall)
+    return continue_from(state, _first_event(state, message, now, limit, others), now, others, choose, memory)
 
 
 def continue_from(
-    state: RunState, first: DomainEvent | None, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+    state: RunState,
+    first: DomainEvent | None,
+    now: datetime,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
+    memory: Memory = NO_MEMORY,
 ) -> Decision:
     """Returns an event and all that follows from it until an answer is awaited; no events for None."""
     events: list[DomainEvent] = []
     while first is not None:
         events.append(first)
         state = evolve(state, first)
-        again = verdict_again(state, first) if isinstance(first, StepRequested) and first.reused else None
-        first = again or next_event(state, now, others, choose)
+        again = verdict_again(state, first, memory) if isinstance(first, StepRequested) and first.reused else None
+        first = again or next_event(state, now, others, choose, memory)
     return Decision(tuple(events), state)
 
 

@@ -271,6 +271,12 @@ def describe(condition: Condition, facts: Facts) -> str:
     return ", ".join(_describe_held(condition, facts, negated=False))
 
 
+def describe_unknown(condition: Condition, facts: Facts) -> str:
+    """Returns what a condition asks for and nobody has said, for people: `words is not known`."""
+    unknown = [name_of(each) for each in _atoms(condition) if isinstance(each, Compare) and not _is_known(each, facts)]
+    return ", ".join(f"{name} is not known" for name in dict.fromkeys(unknown))
+
+
 def _describe_held(condition: Condition, facts: Facts, *, negated: bool) -> Iterator[str]:
     """Yields the facts that speak for the condition or, with `negated`, for its negation: `not score 0.40 >= 0.5`."""
     match condition:

@@ -16,7 +16,7 @@ from redraft.actors.deciding.budget import NOTHING, ends_at
 from redraft.actors.deciding.decider import Decision, continue_from
 from redraft.actors.deciding.evolve import evolve, fold
 from redraft.actors.deciding.interpreter import GRACE, next_event
-from redraft.actors.deciding.reusing import with_reuse
+from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, with_key
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
 from redraft.actors.plans.paths import map_nodes
@@ -38,12 +38,13 @@ def begin_fork(
     now: datetime,
     others: Usage = NOTHING,
     choose: Choose = first_arm,
+    recall: Recall = recall_nothing,
 ) -> Decision:
     """Returns the events that a fork begins with, and its state; `past` are its parent's events, all that it repeats.
 
     The fork follows the rules of its parent. `elapsed` continues from the parent's last event: the time since then is
     not counted. `others` is what other runs used of a daily budget; `choose` chooses the actor of a step that has
-    several.
+    several; `recall` has the verdicts of other runs.
     """
     begun = past[0].data
     elapsed = past[-1].time - begun.at if isinstance(begun, RunStarted) else timedelta()
@@ -55,7 +56,8 @@ def begin_fork(
     for event in _changes_and_repeats(state, start.plan, now):
         events.append(event)
         state = evolve(state, event)
-    rest = continue_from(state, next_event(state, now, others, choose), now, others, choose)
+    memory = Memory(start.run, recall)
+    rest = continue_from(state, next_event(state, now, others, choose, memory), now, others, choose, memory)
     return Decision((*events, *rest.events), rest.state)
 
 
@@ -80,11 +82,11 @@ def _shape(path: str, node: Node) -> Node:
     match node:
         case Step():
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
-            return replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
+            node = replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
+            return replace(node, history=None, only_issues=False, when=None if node.when is None else Approved())
         case Repeat():
-            return replace(
-                node, until=Approved(), max_iterations=1, keep="best", rollback_margin=0.0, rollback_top=None
-            )
+            node = replace(node, until=Approved(), max_iterations=1, keep="best")
+            return replace(node, rollback_margin=0.0, rollback_top=None, rollback_of="")
         case _:
             return node
 
@@ -115,5 +117,5 @@ def _request_again(state: RunState, step: OpenStep, now: datetime) -> StepReques
         due = min(due, now + timedelta(seconds=panel.node.deadline))
     again = replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)
     if step.step.reuse is None:
-        return replace(again, verdict_key="", reused=0)
-    return replace(with_reuse(state, step.step, again), reused=0)
+        return replace(again, verdict_key="", reused=None)
+    return replace(with_key(state, step.step, again), reused=None)

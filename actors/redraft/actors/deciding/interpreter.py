@@ -25,7 +25,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
-from redraft.actors.deciding.reusing import with_reuse
+from redraft.actors.deciding.reusing import NO_MEMORY, Memory, with_key, with_reuse
 from redraft.actors.deciding.skipping import skip, waits_for_others
 from redraft.actors.deciding.state import (
     Candidate,
@@ -64,19 +64,25 @@ _LEFT_ACCEPTED: Final = Verdict("accepted", "the refiner left, and nothing stand
 
 
 def next_event(
-    state: RunState, now: datetime, others: Usage = NOTHING, choose: Choose = first_arm
+    state: RunState,
+    now: datetime,
+    others: Usage = NOTHING,
+    choose: Choose = first_arm,
+    memory: Memory = NO_MEMORY,
 ) -> DomainEvent | None:
     """Returns the event that happens next, or None when nothing does until an answer comes.
 
     `others` is the usage of the workflow's other runs that began on the same day, for a plan with a daily budget.
-    `choose` chooses the actor of a step that has several.
+    `choose` chooses the actor of a step that has several. `memory` has the verdicts that a critic may take again.
     """
     following = _decide_next(state, now)
     if not isinstance(following, StepRequested):
         return credits_or_end(state, following) if state.picks and isinstance(following, RunEnded) else following
     if not following.actor:
         following = choose_actor(state.plan, following, choose)
-    if following.reused or (state.plan.budget is None and state.plan.daily is None):
+    if following.verdict_key:
+        following = with_reuse(state, following, memory)
+    if following.reused is not None or (state.plan.budget is None and state.plan.daily is None):
         return following
     return within_budget(state, following, now, others)
 
@@ -225,7 +231,7 @@ def _make_request(
         heat=loop.heat if warmer else 0,
         queue_wait=step.queue_wait,
     )
-    return request if step.reuse is None else with_reuse(state, step, request)
+    return request if step.reuse is None else with_key(state, step, request)
 
 
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:

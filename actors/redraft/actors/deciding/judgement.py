@@ -62,11 +62,6 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
         """The score; None if every critic gave a verdict only."""
         return self.score if self.scored else None
 
-    @property
-    def rank(self) -> tuple[bool, float]:
-        """The key that drafts are compared by: one that failed no gate is better than one that did."""
-        return self.gate != "failed", self.score
-
 
 def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Sequence[float] = ()) -> Judgement:
     """Returns several judgements of one draft as one: errors add up, and approval needs every critic's.

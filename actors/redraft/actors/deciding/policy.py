@@ -38,13 +38,14 @@ def with_plan(state: RunState, plan: Plan) -> RunState:
 class Policy(msgspec.Struct, frozen=True):
     """The settings of a loop that are to be different. None leaves a setting as its plan has it.
 
-    A margin may say its scale: `Points(1, 10)`.
+    A margin may say its scale: `Points(1, 10)`. `rollback_of` is the criterion that it is about, "" for the score.
     """
 
     until: Condition | None = None
     max_iterations: int | None = None
     keep: Keep | None = None
     rollback_margin: float | Points | None = None
+    rollback_of: str | None = None
 
     @property
     def changes_nothing(self) -> bool:

@@ -1,42 +1,102 @@
-"""Takes the verdict of a critic again, for a draft whose text it has judged in this run before. Pure."""
+"""Takes the verdict of a critic again, for what it was given before in this run or in another. Pure.
+
+What other runs recorded is an argument: the caller passes a `Recall`, and looks verdicts up beforehand.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.deciding.state import RunState
-from redraft.actors.plans.paths import step_key
-from redraft.events.messages.domain_events import DraftCritiqued, StepRequested
+from redraft.actors.plans.paths import step_at, step_key
+from redraft.events.messages.content import Critique
+from redraft.events.messages.domain_events import DraftCritiqued, EventRef, StepRequested
 from redraft.events.messages.plan import Step
-from redraft.events.messages.reuse import verdict_key
+from redraft.events.messages.reuse import twins_before, verdict_key
 
 MAX_KEPT: Final = 64
-"""The number of verdicts of a run that can be taken again, the latest; for older ones the critic is asked."""
+"""The number of verdicts of a run that its state keeps, the latest."""
 
 
-def with_reuse(state: RunState, step: Step, request: StepRequested) -> StepRequested:
-    """Returns the request with the key of its verdict, and with the event that has this verdict already, if one has."""
+class Earlier(msgspec.Struct, frozen=True, gc=False):
+    """A recorded verdict: its event, and a copy of its critique."""
+
+    event: EventRef
+    critique: Critique
+
+
+class Recall(Protocol):
+    """Returns the verdict that another run recorded under this key, None without one; for the same key the same."""
+
+    def __call__(self, key: str, /) -> Earlier | None: ...
+
+
+def recall_nothing(key: str) -> None:
+    """Returns no verdict; the default where no other run is looked at."""
+
+
+class Memory(msgspec.Struct, frozen=True, gc=False):
+    """The name of the run that is decided, and the verdicts of other runs."""
+
+    run: str = ""
+    recall: Recall = recall_nothing
+
+
+NO_MEMORY: Final = Memory()
+
+
+def with_key(state: RunState, step: Step, request: StepRequested) -> StepRequested:
+    """Returns the request of a critic whose verdicts are taken again with the key of its verdict."""
     if request.draft is None:
         return request
-    place = step_key(request.path)
-    key = verdict_key(place, step, state.brief, request.draft, state.media_type, request.outputs)
-    known = state.verdicts.get(key)
-    return replace(request, verdict_key=key, reused=0 if known is None else known[0])
+    twins = twins_before(state.plan.steps, step_key(request.path))
+    key = verdict_key(step, twins, state.brief, request.draft, state.media_type, request.outputs)
+    return replace(request, verdict_key=key)
 
 
-def verdict_again(state: RunState, request: StepRequested) -> DraftCritiqued | None:
+def with_reuse(state: RunState, request: StepRequested, memory: Memory) -> StepRequested:
+    """Returns the request with the event that has its verdict already, if one has."""
+    known = _known(state, request, memory)
+    return request if known is None else replace(request, reused=known.event)
+
+
+def verdict_again(state: RunState, request: StepRequested, memory: Memory) -> DraftCritiqued | None:
     """Returns the verdict that a request takes again, about its own draft; None if it takes none."""
-    known = state.verdicts.get(request.verdict_key)
-    if not request.reused or known is None or request.draft is None:
+    if request.reused is None or request.draft is None:
         return None
-    return DraftCritiqued(request.path, request.attempt, request.draft, known[1], reused=known[0])
+    known = _known(state, request, memory)
+    if known is None:
+        return None
+    return DraftCritiqued(request.path, request.attempt, request.draft, known.critique, reused=known.event)
+
+
+def _known(state: RunState, request: StepRequested, memory: Memory) -> Earlier | None:
+    """Returns the verdict for a request: of its own run, or else, where its plan says `always`, of another."""
+    if (own := state.verdicts.get(request.verdict_key)) is not None:
+        return Earlier(EventRef(memory.run, own[0]), own[1])
+    step = step_at(state.plan.steps, step_key(request.path))
+    return memory.recall(request.verdict_key) if step.reuse == "always" else None
 
 
 def keep_verdict(state: RunState, event: DraftCritiqued, request: StepRequested) -> RunState:
     """Returns the state that knows this verdict by the key of its request, unless it was itself taken again."""
-    if event.reused:
+    if event.reused is not None:
         return state
     kept = {**state.verdicts, request.verdict_key: (state.version, event.critique)}
     return replace(state, verdicts=dict(list(kept.items())[-MAX_KEPT:]))
+
+
+def recall_as_recorded(events: Iterable[object]) -> Recall:
+    """Returns a `Recall` that finds what recorded events took from other runs."""
+    found: dict[str, Earlier] = {}
+    keys: dict[str, str] = {}
+    for event in events:
+        if isinstance(event, StepRequested) and event.reused is not None:
+            keys[event.path] = event.verdict_key
+        elif isinstance(event, DraftCritiqued) and event.reused is not None and event.path in keys:
+            found[keys[event.path]] = Earlier(event.reused, event.critique)
+    return found.get

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from redraft.actors.deciding.facts import Facts, describe, holds
+from redraft.actors.deciding.facts import Facts, describe, describe_unknown, holds
 from redraft.actors.deciding.judgement import join
 from redraft.actors.deciding.state import Frame, ParallelState, RunState, weights_of, with_top
 from redraft.actors.plans.paths import critics_before
@@ -30,7 +30,8 @@ def skip(state: RunState, top: Frame, step: Step, path: str) -> CriticSkipped | 
     facts = Facts(join(said), "", 0, 0.0, 0, 0.0, (), (), critics=critics_before(top.body, top.index))
     if holds(step.when, facts, limits=True):
         return None
-    return CriticSkipped(path, step.actor, state.current.ref, describe(Not(step.when), facts))
+    reason = describe(Not(step.when), facts) or describe_unknown(step.when, facts)
+    return CriticSkipped(path, step.actor, state.current.ref, reason)
 
 
 def note_skipped(state: RunState, top: Frame) -> tuple[RunState, Frame]:

@@ -114,7 +114,7 @@ def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
             if "until" in changed:
                 _named("until", lambda: check_reading(node.until, critics))
                 _named("until", lambda: _check_changes(node))
-            if "rollback_margin" in changed:
+            if changed & {"rollback_margin", "rollback_of"}:
                 _check_rollback(node, critics)
         case Step(passes=passes, success=success):
             if passes is not None:
@@ -233,7 +233,7 @@ def _check_repeat(repeat: Repeat, path: str) -> None:
     check_whole(path, "max_iterations", repeat.max_iterations, MAX_ITERATIONS)
     check_choice(path, "keep", repeat.keep, get_args(Keep))
     if not (is_number(repeat.rollback_margin) and repeat.rollback_margin >= 0):
-        raise PlanError(path, f"rollback_margin is {shown(repeat.rollback_margin)}; write a number 0 to 1")
+        raise PlanError(path, f"rollback_margin is {shown(repeat.rollback_margin)}; write 0.1, or 1 of 10")
     if repeat.rollback_top is not None and not (is_number(repeat.rollback_top) and repeat.rollback_top > 0):
         raise PlanError(path, f"rollback_margin: of {shown(repeat.rollback_top)} names no scale; write 1 of 10")
     if repeat.rollback_of and not is_reference(repeat.rollback_of):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from redraft.actors.values import shown
 from redraft.events.bus.port import LONGEST_NAME, encode_name, topic_key, work_queue
 from redraft.events.errors import PlanError
-from redraft.events.messages.domain_events import EVENT_NAMES
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import (
     Approve,
     Arm,

@@ -19,6 +19,7 @@ from redraft.actors.deciding.decider import continue_from, handle
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.judgement import Judgement, join_measures
 from redraft.actors.deciding.policy import Policy, with_policy
+from redraft.actors.deciding.reusing import Memory, recall_as_recorded
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import choose_as_recorded as choices_in
 from redraft.actors.plans.paths import required_answers
@@ -169,6 +170,7 @@ class _Again:
             event.data for event in events if isinstance(event.data, DraftApproved | DraftRejected)
         ]
         self._choose = choices_in(event.data for event in events)
+        self._recall = recall_as_recorded(event.data for event in events)
         self._run = events[0].run
         self._state = RunState()
         self._critiques: dict[int, Critique] = {}
@@ -178,7 +180,8 @@ class _Again:
         begun = events[0].data
         if isinstance(begun, RunStarted):
             first = RunStarted(plan, begun.brief, begun.at, rules=begun.rules)
-            self._keep(continue_from(self._state, first, self._now, choose=self._choose))
+            memory = Memory(self._run, self._recall)
+            self._keep(continue_from(self._state, first, self._now, choose=self._choose, memory=memory))
 
     def run(self) -> RunState:
         """Returns the state when the run has ended, or when no request has a recorded answer."""
@@ -244,7 +247,8 @@ class _Again:
         return kind(self._run, waiting.request.draft, said.reason, said.by)
 
     def _take(self, message: Message) -> bool:
-        return self._keep(handle(self._state, message, self._now, ANY_SIZE, choose=self._choose))
+        decision = handle(self._state, message, self._now, ANY_SIZE, choose=self._choose, recall=self._recall)
+        return self._keep(decision)
 
     def _keep(self, decision: Decided) -> bool:
         for event in decision.events:

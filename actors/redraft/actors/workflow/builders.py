@@ -16,14 +16,14 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import astuple
 
-from redraft.actors.conditions.text import parse_condition
+from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.values import shown
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
-from redraft.actors.workflow.roles import Actor
-from redraft.events.errors import ActorError, PlanError
+from redraft.events.errors import ActorError, ConditionError, PlanError
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import (
     DEFAULT_RETRY,
@@ -96,8 +96,8 @@ def step(
     invalid, unless people gave advice. With `history` a generator or critic is given the history as refiners are, and
     each of them the texts of so many earlier drafts; by default, as the decorator of an actor that is given says.
     A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
-    holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before:
-    its verdict is taken again.
+    holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before,
+    and with `reuse="always"` not about what it has judged in any run of the store: its verdict is taken again.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -158,19 +158,23 @@ def repeat(
     max_iterations: int,
     body: Iterable[Member],
     keep: Keep = "best",
-    rollback_margin: float | Points = DEFAULT_ROLLBACK_MARGIN,
+    rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
     on_oscillation: OnOscillation = "ignore",
     rollback_of: str = "",
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
     It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
-    scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `points(1, of=10)`, or
-    a share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
+    scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `"1 of 10"`, or a
+    share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
     a refinement repeats or undoes an earlier one. Raises PlanError, ConditionError.
     """
     parts = as_parts(body)
-    margin, top = (rollback_margin, None) if not isinstance(rollback_margin, Points) else astuple(rollback_margin)
+    try:
+        given = read_margin(rollback_margin) if isinstance(rollback_margin, str) else rollback_margin
+    except ConditionError as error:
+        raise PlanError(name, f"rollback_margin: {error}") from None
+    margin, top = (given, None) if not isinstance(given, Points) else astuple(given)
     node = Repeat(
         *(name, _condition_of(until), max_iterations, tuple(part.node for part in parts), keep, margin),
         *(on_oscillation, rollback_of, top),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor, Measures
+from redraft.actors.workflow.actor import Actor, Measures
 
 PROSE: Final = ("words", "findings", "readability?")
 """What `prose` counts: words and findings, and the reading ease of a text that is long enough."""

@@ -8,13 +8,19 @@ from msgspec.structs import replace
 
 from redraft.actors.plans.paths import as_done_by
 from redraft.actors.values import is_number, shown
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.errors import PlanError, suggest
 from redraft.events.messages.plan import Criterion, Step, measure_name
 from redraft.events.messages.scales import UNIT, Scale
 
 MODEL: str = "llm"
 """The critic whose options declare what it judges: `with: {criteria: {…}, scale: [1, 10], …}`."""
+
+PROGRAM: str = "command"
+"""The actor whose options name a program, which gets the history if an argument of it says so."""
+
+HISTORY: str = "{history}"
+"""What such an argument says."""
 
 MODEL_SCALE: Scale = (1, 10)
 """The scale of that critic when its options declare criteria and no scale."""
@@ -61,17 +67,45 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
 
 
 def _with_history(step: Step, known: Mapping[str, Actor]) -> Step:
-    """Returns the step with the history that its actors take, unless the plan says how much."""
-    if step.history is not None:
-        return step
-    wanted: list[int] = []
-    for each in [as_done_by(step, arm) for arm in step.choose] or [step]:
-        actor = known.get(each.actor)
-        if each.actor == MODEL:
-            wanted += [0] if each.options.get("history") and step.role in ("generator", "critic") else []
-        elif actor is not None and "history" in actor.takes and (actor.history or actor.role != "refiner"):
-            wanted.append(actor.history)
-    return replace(step, history=max(wanted)) if wanted else step
+    """Returns the step with the history that its actors take, unless the plan says how much.
+
+    Raises PlanError where the plan gives a history to actors that do not take it.
+    """
+    doers = [as_done_by(step, arm) for arm in step.choose] or [step]
+    taken = [_history(each, known.get(each.actor)) for each in doers]
+    if step.history is None:
+        wanted = [each for each in taken if each is not None]
+        return replace(step, history=max(wanted)) if wanted else step
+    if all(_leaves_history(each, known.get(each.actor)) for each in doers):
+        who = doers[0].actor
+        remedy = f"{who} does not take 'history'; add it to the function, or remove history here"
+        if _runs_program(doers[0]):
+            remedy = f'no argument says {HISTORY}; add "{HISTORY}" to run, or remove history'
+        raise PlanError(step.name, f"history is {step.history}, but {remedy}")
+    return step
+
+
+def _history(step: Step, actor: Actor | None) -> int | None:
+    """Returns the number of texts that an actor takes with the history; None if it takes none, or gets it anyway."""
+    if step.actor == MODEL:
+        return 0 if step.options.get("history") and step.role != "refiner" else None
+    if _runs_program(step):
+        return None if _leaves_history(step, actor) or step.role == "refiner" else 0
+    if actor is None or "history" not in actor.takes:
+        return None
+    return actor.history if actor.history or actor.role != "refiner" else None
+
+
+def _runs_program(step: Step) -> bool:
+    return step.actor == PROGRAM and "run" in step.options
+
+
+def _leaves_history(step: Step, actor: Actor | None) -> bool:
+    """Returns whether it is known that nobody would look at the history that this step is given."""
+    if _runs_program(step):
+        run = step.options["run"]
+        return isinstance(run, list | tuple) and not any(HISTORY in str(each) for each in run)
+    return step.actor != MODEL and actor is not None and "history" not in actor.takes
 
 
 def _with_measures(step: Step, declared: Sequence[tuple[str, ...]]) -> Step:

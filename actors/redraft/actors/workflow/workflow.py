@@ -22,6 +22,7 @@ from redraft.actors.plans.arms import with_arms
 from redraft.actors.plans.check import check_nodes, check_plan, check_ready
 from redraft.actors.plans.check_nodes import check_budget, check_choice
 from redraft.actors.plans.paths import check_name, map_steps, steps_in
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.builders import (
     Actors,
     Member,
@@ -36,7 +37,6 @@ from redraft.actors.workflow.builders import (
 )
 from redraft.actors.workflow.counting import shipped_critics
 from redraft.actors.workflow.declaring import with_declared
-from redraft.actors.workflow.roles import Actor
 from redraft.events.errors import PlanError
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Budget, Keep, OnFailure, OnOscillation, Plan, Step
@@ -125,7 +125,7 @@ class Workflow:
         body: Iterable[Member],
         name: str = "Refinement",
         keep: Keep = "best",
-        rollback_margin: float | Points = DEFAULT_ROLLBACK_MARGIN,
+        rollback_margin: float | Points | str = DEFAULT_ROLLBACK_MARGIN,
         on_oscillation: OnOscillation = "ignore",
         rollback_of: str = "",
     ) -> Workflow:

@@ -23,7 +23,7 @@ from redraft.app.contract.schemas import (
 from redraft.events.bus.port import DELIVERY_LIMIT, LARGEST_BODY, LARGEST_HEADERS, LONGEST_ATTRIBUTE
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import EVENT_NAMES
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.rabbit.bus import INBOX_BATCH
 from redraft.events.rabbit.cloudevents import BATCH, LARGEST
 from redraft.events.rabbit.topology import PREFIX, Kind, Names

@@ -10,7 +10,7 @@ import msgspec
 from redraft.app.contract.schemas import Schema
 from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, partition_queue
 from redraft.events.messages.commands import MESSAGE_NAMES, OUTCOMES, ROLES, WORK_NAMES, ConfirmStep, Failed, Work
-from redraft.events.messages.domain_events import EVENT_NAMES
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.topology import (
     DEAD_LETTER_ARGUMENTS,

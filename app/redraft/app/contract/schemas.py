@@ -149,7 +149,7 @@ def _bounds(largest_draft: int) -> Mapping[tuple[str, str], Schema]:
         ("Round", "score"): share,
         ("Critique", "samples"): {"items": {"type": "number", **share}},
         ("Request", "timeout"): {"exclusiveMinimum": 0},
-        **{(name, "version"): version for name in ("DraftRef", "Draft", "Parent")},
+        **{(name, "version"): version for name in ("DraftRef", "Draft", "Parent", "EventRef")},
         **{(name, "text"): text for name in ("Brief", "Generated", "EditDraft")},
         ("Refined", "text"): {"maxLength": largest_draft},
         ("Issue", "span"): {"description": "Characters are Unicode code points. Leave it out to have it filled in."},

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 from litestar import Request, Response, Router
 from litestar.connection import ASGIConnection
 from litestar.di import Provide
-from litestar.handlers import BaseRouteHandler
+from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.response import Redirect
 
 from redraft.app.dashboard.chain import ChainCheck
@@ -54,6 +54,7 @@ def build_pages(service: Service, sessions: Sessions) -> Router:
             Router("/", route_handlers=run.BEGINNING, guards=[refuse_read_only(service), repeats_its_word]),
             Router("/", route_handlers=signing_in.FORMS, guards=[repeats_its_word]),
             *signing_in.PAGES,
+            *_by_provider(service),
         ],
         dependencies={
             "visit": Provide(visit),
@@ -66,6 +67,15 @@ def build_pages(service: Service, sessions: Sessions) -> Router:
         response_headers={"Content-Security-Policy": POLICY},
         include_in_schema=False,
     )
+
+
+def _by_provider(service: Service) -> Sequence[HTTPRouteHandler]:
+    """Returns the pages for a sign-in by the provider, where there is one."""
+    if service.openid is None:
+        return ()
+    from redraft.app.dashboard.pages import openid  # its libraries are an extra
+
+    return openid.PAGES
 
 
 def repeats_its_word(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
@@ -96,4 +106,4 @@ def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any,
 
 def asks_to_sign_in(request: Request[Any, Any, Any], error: Exception) -> bool:
     """Returns whether a page was refused because nobody knows who asks for it."""
-    return identity_in(request) is UNKNOWN and isinstance(error, Refused) and error.problem.status == 403
+    return identity_in(request) is UNKNOWN and isinstance(error, Refused) and error.problem.type.endswith(":scope")

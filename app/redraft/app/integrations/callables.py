@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from redraft.actors.workflow.roles import Actor, critic, generator, publisher, refiner, source_version
+from redraft.actors.workflow.actor import Actor, source_version
+from redraft.actors.workflow.roles import critic, generator, publisher, refiner
 from redraft.app.integrations.material import NO_CRITERIA
 from redraft.events.messages.content import Brief, Critique, Draft, History
 from redraft.events.messages.plan import Criterion

@@ -11,7 +11,8 @@ from langchain_core.callbacks import UsageMetadataCallbackHandler
 from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from redraft.actors.workflow.roles import Actor, Context
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.client.client import Client
 from redraft.app.client.result import Result

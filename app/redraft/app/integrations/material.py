@@ -8,7 +8,9 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.app.builtin.llm.actors import parts_of, remarks_on
 from redraft.app.builtin.llm.prompt import Prompt, question
 from redraft.events.errors import StepError

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from pydantic_ai import Agent, RunContext, Tool, capture_run_messages
 
-from redraft.actors.workflow.roles import Actor, Context
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.builtin.llm.ask import error_of
 from redraft.app.builtin.llm.reply import critique_reply

@@ -18,7 +18,7 @@ import msgspec
 
 from redraft.actors.runtime.failures import traceback_of
 from redraft.actors.runtime.working.call import Call, unwritable_outcome
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.support.limited import end_with
 from redraft.app.isolation.pool import (
     ASK,

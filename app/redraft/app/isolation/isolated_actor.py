@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from redraft.actors.runtime.working.call import Call, RunningCall, failed_outcome, with_usage
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.support.workspace import how_it_ended
 from redraft.app.isolation.pool import Ask, Child, Done, Pool, Used, file_of, is_shipped
 from redraft.app.telemetry.propagation import current_traceparent

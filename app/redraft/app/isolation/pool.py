@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import msgspec
 
 from redraft.actors.runtime.working.worker import PROCESSES
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.builtin.support.workspace import how_it_ended
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.events.errors import ActorError

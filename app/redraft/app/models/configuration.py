@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from redraft.actors.plans.arms import with_arms
 from redraft.actors.plans.paths import map_steps, steps_in
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.settings.settings import ModelLimit, ModelPrice, Settings
 from redraft.events.errors import InputError
 from redraft.events.messages.conditions import (

@@ -8,7 +8,7 @@ import msgspec
 
 from redraft.actors.plans.arms import with_arms
 from redraft.actors.plans.paths import map_steps
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.models.configuration import Models, asks_model, cost_of_step
 from redraft.app.settings.settings import CURRENCY
 from redraft.events.messages.content import Brief

@@ -17,14 +17,14 @@ from typing import Annotated, Final, TypeAlias, TypeVar, assert_never
 
 import msgspec
 
-from redraft.actors.conditions.text import terms
 from redraft.app.builtin.support.options import nearest
+from redraft.app.rehearsal.measured import Counts, GuessedMeasures, comparisons
 from redraft.events.errors import InputError
 from redraft.events.messages.commands import Critiqued, Generated, OutcomeMessage, Published, Refined
-from redraft.events.messages.conditions import Compare
-from redraft.events.messages.content import Critique, DraftRef, Mark, Number, Receipt
+from redraft.events.messages.conditions import CONFIDENCE
+from redraft.events.messages.content import Critique, DraftRef, Mark, Receipt
 from redraft.events.messages.domain_events import StepRequested
-from redraft.events.messages.plan import Plan, Step, loops_of, measure_name, steps_of
+from redraft.events.messages.plan import Plan, Step
 from redraft.events.messages.usage import Usage
 
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -33,12 +33,14 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 class Noisy(msgspec.Struct, frozen=True):
     """A critic whose score is the quality, plus `bias`, plus normally distributed noise, limited to 0 and 1.
 
-    `sd` is the standard deviation of the noise. It approves a draft that it scores at `approves` or more.
+    `sd` is the standard deviation of the noise. It approves a draft that it scores at `approves` or more. Where a
+    condition asks how sure it is, that is about `confidence`.
     """
 
     sd: Share
     bias: Annotated[float, msgspec.Meta(ge=-1, le=1)] = 0.0
     approves: Annotated[float, msgspec.Meta(ge=0, le=2)] = 2.0
+    confidence: Share = 0.8
 
 
 class Scores(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Approve(msgspec.Struct, frozen=True):
 
 
 CriticGuess: TypeAlias = Noisy | Scores
-Guess: TypeAlias = CriticGuess | Starts | Gains | Passes | Approve
+Guess: TypeAlias = CriticGuess | Starts | Gains | Passes | Counts | Approve
 G = TypeVar("G", bound=Guess)
 
 EXAMPLES: Final[Mapping[type[msgspec.Struct], str]] = {
@@ -84,6 +86,7 @@ EXAMPLES: Final[Mapping[type[msgspec.Struct], str]] = {
     Starts: "starts(0.5, 0.1)",
     Gains: "gains(0.3, 0.1)",
     Passes: "passes(0.9)",
+    Counts: "counts(10, 0, 1)",
     Approve: "approve(0.8, after=3600)",
 }
 """An example of each guess as text: the name of its class in lower case, and its numbers."""
@@ -92,7 +95,7 @@ _FORM: Final = re.compile(r"\s*(?:(?P<step>[^\s=()]+)\s*=)?\s*(?P<name>[a-z]+)\s
 
 
 class Guesses(msgspec.Struct, frozen=True):
-    """The guesses by the name of a step or of its actor; "" stands for all others.
+    """The guesses by the name of a step or of its actor, of measures by their own; "" stands for all others.
 
     An attempt fails with the probability `fails`; an answer takes `takes` seconds on average, exponentially
     distributed.
@@ -103,6 +106,7 @@ class Guesses(msgspec.Struct, frozen=True):
     refiners: Mapping[str, Gains] = MappingProxyType({"": Gains(0.3, 0.1)})
     gates: Mapping[str, Passes] = MappingProxyType({"": Passes(0.9)})
     people: Mapping[str, Approve] = MappingProxyType({"": Approve(1.0)})
+    measures: Mapping[str, Counts] = MappingProxyType({})
     fails: float = 0.0
     takes: float = 10.0
 
@@ -215,14 +219,6 @@ FAULTS: Final = 10.0
 """How many errors a critique with score 0 lists, and others in proportion, as ready-made critics count by default."""
 
 
-def _comparisons(plan: Plan) -> tuple[Compare, ...]:
-    """Returns what the conditions of a plan's loops and gates compare, of those with a name."""
-    conditions = [loop.until for _, loop in loops_of(plan.steps)]
-    conditions += [step.passes for _, step in steps_of(plan.steps) if step.passes is not None]
-    found = (term for condition in conditions for term in terms(condition))
-    return tuple(term for term in found if isinstance(term, Compare) and term.quantity == "criterion")
-
-
 class GuessedAnswers:
     """Makes up the answers of the actors of one run; the same random source gives the same answers."""
 
@@ -232,7 +228,9 @@ class GuessedAnswers:
         self._random = random
         self._quality: dict[str, float] = {}
         self._passing: dict[tuple[str, str], bool] = {}
-        self._asked = _comparisons(plan) if plan is not None else ()
+        asked = comparisons(plan) if plan is not None else ()
+        self._asks_confidence = any(each.of.rpartition(".")[2] == CONFIDENCE for each in asked)
+        self._measures = GuessedMeasures(asked, guesses.measures, random)
         self._judged: dict[str, dict[str, int]] = {}
 
     def quality(self, draft: DraftRef) -> float:
@@ -270,7 +268,7 @@ class GuessedAnswers:
             passes = self._passes(step, draft)
             marks = tuple(Mark(each.name, float(passes)) for each in step.criteria)
             faults = () if passes else ("it does not pass",)
-            measures = self._measures(step, float(passes)) if step.measures else {}
+            measures = self._measures.of(step, float(passes), self.quality(draft))
             return Critique(float(passes), errors=faults, criteria=marks, measures=measures)
         guess = about(self._guesses.critics, step.name, step.actor)
         marks = tuple(Mark(each.name, self._score(request, guess, draft)) for each in step.criteria)
@@ -278,23 +276,16 @@ class GuessedAnswers:
         if marks:
             score = fmean([mark.score for mark in marks], [each.weight for each in step.criteria])
         errors = tuple("guessed" for _ in range(round((1.0 - score) * FAULTS)))
-        approves = isinstance(guess, Noisy) and score >= guess.approves
-        measures = self._measures(step, score) if step.measures else {}
-        return Critique(score, errors=errors, approved=True if approves else None, criteria=marks, measures=measures)
+        approved = True if isinstance(guess, Noisy) and score >= guess.approves else None
+        return Critique(
+            *(score, (), (), (), errors, approved),
+            criteria=marks,
+            confidence=self._confidence(guess) if self._asks_confidence else None,
+            measures=self._measures.of(step, score, self.quality(draft)),
+        )
 
-    def _measures(self, step: Step, share: float) -> dict[str, Number]:
-        """Returns numbers that meet what conditions ask of them with the probability `share`, and else do not quite."""
-        return {name: self._measure(step, name, share) for name in map(measure_name, step.measures)}
-
-    def _measure(self, step: Step, name: str, share: float) -> Number:
-        asked = [each for each in self._asked if each.of in (name, f"{step.name}.{name}")]
-        if not asked:
-            return 0
-        value, operator = asked[0].value, asked[0].operator
-        away = 1 if float(value).is_integer() else abs(value)
-        less = value - away if operator in (">=", ">") else value + away
-        enough = value + (value - less) if operator in (">", "<") else value
-        return enough if self._random.random() < share else less
+    def _confidence(self, guess: CriticGuess) -> float:
+        return within(self._random.gauss(guess.confidence, guess.sd)) if isinstance(guess, Noisy) else 1.0
 
     def _score(self, request: StepRequested, guess: CriticGuess, draft: DraftRef) -> float:
         match guess:

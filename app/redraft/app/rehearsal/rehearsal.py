@@ -24,7 +24,7 @@ from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.arms import requested_step
 from redraft.actors.plans.paths import step_key, steps_in
 from redraft.actors.runtime.coordinating.decisions import thompson
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.models.configuration import Models, asks_model
 from redraft.app.models.estimates import expected_usage
 from redraft.app.rehearsal.guesses import GuessedAnswers, Guesses, about
@@ -149,7 +149,7 @@ class _Run:
 
     def _follow(self, event: DomainEvent) -> None:
         match event:
-            case StepRequested(reused=0):
+            case StepRequested(reused=None):
                 self._ask(event)
             case StepFailed(path=path, attempt=attempt, retry_at=datetime() as again):
                 self._later(again, RetryStep(_RUN, path, attempt))

@@ -17,8 +17,8 @@ from redraft.app.record.copying.with_texts import CommandSent
 from redraft.app.server.api.events import EventPage
 from redraft.app.server.problems import MEDIA_TYPE, Problem
 from redraft.events.messages.commands import WORK_NAMES
-from redraft.events.messages.domain_events import EVENT_NAMES
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 
 DESCRIPTION: Final = OpenAPIConfig(
     title="Redraft",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from cachetools import LRUCache
 
 from redraft.actors.runtime.admission import Admission
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.server.access.identity import Identity
 from redraft.app.server.problems import Refused
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, work_queue

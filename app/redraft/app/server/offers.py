@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.workflows.actor_registry import build_actor_registry, confined
 from redraft.app.workflows.publish_targets import ActorEnvironment
 from redraft.app.workflows.sources import Source, own_actors, read_source

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.process.lifecycle import opened, retry_forever, together
 from redraft.app.server.access.identity import is_signed
 from redraft.app.settings.settings import LOCAL, Settings

@@ -64,6 +64,7 @@ _TITLES: Final[Mapping[int, str]] = {
     431: "Its head is too large",
     429: "Too many requests",
     500: "The server made a mistake",
+    502: "A server that is needed says what cannot be used",
     503: "A server that is needed does not answer",
 }
 

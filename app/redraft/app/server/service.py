@@ -22,6 +22,8 @@ from redraft.events.tokens import Tokens
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from redraft.app.server.access.openid import OpenId
+
 
 class Readers:
     """Counts those who follow events."""
@@ -49,7 +51,8 @@ class Service:
 
     `offers` may be submitted; `working` leases requests to workers. `tokens` and `subscriptions` are None where the
     store keeps none. `queues` counts who serves an actor; None where nothing runs.
-    A `read_only` one changes nothing. `closing` is set when the process ends: streams end then.
+    `openid` signs people in whom a provider knows. A `read_only` one changes nothing. `closing` is set when the process
+    ends: streams end then.
     """
 
     settings: Settings
@@ -61,6 +64,7 @@ class Service:
     tokens: Tokens | None
     log: FilteringBoundLogger
     read_only: bool = False
+    openid: OpenId | None = None
     readers: Readers = field(default_factory=Readers)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
 

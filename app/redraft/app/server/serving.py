@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -25,9 +25,12 @@ from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY
 from redraft.events.backends import open_subscriptions, open_tokens
+from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from redraft.app.server.access.openid import OpenId
 
 GRACE: Final = 10.0
 """Seconds that steps under way have when the process is to end; those that take longer are done again."""
@@ -54,7 +57,8 @@ async def answer_http(
     async with AsyncExitStack() as stack:
         tokens = None if settings.store == MEMORY else await stack.enter_async_context(open_tokens(settings.store))
         known = [] if tokens is None else [each for each in await tokens.all() if each.scopes]
-        require_protected(settings.http, has_tokens=bool(known))
+        require_protected(settings.http, has_tokens=bool(known), has_provider=settings.oidc is not None)
+        openid = await stack.enter_async_context(_opened_openid(settings, log)) if settings.oidc else None
         opening = open_runtime(settings, offers.actors, log, patience, read_only=read_only)
         runtime, queues = await stack.enter_async_context(opening)
         telemetry = find_telemetry()
@@ -63,9 +67,9 @@ async def answer_http(
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
         leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log)
         leases = await stack.enter_async_context(leasing)
-        service = Service(settings, runtime, offers, queues, names, leases, tokens, log, read_only)
+        service = Service(settings, runtime, offers, queues, names, leases, tokens, log, read_only, openid)
         sessions = Sessions(tokens, os.urandom)
-        gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions)
+        gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions, openid)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))
             ready()
@@ -76,3 +80,12 @@ async def answer_http(
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 await runtime.worked.wait()
+
+
+def _opened_openid(settings: Settings, log: FilteringBoundLogger) -> AbstractAsyncContextManager[OpenId]:
+    """Returns what signs people in by the provider of the settings. Raises InputError without its libraries."""
+    try:
+        from redraft.app.server.access.openid import opened_openid  # an extra, and it takes a second to import
+    except ModuleNotFoundError as error:
+        raise InputError(f"a sign-in by OpenID Connect needs {error.name}: pip install 'redraft[oidc]'") from None
+    return opened_openid(settings, os.urandom, log)

@@ -27,6 +27,7 @@ from pydantic_settings import (
 
 from redraft.actors.runtime.admission import require_parts
 from redraft.app.process.files import write_whole
+from redraft.app.settings.openid import OidcSettings
 from redraft.events.backends import parse_store_url
 from redraft.events.bus.port import PARTITIONS
 from redraft.events.errors import InputError
@@ -99,6 +100,7 @@ _IN_JSON: Final = {
     "model_prices": '{"openai:gpt-5": {"input": 1.25, "output": 10}}',
     "webhook_hosts": '{"hooks.example.com": ["TOKEN"]}',
     "http": '{"host": "127.0.0.1", "port": 8420}',
+    "oidc": '{"issuer": "https://…", "client_id": "redraft", "url": "https://…", "scopes": {"staff": ["read"]}}',
 }
 """The settings that are objects, each as it may stand in the environment."""
 
@@ -136,6 +138,8 @@ class Settings(BaseSettings):
     - `webhook_hosts`: for a host, the environment variables that steps by `webhook` may send to it, such as
       `{"hooks.example.com": ["TOKEN"]}`; a host named here may have a private address.
     - `http`: where and how `redraft serve` answers, such as `{"host": "10.0.0.5", "behind_proxy": true}`.
+    - `oidc`: the provider of OpenID Connect by whom people and programs may sign in to `redraft serve`; its
+      `oidc_client_secret` is a setting of its own.
     """
 
     model_config = SettingsConfigDict(env_prefix="REDRAFT_", extra="forbid", frozen=True)
@@ -170,6 +174,8 @@ class Settings(BaseSettings):
     model_prices: dict[str, ModelPrice] = {}
     webhook_hosts: dict[str, tuple[str, ...]] = {}
     http: HttpSettings = HttpSettings()
+    oidc: OidcSettings | None = None
+    oidc_client_secret: str = Field(default="", repr=False)
 
     @classmethod
     def settings_customise_sources(
@@ -232,6 +238,7 @@ def in_our_words(fault: str) -> str:
     fault = fault.replace("Input should be a valid tuple", "Input should be a list")
     fault = re.sub(r", unable to (parse|interpret) .*", "", fault)
     fault = fault.replace("Input should be a valid integer", "Input should be a whole number")
+    fault = fault.removeprefix("Value error, ")
     return fault.replace("Input should be a valid ", "Input should be a ").replace("Input should be", "it has to be")
 
 
@@ -300,7 +307,18 @@ def views_path(store: str) -> Path | str | None:
 
 
 _ASKS: Final = frozenset(
-    {"bus", "worker_module", "webhook_hosts", "http", "users", "public_key", "signing_key", "checkpoint", "server_url"}
+    {
+        "bus",
+        "worker_module",
+        "webhook_hosts",
+        "http",
+        "oidc",
+        "oidc_client_secret",
+        "users",
+        "public_key",
+        "signing_key",
+    }
+    | {"checkpoint", "server_url"}
 )
 _SQLITE: Final = "sqlite:///"
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from opentelemetry import trace
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.telemetry.run_spans import usage_attributes
 from redraft.events.messages.commands import Failed, OutcomeMessage, Work
 from redraft.events.messages.envelope import Origin

@@ -66,7 +66,7 @@ def _check_records(events: Sequence[Recorded]) -> Iterator[str]:
             yield f"id: event {event.position} has the id of event {ids[event.id]}"
         ids[event.id] = event.position
     for history in runs.values():
-        yield from (f"{each.code}: {each.message}" for each in check_events(history))
+        yield from (f"{each.code}: {each.message}" for each in check_events(history, runs))
 
 
 def _check_ends(events: Sequence[Recorded], world: World) -> Iterator[str]:

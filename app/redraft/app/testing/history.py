@@ -18,6 +18,7 @@ from weakref import proxy
 
 import msgspec
 
+from redraft.actors.plans.paths import steps_in
 from redraft.app.testing.broker import PARTITIONS, SimBroker
 from redraft.app.testing.check import faults_of
 from redraft.app.testing.faults import EVERY, Faults, Note, Odds
@@ -25,7 +26,7 @@ from redraft.app.testing.lateness import late_plan
 from redraft.app.testing.loop import Process, SimLoop, Stuck, apart
 from redraft.app.testing.nodes import World, coordinate, decide, read, rebuild, serve, submit, subscribe, work
 from redraft.app.testing.places import held_plan
-from redraft.app.testing.reusing import reusing_plan
+from redraft.app.testing.reusing import reusing_plans
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
 from redraft.events.messages.content import Brief
@@ -163,10 +164,12 @@ class _Deployment:
         self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
         again = None if setting.plans else _reuse_of(seed)
         if again is not None:
-            self._plans = tuple(reusing_plan(again, each) for each in self._plans)
+            self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
             self._cast.again = again
-        self._briefs = setting.briefs or tuple(f"brief k{number}" for number in range(len(self._plans)))
+        briefs = (f"brief k{number if again is None else 0}" for number in range(len(self._plans)))
+        self._briefs = setting.briefs or tuple(briefs)
+        self._world.recalls = any(step.reuse == "always" for plan in self._plans for _, step in steps_in(plan.steps))
         self._coordinators = self._random.choice((1, 2, 2, 3, 4))
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 

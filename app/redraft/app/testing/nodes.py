@@ -20,6 +20,7 @@ import structlog
 from redraft.actors import Actor
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
 from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.relay import Relay
@@ -45,6 +46,7 @@ from redraft.events.messages.domain_events import (
     DraftApproved,
     DraftEdited,
     DraftRejected,
+    EventRef,
     RunEnded,
     RunPaused,
     RunQuarantined,
@@ -55,9 +57,10 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, Repeat, Retry
 from redraft.events.store.event_store import EventStore, Threads
 from redraft.projections.backends import FOLLOWED
-from redraft.projections.engine.projector import follow
+from redraft.projections.engine.projector import catch_up, follow
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.runs_query import spent_on
+from redraft.projections.read_models.verdicts import VERDICTS, verdicts
 from redraft.projections.sqlite.storage import SqliteStorage
 
 RUN: Final[ContextVar[str]] = ContextVar("run", default="")
@@ -104,6 +107,10 @@ PATIENT: Final = Retry(attempts=1000, maximum=10.0)
 """A retry policy without dead letters: the handler is retried until it takes the event."""
 
 
+UP_TO_DATE: Final = 0.8
+"""The share of the look-ups of verdicts before which their read model is brought up to date."""
+
+
 class World:
     """The state that all processes share."""
 
@@ -119,6 +126,7 @@ class World:
         self.missing: list[tuple[str, str]] = []
         self.declined: set[str] = set()
         self.coordinators = count()
+        self.recalls = False
         self.ended: dict[str, str] = {}
         self._noted = 0
 
@@ -154,7 +162,10 @@ _SILENT: Final[Any] = structlog.wrap_logger(structlog.ReturnLogger(), wrapper_cl
 
 
 async def coordinate(world: World, process: Process) -> None:
-    """Runs what `redraft coordinator` runs."""
+    """Runs what `redraft coordinator` runs.
+
+    The read models of each are in its own memory, so that each keeps them, and the time, itself.
+    """
     store, bus = world.database.store(process), world.broker.connection(process)
     views = await world.opened(lambda name: SimExecutor(world.loop, process, world.database.takes, near=True))
     world.views[process] = views
@@ -165,7 +176,9 @@ async def coordinate(world: World, process: Process) -> None:
 
     partitions = world.broker.partitions
     relay = Relay(store, bus, every_run, partitions=partitions)
-    handler = CommandHandler(store, clock, resend_by(relay), spent=partial(spent_on, views), report=report)
+    earlier = partial(find_earlier, store, await _candidates(world, process, store)) if world.recalls else None
+    spent = partial(spent_on, views)
+    handler = CommandHandler(store, clock, resend_by(relay), spent=spent, report=report, earlier=earlier)
     share = (
         Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process))
         if partitions
@@ -181,6 +194,20 @@ async def coordinate(world: World, process: Process) -> None:
         "projector": partial(follow, views, store),
     }
     await all_kept_up(parts, _SILENT)
+
+
+async def _candidates(world: World, process: Process, store: EventStore) -> Candidates:
+    """Returns what finds recorded verdicts in a read model of this process, which at times lags behind the log."""
+    executor = partial(SimExecutor, world.loop, process, world.database.takes, near=True)
+    views = Views(SqliteStorage(None), (VERDICTS,), lambda notice: None, lambda name: executor())
+    await views.open()
+
+    async def candidates(key: str) -> Sequence[EventRef]:
+        if world.random.random() < UP_TO_DATE:
+            await catch_up(views, store)
+        return await verdicts(views, key)
+
+    return candidates
 
 
 async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, agenda: StepsAgenda) -> None:

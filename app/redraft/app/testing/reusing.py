@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Final
 
@@ -16,12 +17,18 @@ TEXTS: Final = 3
 """The number of texts that the refiners of such a history write, so that they come back."""
 
 
-def reusing_plan(random: Random, plan: Plan) -> Plan:
+def reusing_plans(random: Random, plans: Sequence[Plan]) -> tuple[Plan, ...]:
+    """Returns the plans with critics that reuse verdicts; mostly the same, so that runs take from each other."""
+    made = tuple(_reusing_plan(random, each) for each in plans)
+    return made[:1] * len(made) if random.random() < 0.7 else made
+
+
+def _reusing_plan(random: Random, plan: Plan) -> Plan:
     """Returns the plan in which most critics reuse verdicts."""
 
     def changed(path: str, node: Node) -> Node:
         if isinstance(node, Step) and node.role == "critic" and not node.choose and random.random() < 0.8:
-            return replace(node, reuse="run", history=None)
+            return replace(node, reuse=random.choice(("run", "always")), history=None)
         return node
 
     made = replace(plan, steps=map_nodes(plan.steps, changed))

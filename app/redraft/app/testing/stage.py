@@ -13,7 +13,7 @@ import msgspec
 from redraft.actors import Actor, Workflow
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.testing.faults import CALM, Faults, Odds
 from redraft.app.testing.history import History, Kill, Setting, history
 from redraft.app.testing.nodes import Outside

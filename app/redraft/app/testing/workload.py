@@ -14,7 +14,7 @@ from redraft.actors import Actor, Context, Critique, Draft, Receipt, Revision
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import map_nodes
-from redraft.actors.workflow.roles import Function
+from redraft.actors.workflow.actor import Function
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.places import random_issues, random_revision
 from redraft.app.testing.reusing import text_again

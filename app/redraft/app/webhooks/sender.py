@@ -25,8 +25,8 @@ import msgspec
 import standardwebhooks
 
 from redraft.events.errors import DeliveryError, InputError
-from redraft.events.messages.domain_events import EVENT_NAMES
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
 
 Address: TypeAlias = IPv4Address | IPv6Address

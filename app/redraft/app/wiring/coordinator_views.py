@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from redraft.actors.runtime.coordinating.decisions import Tallies
 from redraft.actors.runtime.coordinating.timekeeper import DueStep
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.projections.backends import ReadModels
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.choices import CHOICES, tallies

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from redraft.actors.runtime.failures import traceback_of
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.worker import Worker
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.client.client import Client
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.models.configuration import RateLimits

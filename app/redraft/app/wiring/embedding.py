@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.process.logs import library_log
 from redraft.app.settings.settings import Settings, read_settings

@@ -8,7 +8,7 @@ from typing import Final
 
 from cachetools import LRUCache
 
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.telemetry.instruments import Values
 from redraft.app.telemetry.sampling import Readings
 from redraft.events.bus.port import Queues, work_queue

@@ -15,7 +15,7 @@ from redraft.actors.runtime.relaying.queue_publisher import Offer
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.active_calls import Differs
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.client.client import Client, MessagePublisher, RunOwner
 from redraft.app.isolation.isolated_actor import Isolation, open_isolation
 from redraft.app.process.lifecycle import together
@@ -25,9 +25,9 @@ from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.telemetry.log_follower import followed
 from redraft.app.telemetry.sampling import sample
 from redraft.app.telemetry.telemetry import find_telemetry
-from redraft.app.wiring.coordinator_views import ArmTallies
 from redraft.app.wiring.lags import Lags
 from redraft.app.wiring.parts import (
+    OtherRuns,
     Resources,
     build_coordinator,
     build_handler,
@@ -170,10 +170,10 @@ class _LocalParts:
 
     def running(self, start: int, queues: Queues) -> list[Coroutine[None, None, None]]:
         """Returns the parts, each to be run; they begin after the position `start` of the log."""
-        resources, arms = self._resources, ArmTallies(self._resources.models)
+        resources, others = self._resources, OtherRuns(self._resources)
         return [
-            build_coordinator(resources, self._relay, arms).run(),
-            arms.run(),
+            build_coordinator(resources, self._relay, others).run(),
+            *(part() for part in others.parts().values()),
             self._relay.run(start),
             self._work(),
             build_timekeeper(resources, self._owned, queues).run(),
@@ -218,10 +218,9 @@ async def open_handler(settings: Settings, runtime: LocalRuntime) -> AsyncIterat
     async def resend(run: str, path: str, sent: int) -> None:
         """Does nothing: no worker asks about open requests here."""
 
-    arms = ArmTallies(runtime.models)
-    resources = Resources(settings, runtime.store, runtime.views, runtime.models, runtime.bus)
-    async with together([arms.run()]):
-        yield build_handler(resources, resend, arms)
+    others = OtherRuns(resources := Resources(settings, runtime.store, runtime.views, runtime.models, runtime.bus))
+    async with together([part() for part in others.parts().values()]):
+        yield build_handler(resources, resend, others)
 
 
 def build_client(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from redraft.actors.runtime.admission import Authority
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Resend, no_trace
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
+from redraft.actors.runtime.coordinating.recalling import find_earlier
 from redraft.actors.runtime.coordinating.setting_aside import Report
 from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
@@ -24,12 +25,14 @@ from redraft.actors.runtime.working.active_calls import Differs, OnRestart
 from redraft.actors.runtime.working.call import OnError
 from redraft.actors.runtime.working.worker import Worker
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.isolation.isolated_actor import Isolation
 from redraft.app.process.ids import new_message_id
+from redraft.app.process.lifecycle import Part
 from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.coordinator_views import ArmTallies, StepsAgenda
+from redraft.app.wiring.earlier_verdicts import EarlierVerdicts
 from redraft.events.bus.port import Bus, EventPublisher, PeerChannel, Queues
 from redraft.events.errors import RedraftError
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
@@ -66,6 +69,21 @@ class Resources:
     bus: Bus
 
 
+class OtherRuns:
+    """Gives a coordinator what it decides by of other runs; each part is read when it is asked for.
+
+    These are the tallies of `arms`, and `verdicts`.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        self.arms = ArmTallies(resources.models)
+        self.verdicts = EarlierVerdicts(resources.models, resources.store.is_imported)
+
+    def parts(self) -> dict[str, Part]:
+        """Returns what has to run beside the coordinator."""
+        return {"choices": self.arms.run, "verdicts": self.verdicts.run}
+
+
 def every_run(run: str) -> bool:
     """Returns True: a coordinator works on all runs."""
     return True
@@ -74,21 +92,23 @@ def every_run(run: str) -> bool:
 def build_handler(
     resources: Resources,
     resend: Resend,
-    arms: ArmTallies,
+    others: OtherRuns,
     report: Report = ignore,
     authority: Authority | None = None,
 ) -> CommandHandler:
     """Returns what decides and appends; `resend` sends a doubtful request again, `authority` limits what users send."""
     limit, spent = resources.settings.max_draft_bytes, partial(spent_on, resources.views)
+    earlier = partial(find_earlier, resources.store, others.verdicts)
     telemetry = find_telemetry()
     new_trace = telemetry.new_trace if telemetry else no_trace
-    return CommandHandler(resources.store, utc_now, resend, limit, spent, arms, report, authority, new_trace)
+    given = limit, spent, others.arms, report, authority, new_trace, earlier
+    return CommandHandler(resources.store, utc_now, resend, *given)
 
 
 def build_coordinator(
     resources: Resources,
     relay: Relay,
-    arms: ArmTallies,
+    others: OtherRuns,
     report: Report = ignore,
     authority: Authority | None = None,
     share: Share | None = None,
@@ -97,7 +117,7 @@ def build_coordinator(
 
     It reads its `share` of the inbox; without one, all of it.
     """
-    return Coordinator(build_handler(resources, resend_by(relay), arms, report, authority), resources.bus, share)
+    return Coordinator(build_handler(resources, resend_by(relay), others, report, authority), resources.bus, share)
 
 
 def build_timekeeper(

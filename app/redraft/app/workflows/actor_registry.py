@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Final
 
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.app.builtin.publishers.files import file_publisher
 from redraft.app.builtin.support.options import nearest
 from redraft.app.workflows.publish_targets import ActorEnvironment
@@ -95,7 +95,7 @@ def _nobody(key: ActorKey, known: Sequence[ActorKey]) -> str:
         return f"{name} is a {others[0]}, and the plan wants a {role} of this name; name another actor"
     same = sorted({named for other, named in known if other == role})
     where = "name the file of its function, with --workflow file.py:name or --actors file.py"
-    return f"there is no {role} {name!r}; {nearest(name, same)}, or {where}"
+    return f"there is no {role} {name!r}; {nearest(name, same, where)}"
 
 
 def _shipped(key: ActorKey, environment: ActorEnvironment) -> Actor:
@@ -179,6 +179,7 @@ def projections_for(target: str) -> tuple[Projection, ...]:
         return projections_in(Path(file), name)
     found = tuple(each for each in SHIPPED_PROJECTIONS if each.name == target)
     if not found:
-        named = nearest(target, [each.name for each in SHIPPED_PROJECTIONS])
-        raise InputError(f"no projection is named {target!r}; {named}, or name one of yours: file.py:name")
+        yours = "name one of yours: file.py:name"
+        remedy = nearest(target, [each.name for each in SHIPPED_PROJECTIONS], yours)
+        raise InputError(f"no projection is named {target!r}; {remedy}")
     return found

@@ -16,7 +16,9 @@ from typing import Final, TextIO
 import msgspec
 
 from redraft.actors.plans.paths import map_steps, steps_in
-from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import publisher
 from redraft.app.builtin.publishers.files import file_publisher
 from redraft.app.builtin.support.options import RELEASE
 from redraft.app.models.configuration import NO_MODEL, Models

@@ -16,6 +16,7 @@ from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import map_steps, steps_in
 from redraft.actors.values import parse_duration
 from redraft.events.errors import InputError, suggest
+from redraft.events.messages.conditions import Condition
 from redraft.events.messages.plan import Budget, Keep, OnFailure, Option, Plan, Step, loops_of
 
 _WHOLE_NUMBERS: Final = frozenset({"tokens", "calls"})
@@ -36,7 +37,11 @@ def read_budget(text: str) -> Budget:
     return msgspec.convert(limits, Budget)
 
 
-LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin")
+LOOP_KEYS: Final = ("until", "max_iterations", "keep", "rollback_margin", "rollback_of")
+"""The settings of loops that a fork may change."""
+
+STEP_KEYS: Final = ("timeout", "queue_wait", "actor", "history", "only_issues", "when")
+"""The settings of steps that a fork may change; `history` of a step that has no option of that name."""
 
 PRICES: Final = ("price_input", "price_output")
 """The options that say what the model before costs: they go with it."""
@@ -101,6 +106,8 @@ def _policy(name: str, value: str) -> Policy:
             return Policy(max_iterations=int(value))
         case "rollback_margin":
             return Policy(rollback_margin=read_margin(value))
+        case "rollback_of":
+            return Policy(rollback_of="" if value == "score" else value)
         case _:
             raise InputError(f"it is {value!r}; write a number")
 
@@ -137,6 +144,8 @@ def _with(step: Step, name: str, value: str) -> Step:
         if seconds is None:
             raise InputError(f"it is {value!r}; write seconds, or 90s, 2m, 1h")
         return replace(step, **{name: seconds})
+    if name in ("history", "only_issues", "when") and name not in step.options:
+        return replace(step, **{name: _step_setting(step, name, value)})
     differing = [arm.name for arm in step.choose if name == "actor" or name in arm.options]
     if differing:
         raise InputError(f"{step.name} chooses among {', '.join(differing)}, each with its own; begin another workflow")
@@ -144,6 +153,22 @@ def _with(step: Step, name: str, value: str) -> Step:
         return replace(step, actor=value)
     kept = {key: said for key, said in step.options.items() if name != "model" or key not in PRICES}
     return replace(step, options={**kept, name: _option(value)})
+
+
+def _step_setting(step: Step, name: str, value: str) -> int | bool | Condition:
+    match name:
+        case "history" if _WHOLE.fullmatch(value):
+            return int(value)
+        case "history":
+            raise InputError(f"it is {value!r}; write how many texts of earlier drafts come along, such as 2")
+        case "only_issues" if value in ("true", "false"):
+            return value == "true"
+        case "only_issues":
+            raise InputError(f"it is {value!r}; write true or false")
+        case _ if step.when is None:
+            raise InputError(f"{step.name} is always asked: a fork changes no more than the condition of a late critic")
+        case _:
+            return parse_condition(value)
 
 
 def _option(value: str) -> Option:

@@ -15,8 +15,8 @@ from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan, check_ready
 from redraft.actors.plans.paths import steps_in
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.counting import shipped_critics
-from redraft.actors.workflow.roles import Actor, ActorKey
 from redraft.actors.workflow.workflow import declare, unpin_versions
 from redraft.app.builtin.support.options import nearest
 from redraft.app.models.configuration import Models, with_model

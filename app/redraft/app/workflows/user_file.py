@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.workflow import Workflow
 from redraft.app.builtin.support.options import nearest
 from redraft.app.process.user_output import user_output

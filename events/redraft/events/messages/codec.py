@@ -18,11 +18,11 @@ import msgspec
 from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
-    EVENT_NAMES,
     DomainEvent,
     RunStarted,
 )
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import known
 from redraft.events.messages.readable import is_surely_readable
 from redraft.events.messages.redaction import Place, Text, find_texts, redact, restore

@@ -287,14 +287,27 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     drafts: tuple[Draft, ...] = ()
 
     async def text(self, number: int) -> str:
-        """Returns the text of the run's draft of this number. Raises PermanentError for one that did not come along."""
+        """Returns the text of the run's draft of this number, from 1.
+
+        Raises PermanentError for one that did not come along, TypeError for what is no number.
+        """
+        if type(number) is not int:  # True and False would be numbers
+            raise TypeError(f"history.text({number!r}): give the number of a draft, such as 3")
         for each in self.drafts:
             if each.version == number:
                 return each.text
+        raise PermanentError(f"history.text({number}): {self._why_missing(number)}")
+
+    def _why_missing(self, number: int) -> str:
+        judged = [each.draft.version for each in self.rounds]
         there = ", ".join(str(each.version) for each in self.drafts) or "none"
-        raise PermanentError(
+        if number not in judged:
+            known = ", ".join(map(str, dict.fromkeys((*judged, *(each.version for each in self.drafts))))) or "none"
+            return f"draft {number} is none of those that the history tells of ({known})"
+        needed = len(judged) - judged.index(number)
+        return (
             f"the text of draft {number} did not come with the request (those that did: {there}); "
-            "the step's history says how many come, such as history: 5"
+            f"history: {needed} beside the actor in the plan brings it, if together they are no larger than 4 MiB"
         )
 
 

@@ -26,6 +26,13 @@ class Parent(msgspec.Struct, frozen=True, gc=False):
     version: int
 
 
+class EventRef(msgspec.Struct, frozen=True, gc=False):
+    """An event, by its run and its version (from 1) in it."""
+
+    run: str
+    version: int
+
+
 class RunStarted(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A run of this plan began for this brief; `elapsed` counts from `at` (UTC). Its `rules` say how to decide it. The
     events 2 to `parent.version` of a fork repeat its parent's. `files` are those that its functions came from.
@@ -71,8 +78,8 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     score (0..1), to be shown on `scale`; `oscillation` describes recent oscillation, and the temperature is raised
     `heat` times. `reserved` is its part of the budget. The answer is due by `due` (UTC), or later if the request still
     waits in its queue then, at most `queue_wait` seconds without a worker. `choice` explains how the actor was chosen.
-    `verdict_key` is the hash of what a critic is given whose verdicts are taken again; if the event of this version
-    (`reused`, 0 for none) has the verdict, nobody is asked, and that verdict follows.
+    `verdict_key` is the hash of what a critic is given whose verdicts are taken again; if an event of this or another
+    run has the verdict (`reused`), nobody is asked, and a copy of that verdict follows.
     """
 
     path: str
@@ -93,7 +100,7 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     queue_wait: float | None = None
     scale: Scale | None = None
     verdict_key: str = ""
-    reused: int = 0
+    reused: EventRef | None = None
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -106,14 +113,14 @@ class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A critic judged the draft of this version and hash; `reused` is the event of its verdict that was taken again."""
+    """A critic judged the draft of this version and hash; `reused` is the event of which this repeats the verdict."""
 
     path: str
     attempt: int
     draft: DraftRef
     critique: Critique
     usage: Usage = Usage()
-    reused: int = 0
+    reused: EventRef | None = None
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -135,7 +142,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A critic was not asked about this draft: its condition in the plan does not hold on what was said of it so far.
 
-    `reason` is that in numbers; empty where it hangs on what nobody has said.
+    `reason` is that in numbers, or says what nobody has said; empty in records of earlier releases where it is that.
     """
 
     path: str
@@ -383,35 +390,3 @@ DomainEvent: TypeAlias = (
     | RunErased
     | RunQuarantined
 )
-
-EVENT_NAMES: dict[type[DomainEvent], str] = {
-    RunStarted: "run.started.v1",
-    IterationStarted: "iteration.started.v1",
-    StepRequested: "step.requested.v1",
-    DraftGenerated: "draft.generated.v1",
-    DraftCritiqued: "draft.critiqued.v1",
-    CriticSkipped: "critic.skipped.v1",
-    DraftRefined: "draft.refined.v1",
-    DraftPublished: "draft.published.v1",
-    StepFailed: "step.failed.v1",
-    LoopClosing: "loop.closing.v1",
-    LoopEnded: "loop.ended.v1",
-    RunGuided: "run.guided.v1",
-    LimitsChanged: "limits.changed.v1",
-    RunPaused: "run.paused.v1",
-    RunResumed: "run.resumed.v1",
-    RunCancelled: "run.cancelled.v1",
-    ApprovalRequested: "approval.requested.v1",
-    DraftApproved: "draft.approved.v1",
-    DraftRejected: "draft.rejected.v1",
-    ApprovalExpired: "approval.expired.v1",
-    DraftEdited: "draft.edited.v1",
-    BudgetReached: "budget.reached.v1",
-    PanelClosed: "panel.closed.v1",
-    VerdictLate: "verdict.late.v1",
-    ChoicesCredited: "choices.credited.v1",
-    RunEnded: "run.ended.v1",
-    RunErased: "run.erased.v1",
-    RunQuarantined: "run.quarantined.v1",
-}
-"""The stored name of each event: ours and stable, never a Python path."""

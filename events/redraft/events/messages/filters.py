@@ -10,8 +10,9 @@ import msgspec
 from cachetools import LRUCache
 
 from redraft.events.errors import InputError, suggest
-from redraft.events.messages.domain_events import EVENT_NAMES, LoopEnded, Outcome, RunEnded, RunStarted
+from redraft.events.messages.domain_events import LoopEnded, Outcome, RunEnded, RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 
 KEPT: Final = 16_384
 """The number of runs whose facts are cached; those of others are looked up again."""

@@ -29,7 +29,7 @@ Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
 OnOscillation: TypeAlias = Literal["ignore", "stop", "tell", "raise_temperature"]
-Reuse: TypeAlias = Literal["run"]
+Reuse: TypeAlias = Literal["run", "always"]
 OnDeadline: TypeAlias = Literal["approve", "reject", "fail"]
 Option: TypeAlias = bool | int | float | str | list[str | int] | dict[str, str | int | float]
 
@@ -99,7 +99,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     With `history` a generator or critic is given the history that every refiner has, and each of them the texts of so
     many of the latest drafts that were judged before. A critic with `when` is asked after the critics before it in a
     row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
-    With `reuse` a critic's verdict is taken again in the same run when this step is given the very same again.
+    With `reuse` a verdict of the critic is taken again where this step is given the very same: one of the same run, or
+    (`always`) of any run in the store.
     """
 
     role: Role

@@ -63,8 +63,8 @@ from redraft.events.bus.port import (
 )
 from redraft.events.errors import CodecError
 from redraft.events.messages.codec import UNREADABLE, decode_event
-from redraft.events.messages.domain_events import EVENT_NAMES
 from redraft.events.messages.envelope import Origin, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import EventFilter, RunFacts, matches
 
 Headers: TypeAlias = FieldTable

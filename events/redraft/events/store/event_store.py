@@ -16,8 +16,9 @@ from typing import ParamSpec, Self, TypeAlias, TypeVar
 from redraft.events.encryption.keyring import Encryption, Keyring, MemoryKeys
 from redraft.events.errors import CodecError, Conflict, NoSuchRun, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, verify_hash
-from redraft.events.messages.domain_events import EVENT_NAMES, RunErased, RunQuarantined, RunStarted
+from redraft.events.messages.domain_events import RunErased, RunQuarantined, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.append import Append, CommittedAppend, Encoded, NewEvent, encode
 from redraft.events.store.group_commit import Committer, Inline, Result
 from redraft.events.store.raw_rows import RowCopier, place_of, unreadable
@@ -126,18 +127,19 @@ class EventStore:
                 raise
         return encode(append, seal)
 
-    async def require_sealing(self) -> None:
-        """Raises EncryptionKeyMissing when new runs of this store are encrypted, and no key is given here; StoreError.
+    async def require_sealing(self) -> bool:
+        """Returns whether new runs of this store are encrypted.
+
+        Raises EncryptionKeyMissing when they are, and no key is given here; StoreError.
 
         Calls of one turn of the event loop share one look-up, so that their appends are written together.
         """
         if not self._keyring.keys.waits:
-            self._keyring.require_sealing()
-            return
+            return self._keyring.require_sealing()
         if self._sealing_check is None or self._sealing_check.done():
             self._sealing_check = asyncio.ensure_future(self._run_in_reader(self._keyring.require_sealing))
             self._sealing_check.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(self._sealing_check)
+        return await asyncio.shield(self._sealing_check)
 
     def hand_in(self, appends: Sequence[Encoded]) -> Coroutine[None, None, Sequence[tuple[Recorded, ...] | Conflict]]:
         """Records appends as `append_all` does, but starts writing when it is called and not when it is awaited.

@@ -17,7 +17,8 @@ import msgspec
 from redraft.events.encryption.keyring import Keyring
 from redraft.events.errors import EncryptionKeyMissing, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS, link_of, verify_content
-from redraft.events.messages.domain_events import EVENT_NAMES, RunErased
+from redraft.events.messages.domain_events import RunErased
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.recorder import Inspection, Notification, Recorder
 
 AT_ONCE: Final = 500

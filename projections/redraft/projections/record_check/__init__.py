@@ -5,6 +5,17 @@ plan calls for next, or one that comes from outside. Neither `decide` nor `evolv
 """
 
 from redraft.projections.record_check.chain import Finding, Row
-from redraft.projections.record_check.check import Checked, Ids, check_events, check_rows
+from redraft.projections.record_check.check import Checked, Ids, check_events, check_rows, sources_in
+from redraft.projections.record_check.reused import UNPROVEN, Sources
 
-__all__ = ["Checked", "Finding", "Ids", "Row", "check_events", "check_rows"]
+__all__ = [
+    "UNPROVEN",
+    "Checked",
+    "Finding",
+    "Ids",
+    "Row",
+    "Sources",
+    "check_events",
+    "check_rows",
+    "sources_in",
+]

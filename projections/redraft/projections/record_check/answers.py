@@ -24,7 +24,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
-from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rollback_draft
+from redraft.projections.record_check.drafts import finished_drafts, publishable_draft, rated_drafts, rollback_draft
 from redraft.projections.record_check.loop_conditions import have_scales, is_left_open, judging_steps, share_of_rise
 from redraft.projections.record_check.ratings import Rated
 from redraft.projections.record_check.reused import check_key, check_verdict
@@ -277,12 +277,13 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
         return walk.best if walk.rules < 2 else publishable_draft(walk)
     if data.role != "refiner" or top.loop is None or current is None or current.rating is None:
         return current
+    if walk.repeats(event):  # its parent's plan may have had another margin, or one of another criterion
+        back = (data.draft, data.critiques)
+        judged = (current, *rated_drafts(top))
+        return next((each for each in judged if each.rating and (each.ref, each.rating.critiques) == back), current)
     best = rollback_draft(walk, top)
     if best is None or best.rating is None:
         return current
-    if walk.repeats(event):  # its parent's plan may have had another margin
-        was_best = (data.draft, data.critiques) == (best.ref, best.rating.critiques)
-        return best if was_best else current
     margin, fall = top.loop.rollback_margin, best.rating.score - current.rating.score
     critics = judging_steps(top.loop.body)
     if have_scales(critics):

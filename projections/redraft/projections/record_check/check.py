@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 
@@ -27,8 +27,11 @@ from redraft.projections.record_check.drafts import draft_faults, is_barred, is_
 from redraft.projections.record_check.loops import walk_node
 from redraft.projections.record_check.places import place_faults
 from redraft.projections.record_check.ratings import Rated, failed_gate, publishes
+from redraft.projections.record_check.reused import Sources, source_findings, sources_of
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, RecordEnds, Unclear, Walk
 
+NO_SOURCES: Final[Sources] = {}
+_REUSED: Final = b'"reused":'
 _TABLE = "CREATE TABLE ids (id TEXT PRIMARY KEY, run TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID"
 
 
@@ -164,25 +167,44 @@ class Checked(msgspec.Struct, frozen=True):
     ids: tuple[tuple[str, int, int], ...] = ()
 
 
-def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None) -> Checked:
-    """Returns the faults of a run's rows. `opener` decrypts texts; without it encrypted texts are not compared."""
+def check_rows(run: str, rows: Iterable[Row], opener: Opener | None = None, sources: Sources = NO_SOURCES) -> Checked:
+    """Returns the faults of a run's rows. `opener` decrypts texts; without it encrypted texts are not compared.
+
+    `sources` are the events of other runs from which it took verdicts; see `sources_in`.
+    """
     events, unreadable = decode_rows(run, rows, opener)
     ids = tuple((event.id, event.version, event.position) for event in events)
-    findings = [*unreadable, *(() if unreadable else check_events(events))]
+    findings = [*unreadable, *(() if unreadable else check_events(events, sources))]
     if unreadable:
         known = {each.version for each in unreadable}
         findings += [each for each in chain_faults(events) if each.version - 1 not in known]
     return Checked(run, tuple(findings), is_set_aside(events), ids)
 
 
-def check_events(events: Sequence[Recorded]) -> tuple[Finding, ...]:
-    """Returns the faults of a run, in the order of its events, each once."""
+def sources_in(run: str, rows: Iterable[Row]) -> frozenset[str]:
+    """Returns the other runs from which these rows of a run took verdicts. Most rows are not even read."""
+    return sources_of(decode_rows(run, filter(_is_of_reuse, rows))[0])
+
+
+def _is_of_reuse(row: Row) -> bool:
+    try:
+        return _REUSED in row.state
+    except TypeError:  # a foreign writer's row, without bytes
+        return False
+
+
+def check_events(events: Sequence[Recorded], sources: Sources = NO_SOURCES) -> tuple[Finding, ...]:
+    """Returns the faults of a run, in the order of its events, each once.
+
+    A verdict that it took from a run which is not among the `sources` is a finding `unproven`, and no fault.
+    """
     findings = [*chain_faults(events), *order_faults(events), *answer_faults(events), *draft_faults(events)]
     findings += place_faults(events)
     if _is_readable(events) and not any(each.code in ("gap", "double", "beginning") for each in findings):
         deviation = check_against_plan([event for event in events if not is_set_aside([event])])
         if deviation and all(each.version != deviation.version for each in findings):
             findings.append(deviation)
+    findings += source_findings(events, sources)
     return tuple(sorted(findings, key=lambda each: each.version))
 
 

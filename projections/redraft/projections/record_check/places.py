@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from redraft.events.messages import domain_events as events
-from redraft.events.messages.content import Edit, Issue
+from redraft.events.messages.content import Edit, Issue, Mark
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import steps_of
 from redraft.events.messages.redaction import ERASED
@@ -45,7 +45,9 @@ class _Places:
                 self._texts[draft.version] = draft.text
             case events.DraftCritiqued(draft=ref, critique=critique) | events.VerdictLate(draft=ref, critique=critique):
                 self._issues[event.version] = critique.issues
-                yield from find_misplaced(critique.issues, self._texts.get(ref.version, ERASED))
+                text = self._texts.get(ref.version, ERASED)
+                yield from find_misplaced(critique.issues, text)
+                yield from find_misquoted(critique.criteria, text)
             case events.DraftRefined() as refined:
                 self._texts[refined.draft.version] = refined.draft.text
                 yield from self._take_revision(refined, inherited=bool(event.repeats))
@@ -76,6 +78,17 @@ def find_misplaced(issues: Iterable[Issue], text: str) -> Iterator[tuple[str, st
             continue
         if issue.span is None or not issue.quote or text[slice(*issue.span)] != issue.quote:
             yield "issue-place", f"issue {number} quotes what does not stand there"
+
+
+def find_misquoted(marks: Iterable[Mark], text: str) -> Iterator[tuple[str, str]]:
+    """Yields a fault for each criterion whose quote is not in the draft, spaces and line ends aside."""
+    quoting = [mark for mark in marks if mark.quote.strip() and mark.quote not in text]
+    if not quoting or text == ERASED:
+        return
+    plain = " ".join(text.split())
+    for mark in quoting:
+        if " ".join(mark.quote.split()) not in plain:
+            yield "criterion-quote", f"the quote for {mark.name} does not stand in the draft"
 
 
 def edits_fault(edits: Sequence[Edit], before: str, after: str) -> str:

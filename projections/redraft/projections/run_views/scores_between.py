@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from redraft.events.messages.content import Critique, number_text
 from redraft.events.messages.domain_events import DraftCritiqued
@@ -15,7 +16,8 @@ from redraft.events.messages.scales import Scale, score_text
 class ScoreChange(msgspec.Struct, frozen=True):
     """A number of a critic for two drafts: `score`, a criterion, `confidence` or a measure; None where it gave none.
 
-    A score is 0..1 and shown on `scale`; a measure is `counted`.
+    A score is 0..1 and shown on `scale`; a measure is `counted`. Where the scales of critics differ, scores are
+    `compared` by their shares, which stand beside them.
     """
 
     critic: str
@@ -24,12 +26,13 @@ class ScoreChange(msgspec.Struct, frozen=True):
     after: float | None
     scale: Scale | None = None
     counted: bool = False
+    compared: bool = False
 
     def shown(self, value: float | None) -> str:
         """Returns a number of this kind as people read it."""
         if value is None:
             return "none"
-        return number_text(value) if self.counted else score_text(value, self.scale)
+        return number_text(value) if self.counted else score_text(value, self.scale, beside=self.compared)
 
     def __str__(self) -> str:
         same = self.before == self.after
@@ -44,7 +47,9 @@ def scores_between(events: Sequence[Recorded], before: int, after: int) -> tuple
         if isinstance(data, DraftCritiqued) and data.draft.version in (before, after):
             critic = data.critique.critic or data.path.rpartition("/")[2]
             said.setdefault(critic, {})[data.draft.version] = data.critique
-    return tuple(each for critic, of in said.items() for each in _compare(critic, of.get(before), of.get(after)))
+    found = [each for critic, of in said.items() for each in _compare(critic, of.get(before), of.get(after))]
+    compared = len({each.scale for each in found if each.name == "score" and not each.counted}) > 1
+    return tuple(replace(each, compared=compared and each.name == "score") for each in found)
 
 
 def _compare(critic: str, before: Critique | None, after: Critique | None) -> Iterator[ScoreChange]:

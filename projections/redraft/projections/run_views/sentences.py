@@ -58,7 +58,7 @@ def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
             actor,
             event.name,
             plain(path),
-            f"{describe(event.data, asked.get(path, actor))}{', before the fork' if event.repeats else ''}",
+            f"{describe(event.data, asked.get(path, actor), event.run)}{', before the fork' if event.repeats else ''}",
             plain(event.causation),
         )
 
@@ -75,8 +75,8 @@ def path_of(event: DomainEvent) -> str:
             return path
 
 
-def describe(event: DomainEvent, who: str) -> str:
-    """Returns an event as a sentence; `who` acted, or was asked."""
+def describe(event: DomainEvent, who: str, run: str = "") -> str:
+    """Returns an event of a run as a sentence; `who` acted, or was asked."""
     if isinstance(event, Steered):
         return _describe_steering(event)
     match event:
@@ -85,8 +85,9 @@ def describe(event: DomainEvent, who: str) -> str:
             return f"{began}, as a fork of run {plain(parent.run)} at event {parent.version}" if parent else began
         case events.IterationStarted(path, iteration):
             return f"{plain(path)}: iteration {iteration} began"
-        case events.StepRequested(reused=version) if version:
-            return f"{who} need not be asked to {_describe_task(event)}: it has judged the same in event {version}"
+        case events.StepRequested(reused=events.EventRef() as ref):
+            where = _describe_source(ref, run)
+            return f"{who} need not be asked to {_describe_task(event)}: it has judged the same in {where}"
         case events.StepRequested():
             again = f", try {event.attempt}" if event.attempt > 1 else ""
             return f"{who} was asked to {_describe_task(event)}{again}{_describe_choice(event)}"
@@ -94,7 +95,7 @@ def describe(event: DomainEvent, who: str) -> str:
             size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
             return f"{who} wrote draft {draft.version}: {size}"
         case events.DraftCritiqued():
-            again = f", as in event {event.reused}: reused at no cost" if event.reused else ""
+            again = f", as in {_describe_source(event.reused, run)}: reused at no cost" if event.reused else ""
             return f"{_describe_critique(event.critique, event.draft, who)}{again}"
         case events.DraftRefined():
             return _describe_refinement(event, who)
@@ -225,6 +226,11 @@ def _describe_refinement(event: events.DraftRefined, who: str) -> str:
     done = "; it has nothing more to change" if event.exit else ""
     left = f"; it would not change {counted(len(event.declined), 'thing')}" if event.declined else ""
     return f"{made}{': ' if shown else ''}{shown}{more}{left}{done}"
+
+
+def _describe_source(ref: events.EventRef, run: str) -> str:
+    """Returns which event that is, as it is named in this run: `event 7`, `event 7 of run other`."""
+    return f"event {ref.version}" if ref.run == run else f"event {ref.version} of run {plain(ref.run, NAME_LENGTH)}"
 
 
 def _describe_failure(event: events.StepFailed, who: str) -> str:

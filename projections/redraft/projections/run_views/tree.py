@@ -98,7 +98,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case events.IterationStarted():
             _note_iteration(facts, event.path, str(event.iteration), recorded.time)
         case events.StepRequested():
-            _note_request(facts, event, recorded.time)
+            _note_request(facts, event, recorded)
         case events.DraftGenerated() | events.DraftRefined() | events.DraftPublished():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version)
             if isinstance(event, events.DraftRefined) and event.edits and event.path in facts.leaves:
@@ -167,7 +167,8 @@ def _note_iteration(facts: _Facts, loop: str, label: str, time: datetime) -> Non
     facts.iterations.setdefault(f"{loop}[{label}]", time)
 
 
-def _note_request(facts: _Facts, event: events.StepRequested, time: datetime) -> None:
+def _note_request(facts: _Facts, event: events.StepRequested, recorded: Recorded) -> None:
+    time = recorded.time
     _go_on(facts, event.path)
     facts.paths.setdefault(event.path)
     facts.unanswered[event.path] = None
@@ -175,12 +176,19 @@ def _note_request(facts: _Facts, event: events.StepRequested, time: datetime) ->
     if known:
         since = time if event.attempt == known.attempts else known.requested
         again = replace(known, status="open", requested=since, attempts=max(known.attempts, event.attempt))
-        facts.leaves[event.path] = replace(again, inherited=False, reused=event.reused)
+        facts.leaves[event.path] = _with_source(replace(again, inherited=False), event.reused, recorded.run)
         return
     actor, name = plain(event.actor, NAME_LENGTH), plain(event.path.split("/", DEPTH)[-1])
     chosen = plain(event.choice.arm, NAME_LENGTH) if event.choice else ""
     asked = Leaf(plain(event.path), name, event.role, actor, "open", event.attempt, time, chosen=chosen)
-    facts.leaves[event.path] = replace(asked, reused=event.reused) if event.reused else asked
+    facts.leaves[event.path] = _with_source(asked, event.reused, recorded.run) if event.reused else asked
+
+
+def _with_source(leaf: Leaf, ref: events.EventRef | None, run: str) -> Leaf:
+    """Returns the leaf with the event of this run, or of another, whose verdict is taken again."""
+    if ref is None:
+        return replace(leaf, reused=0, reused_from="")
+    return replace(leaf, reused=ref.version, reused_from="" if ref.run == run else plain(ref.run, NAME_LENGTH))
 
 
 def _note_skipped(facts: _Facts, event: events.CriticSkipped, time: datetime) -> None:

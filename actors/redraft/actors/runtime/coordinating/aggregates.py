@@ -93,6 +93,7 @@ class Aggregate(msgspec.Struct, eq=False):
     on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
     others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
     `texts` are those that its outcomes were compared with, if any were. `plan_size` is the memory of its plan in bytes.
+    `encrypted`: its texts are kept encrypted.
     """
 
     state: RunState = RunState()
@@ -102,6 +103,7 @@ class Aggregate(msgspec.Struct, eq=False):
     trace: str = ""
     texts: RunTexts | None = None
     plan_size: int = 0
+    encrypted: bool = False
 
     def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
         """Moves on to this state and hash by these events, each given with its id; requests alone are enough."""
@@ -185,6 +187,7 @@ def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
         if event.previous != last:
             raise Tampered(f"event {number} of run {event.run} does not follow the one before it")
         last = event.hash
-    made = Aggregate(trace=events[0].trace if events else "")
+    first = events[0] if events else None
+    made = Aggregate(trace=first.trace if first else "", encrypted=first is not None and first.encrypted)
     made.advance(fold(event.data for event in events), last, ((event.id, event.data) for event in events))
     return made

@@ -20,22 +20,19 @@ from redraft.actors.deciding.budget import NOTHING
 from redraft.actors.deciding.decider import Decision, handle
 from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.deciding.state import RunState
-from redraft.actors.plans.arms import Choose
 from redraft.actors.runtime.admission import Authority
 from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
 from redraft.actors.runtime.coordinating.decisions import (
     Decided,
     DecidedBatch,
-    DeferredChoice,
     Incoming,
     PendingResults,
     Settled,
-    Tallies,
     decide_nothing,
     discard,
     new_events,
-    thompson,
 )
+from redraft.actors.runtime.coordinating.deferring import Deferred, FindEarlier, ReadTallies
 from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
 from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
 from redraft.actors.values import ignore, shown
@@ -60,7 +57,7 @@ from redraft.events.store.append import Append, Encoded
 class RunStore(Protocol):
     """Reads the events of a run, and appends to them."""
 
-    async def require_sealing(self) -> None: ...
+    async def require_sealing(self) -> bool: ...
 
     async def encode(self, append: Append, *, looked: bool = False) -> Encoded: ...
 
@@ -86,18 +83,15 @@ def no_trace(run: str) -> str:
     return ""
 
 
-ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
-"""Returns the tallies of a workflow's arms, possibly a little out of date."""
-
-
 class CommandHandler:
     """Decides for every run.
 
     `resend` sends one open request again to a worker that was not sure of it. `spent` is called for plans with a daily
-    budget, `known` when a step has to choose, and `report` once for each run that is set aside or cannot be handled
-    here. `new_trace` makes the trace context of a run that began without one: events whose message names no trace get
-    that of their run. `limit` is the largest draft, in bytes. `authority` decides who may answer; without it everybody
-    may. `ignored` counts messages that changed nothing, `conflicts` decisions that the log refused.
+    budget, `known` when a step has to choose, `earlier` for a critic that takes verdicts of other runs again, `report`
+    once for each run that is set aside or cannot be handled here. `new_trace` makes the trace context of a run that
+    began without one: events whose message names no trace get that of their run. `limit` is the largest draft, in
+    bytes. `authority` decides who may answer; without it everybody may. `ignored` counts messages that changed nothing,
+    `conflicts` decisions that the log refused.
     """
 
     def __init__(
@@ -111,6 +105,7 @@ class CommandHandler:
         report: Report = ignore,
         authority: Authority | None = None,
         new_trace: NewTrace = no_trace,
+        earlier: FindEarlier | None = None,
     ) -> None:
         self.ignored = 0
         self.conflicts = 0
@@ -122,7 +117,7 @@ class CommandHandler:
         self.limit = limit
         self._spent = spent
         self._known = known
-        self._deferred = DeferredChoice()
+        self._earlier = earlier
         self._aggregates = Aggregates(log)
         self._aside = SettingAside(log, self._aggregates, report)
         self._deciding = asyncio.Lock()
@@ -231,8 +226,8 @@ class CommandHandler:
     ) -> tuple[Aggregate, Decision]:
         """Returns the decision and the state that it was made on.
 
-        A message that changes nothing is decided on again if the log has newer events, and one that chooses an arm
-        once the tallies are read.
+        A message that changes nothing is decided on again if the log has newer events, and one that chooses an arm, or
+        may take the verdict of another run again, once these are read.
         """
         run, message = each.message.run, each.message
         plan = message.plan if isinstance(message, StartRun) else aggregate.state.plan
@@ -243,14 +238,19 @@ class CommandHandler:
             isinstance(message, Critiqued) and (message.critique.issues or message.critique.criteria)
         ):
             each = await self._prove(each, aggregate)
-        decision = self._handle(aggregate.state, each, now, others)
+        deferred = Deferred(run, self._known, self._earlier)
+        decision = self._handle(aggregate.state, each, now, others, deferred)
         if not decision.events and (newer := await self._aggregates.newer(run, aggregate)) is not None:
             each = await self._prove(each, newer)
-            aggregate, decision = newer, self._handle(newer.state, each, now, others)
-        if self._deferred.was_asked:
-            choose = await self._make_choose(aggregate.state, message)
-            decision = self._handle(aggregate.state, each, now, others, choose)
+            aggregate, decision = newer, self._handle(newer.state, each, now, others, deferred)
+        while deferred.was_asked:
+            if await deferred.read(plan.name, partial(self._is_encrypted, aggregate)):
+                decision = self._handle(aggregate.state, each, now, others, deferred)
         return aggregate, decision
+
+    async def _is_encrypted(self, aggregate: Aggregate) -> bool:
+        """Returns whether a run is encrypted, or will be: then it takes nothing from others, and gives them nothing."""
+        return aggregate.encrypted if aggregate.state.version else await self.log.require_sealing()
 
     async def _prove(self, each: Incoming, aggregate: Aggregate) -> Incoming:
         """Returns the message as the texts of its run bear it out; see `proving`."""
@@ -260,8 +260,8 @@ class CommandHandler:
         asked = state.open.get(message.path) or state.late.get(message.path)
         if asked is None or not needs_proof(message, asked):
             return each
-        aggregate.texts = texts = aggregate.texts or RunTexts()
-        texts.add(await self.log.read(message.run, after=texts.version))
+        aggregate.texts = kept = aggregate.texts or RunTexts()
+        texts = await kept.for_answer(asked, lambda after: self.log.read(message.run, after=after))
         return replace(each, message=proven(message, asked, texts))
 
     def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:
@@ -294,6 +294,7 @@ class CommandHandler:
             encoded = await self.log.encode(Append(run, aggregate.state.version, events, on), looked=self._looked)
         except CodecError as error:
             return await self._fail_unencodable(each, str(error), now)
+        aggregate.encrypted = aggregate.encrypted or encoded.sealed
         requests = [(new.origin.id, new.data) for new in events if isinstance(new.data, StepRequested)]
         aggregate.advance(decision.state, encoded.hash, requests)
         self._aggregates.keep(run, aggregate)
@@ -319,18 +320,12 @@ class CommandHandler:
         return any(event.id == first for event in await self.log.read(each.message.run))
 
     def _handle(
-        self, state: RunState, incoming: Incoming, now: datetime, others: Usage, choose: Choose | None = None
+        self, state: RunState, incoming: Incoming, now: datetime, others: Usage, deferred: Deferred
     ) -> Decision:
-        message, choosing = incoming.message, choose or self._deferred
-        self._deferred.was_asked = False
+        message, choose, recall = incoming.message, deferred.choose, deferred.recall
         if incoming.past and isinstance(message, StartRun) and state.status == "new":
-            return begin_fork(message, incoming.past, now, others, choosing)
-        return handle(state, message, now, self.limit, others, choosing)
-
-    async def _make_choose(self, state: RunState, message: Message) -> Choose:
-        """Returns the function that chooses an arm; reads the tallies only when there is a choice to make."""
-        workflow = message.plan.name if isinstance(message, StartRun) else state.plan.name
-        return partial(thompson, message.run, await self._known(workflow) if self._known else {})
+            return begin_fork(message, incoming.past, now, others, choose, recall)
+        return handle(state, message, now, self.limit, others, choose, recall)
 
     async def _fail_unencodable(self, each: Incoming, why: str, now: datetime) -> Decided:
         """Returns a decision that fails the step whose outcome cannot be encoded, or else sets the run aside."""

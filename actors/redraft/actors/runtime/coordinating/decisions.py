@@ -138,17 +138,3 @@ def thompson(
     random = Random(request_id(run, path, 1))  # noqa: S311 - nothing is to be kept secret
     rates = [random.betavariate(1 + each.successes, 1 + each.failures) for each in counts]
     return Choice(counts[rates.index(max(rates))].arm, counts)
-
-
-class DeferredChoice:
-    """Stands in until the tallies are read: takes the first arm, and remembers that it was asked.
-
-    Deciding is pure, so it can be repeated with the tallies. Runs that choose nothing thus read none.
-    """
-
-    def __init__(self) -> None:
-        self.was_asked = False
-
-    def __call__(self, path: str, step: str, arms: Sequence[str], draft: DraftRef | None = None, /) -> Choice:
-        self.was_asked = True
-        return Choice(arms[0])

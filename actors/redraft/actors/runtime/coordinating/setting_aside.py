@@ -14,7 +14,8 @@ from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, e
 from redraft.events.errors import NoSuchRun
 from redraft.events.messages.codec import hash_of
 from redraft.events.messages.commands import ConfirmStep, ExpireStep, QuarantineRun, RetryStep
-from redraft.events.messages.domain_events import EVENT_NAMES, RunQuarantined
+from redraft.events.messages.domain_events import RunQuarantined
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.append import Append, Encoded
 
 Report: TypeAlias = Callable[[str, str], None]

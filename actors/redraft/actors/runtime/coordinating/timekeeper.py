@@ -16,7 +16,7 @@ import msgspec
 from redraft.actors.deciding.interpreter import GRACE
 from redraft.actors.runtime.relaying.queue_publisher import LeftOut, OnTrouble, error_message
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Queues, work_queue
 from redraft.events.errors import BusError, InputError, MessageTooLarge
 from redraft.events.messages.codec import encode_message

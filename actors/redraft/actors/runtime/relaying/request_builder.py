@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from itertools import islice, takewhile
 from sys import getsizeof
 from typing import Final, assert_never
 
@@ -28,7 +29,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
-from redraft.events.messages.plan import Option, Step, steps_of
+from redraft.events.messages.plan import RULES, Option, Step, steps_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -58,6 +59,10 @@ MAX_TEMPERATURE: Final = 2.0
 """The highest temperature that models accept."""
 
 
+_OF_LOOPS: Final = 4
+"""The rules from which on a history is of the loop around a step; before, it was of the whole run."""
+
+
 class RequestBuilder:
     """The texts and critiques of one run, gathered event by event.
 
@@ -76,12 +81,16 @@ class RequestBuilder:
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
+        self._rules = RULES
         self._rounds: dict[int, Round] = {}
+        self._loops: dict[int, str] = {}
+        """The loop in which each of these was judged last, see `loop_around`."""
         self._counted: dict[int, dict[str, dict[str, Number]]] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
         self._before: dict[int, int] = {}
         self._advice: dict[int, str] = {}
-        self._disputed: dict[str, None] = {}
+        self._disputed: dict[str, str] = {}
+        """What refiners declined, with the loop in which they did."""
         for event in events:
             self.add(event)
 
@@ -107,10 +116,10 @@ class RequestBuilder:
                 self._add_size(*data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
                 self._before[data.draft.version] = data.before.version
-                self._disputed.update(dict.fromkeys(data.declined))
+                self._disputed.update(dict.fromkeys(data.declined, loop_around(data.path)))
             case RunStarted():
                 self.trace = event.trace
-                self._brief, self._steps = data.brief, dict(steps_of(data.plan.steps))
+                self._brief, self._steps, self._rules = data.brief, dict(steps_of(data.plan.steps)), data.rules
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
@@ -163,6 +172,10 @@ class RequestBuilder:
         score = min(said.score, before.score) if before else said.score
         made_from = self._before.get(number, 0)
         start = self._rounds.get(made_from)
+        loop = loop_around(data.path)
+        if self._rules >= _OF_LOOPS and self._loops.get(number, loop) != loop:
+            del self._rounds[number]  # it comes behind those that were judged before this loop began
+        self._loops[number] = loop
         self._rounds[number] = Round(
             data.draft,
             score,
@@ -251,15 +264,27 @@ class RequestBuilder:
         return merge([self._critiques[version] for version in requested.critiques], requested.score)
 
     def _history(self, requested: StepRequested, texts: int) -> History:
-        rounds = tuple(self._rounds.values())[-ROUNDS:]
+        rounds = self._rounds_for(requested)
         history = history_of(rounds)
         if texts:
             history = msgspec.structs.replace(history, drafts=self._latest_drafts(rounds, requested.draft, texts))
         said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
-        disputed = tuple(self._disputed)[-ROUNDS:]
+        loop = loop_around(requested.path) if self._rules >= _OF_LOOPS else ""
+        disputed = tuple(text for text, of in self._disputed.items() if of.startswith(loop))[-ROUNDS:]
         if not (said or disputed or requested.oscillation):
             return history
         return msgspec.structs.replace(history, advice=said, disputed=disputed, oscillation=requested.oscillation)
+
+    def _rounds_for(self, requested: StepRequested) -> tuple[Round, ...]:
+        """Returns the latest rounds of the loop around a step since it began, and that of the step's own draft."""
+        if self._rules < _OF_LOOPS:
+            return tuple(self._rounds.values())[-ROUNDS:]
+        loop, own = loop_around(requested.path), requested.draft.version if requested.draft else 0
+        within = takewhile(lambda each: self._loops[each].startswith(loop), reversed(self._rounds))
+        latest = list(islice(within, ROUNDS))
+        if own in self._rounds and not self._loops[own].startswith(loop):
+            latest.append(own)
+        return tuple(self._rounds[each] for each in reversed(latest))
 
     def _latest_drafts(self, rounds: tuple[Round, ...], current: DraftRef | None, texts: int) -> tuple[Draft, ...]:
         """Returns the latest drafts of these rounds but the current one, oldest first, within `MAX_TEXTS` bytes."""
@@ -272,6 +297,11 @@ class RequestBuilder:
                 break
             found.append(draft)
         return tuple(reversed(found))
+
+
+def loop_around(path: str) -> str:
+    """Returns how the paths of all begin that is done in the innermost loop around a step; empty outside of loops."""
+    return "".join(path.rpartition("[")[:2])
 
 
 def _named(requested: StepRequested) -> tuple[DraftRef, ...]:

@@ -15,7 +15,7 @@ from redraft.actors.runtime.working.call import Call, OnError, RunningCall, aban
 from redraft.actors.runtime.working.call_tracing import CallSpan, CallTracer
 from redraft.actors.runtime.working.in_flight import InFlightRequests
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.bus.port import BusMessage, Delivery, reply_queue
 from redraft.events.errors import ContentError, InputError
 from redraft.events.messages.codec import encode_message

@@ -19,7 +19,8 @@ from redraft.actors.runtime.working.results import critique_of, measures_of, rec
 from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.runtime.working.threads import run_in_thread
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import NOTHING, Actor, Context
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import NOTHING, Context
 from redraft.events.errors import ContentError, PermanentError, StepError
 from redraft.events.messages.commands import (
     Critiqued,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import Context
 from typing import Protocol
 
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.messages.commands import OutcomeMessage, Work
 from redraft.events.messages.envelope import Origin
 

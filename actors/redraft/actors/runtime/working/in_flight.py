@@ -19,7 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from redraft.actors.runtime.coordinating.timekeeper import Agenda
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.events.bus.port import INBOX, PeerChannel, Queues, work_queue
 from redraft.events.errors import BusError, InputError
 from redraft.events.messages.commands import request_id

@@ -31,7 +31,7 @@ from redraft.actors.runtime.working.returned_values import (
     fields_of,
     refuse_coroutine,
 )
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.errors import suggest
 from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
 from redraft.events.messages.plan import Criterion, measure_name

@@ -26,7 +26,7 @@ from redraft.actors.runtime.working.call import OnError
 from redraft.actors.runtime.working.call_tracing import CallTracer
 from redraft.actors.runtime.working.in_flight import InFlightRequests
 from redraft.actors.values import ignore
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, PeerChannel, work_queue
 from redraft.events.errors import ActorError, BusUnusable, CodecError, InputError, RedraftError
 from redraft.events.messages.content import MAX_DRAFT_BYTES

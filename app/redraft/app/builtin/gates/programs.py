@@ -15,7 +15,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from redraft.actors.workflow.roles import Context, critic
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.gates.text import verdict
 from redraft.app.builtin.support.files import own_file, read_own_file
 from redraft.app.builtin.support.options import read_options

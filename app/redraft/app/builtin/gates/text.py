@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, TypeAlias
 import msgspec
 import re2
 
-from redraft.actors.workflow.roles import Context, critic
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.support.options import listed, read_options
 from redraft.app.builtin.support.workspace import clean_line
 from redraft.events.errors import PermanentError

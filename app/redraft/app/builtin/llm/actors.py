@@ -11,7 +11,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from redraft.actors.editing.edits import check_only_issues
-from redraft.actors.workflow.roles import Actor, Context, critic, generator, refiner
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.app.builtin.llm.prompt import (
     CriticOptions,
     LlmOptions,
@@ -66,7 +68,7 @@ def llm_generator(models: Models) -> Actor:
     ) -> str:
         options = read_options(LlmOptions, context.options, "llm")
         prompt = read_prompt(options.prompt or "generator", options.instructions)
-        said = remarks_on(critique, history, options.history or 0)
+        said = remarks_on(critique, history, options.history)
         texts = {"BRIEF": brief.text, **said, **parts_of(context)}
         return await ask_model(models, options, context, prompt, texts, str)
 
@@ -83,7 +85,7 @@ def llm_critic(models: Models) -> Actor:
     async def judge(draft: Draft, brief: Brief, context: Context, history: History = NO_HISTORY) -> Critique:
         options = check_options(read_options(CriticOptions, context.options, "llm"))
         judged = _judged(options, context)
-        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(None, history, options.history or 0, draft)}
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(None, history, options.history, draft)}
         first = await _judge_once(models, options, context, draft, texts, judged)
         if options.samples == 1 or not _is_borderline(judged.share(first), options, judged):
             return _critique([first], judged)

@@ -20,7 +20,7 @@ from pydantic_ai.models import Model
 from pydantic_ai.output import NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai.settings import ModelSettings
 
-from redraft.actors.workflow.roles import Context
+from redraft.actors.workflow.context import Context
 from redraft.app.builtin.llm.prompt import LlmOptions, Prompt, question
 from redraft.app.builtin.llm.reply import Reply
 from redraft.app.builtin.llm.watching import report_text_to

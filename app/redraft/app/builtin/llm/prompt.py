@@ -35,7 +35,8 @@ class LlmOptions(msgspec.Struct, frozen=True):
     `output` is how a structured reply is asked for. `price_input` and `price_output` are money for a million tokens, in
     USD. `reserve_tokens`, `reserve_cost` and `reserve_calls` are what is set aside of a budget for a first attempt:
     for the coordinator, and estimated where nobody says them (see `redraft.app.models.estimates`). `history` is how
-    many of the latest rounds the prompt has: all that there are for a refiner, and none for others unless it is given.
+    many of the latest rounds the prompt has: all that come unless it is given; for others than refiners the plan's step
+    has them come by it, or by a `history` of its own.
     """
 
     model: str = ""

@@ -12,7 +12,9 @@ from typing import Annotated, Final
 import msgspec
 from pydantic import Field
 
-from redraft.actors.workflow.roles import Actor, Context, critic
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.llm.actors import all_of, ask_model
 from redraft.app.builtin.llm.prompt import LlmOptions, read_prompt
 from redraft.app.builtin.llm.reply import Line, Reply, place_fault

@@ -16,12 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import command_measures
-from redraft.actors.workflow.roles import Context, critic, generator, refiner
+from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.app.builtin.programs.parsers import PARSERS, pytest_counts
 from redraft.app.builtin.support.options import RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import OUTPUT_LIMIT, Finished, run_process
@@ -36,7 +38,7 @@ from redraft.app.builtin.support.workspace import (
     workspace,
 )
 from redraft.events.errors import PermanentError, StepError
-from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, Number, Revision
+from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief, Critique, Draft, History, Number, Revision
 from redraft.events.messages.plan import Option
 from redraft.events.messages.scales import on_scale
 
@@ -45,7 +47,7 @@ ACTOR: Final = "command"
 _Limit: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)]
 _Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
-_PLACEHOLDER: Final = re.compile(r"\{(file|here|critique)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(file|here|critique|history)\}")
 _SUFFIX: Final = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9_.-]{0,15}")
 
 _SECRET_LENGTH: Final = 8
@@ -95,8 +97,11 @@ O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
 
 
 @critic(name="command", version=RELEASE, measures=command_measures)
-async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critique | dict[str, Any]:
-    """Runs a program on the draft and reads its exit code and output; options: CriticOptions.
+async def command_critic(
+    draft: Draft, brief: Brief, context: Context, history: History | None = None
+) -> Critique | dict[str, Any]:
+    """Runs a program on the draft and reads its exit code and output; options: CriticOptions. `{history}` is a JSON
+    file.
 
     With parser `exit` the score is 1 when the exit code is in `ok_codes`, else 0 with the last lines of output as the
     error. With any other it is `max(0, 1 - cost_per_finding * findings)`, and a program that fails without a finding
@@ -106,7 +111,7 @@ async def command_critic(draft: Draft, brief: Brief, context: Context) -> Critiq
     options, a program that cannot be started, or output above the limit.
     """
     options = command_options(CriticOptions, context.options)
-    answer = await run_command(options, draft.text, brief.source, context)
+    answer = await run_command(options, draft.text, brief.source, context, _known(history=history))
     if options.parser == "json":
         return _printed_critique(answer, options)
     said = msgspec.structs.replace(_counted_critique(answer, options), measures=_count(answer, options))
@@ -151,17 +156,24 @@ def _counted_critique(answer: Answer, options: CriticOptions) -> Critique:
 
 
 @generator(name="command", version=RELEASE)
-async def command_generator(brief: Brief, context: Context) -> str:
-    """Runs a program on the brief's text and gives what it wrote; options and errors are the refiner's."""
+async def command_generator(
+    brief: Brief, context: Context, critique: Critique | None = None, history: History | None = None
+) -> str:
+    """Runs a program on the brief's text and gives what it wrote; options and errors are the refiner's.
+
+    `{critique}` is a JSON file with what was said of the last draft, or with `null`, `{history}` one with the history.
+    """
     options = command_options(WriterOptions, context.options)
-    return _decode_text(await run_command(options, brief.text, brief.source, context), options)
+    known = {**_known(history=history), "critique": msgspec.json.encode(critique)}
+    return _decode_text(await run_command(options, brief.text, brief.source, context, known), options)
 
 
 @refiner(name="command", version=RELEASE)
 async def command_refiner(
-    draft: Draft, critique: Critique | None, brief: Brief, context: Context
+    draft: Draft, critique: Critique | None, brief: Brief, context: Context, history: History | None = None
 ) -> Revision | dict[str, Any]:
-    """Runs a program on the draft and gives what it wrote; options: RefinerOptions. `{critique}` is a JSON file.
+    """Runs a program on the draft and gives what it wrote; options: RefinerOptions. `{critique}` and `{history}` are
+    JSON files.
 
     With parser `json` it writes a revision: `{"edits": [{"quote": "teh", "replacement": "the"}]}`, or with `text`.
     Raises StepError when the program passes the deadline, ends with a code that is not in `ok_codes`, or writes
@@ -169,12 +181,17 @@ async def command_refiner(
     UTF-8, or holds the value of a variable in `env_pass`.
     """
     options = command_options(RefinerOptions, context.options)
-    encoded = msgspec.json.encode(critique or Critique(0.0))
-    answer = await run_command(options, draft.text, brief.source, context, critique=encoded)
+    known = _known(critique=critique or Critique(0.0), history=history)
+    answer = await run_command(options, draft.text, brief.source, context, known)
     text = _decode_text(answer, options)
     if options.parser == "json":
         return _printed_fields(answer, text.encode(), "revision", '{"edits": [{"quote": "teh", "replacement": "the"}]}')
     return Revision(text, changed_lines(draft.text, text, Path(options.run[0]).name))
+
+
+def _known(**given: msgspec.Struct | None) -> dict[str, bytes]:
+    """Returns the contents of the files that a program is given beside the text, by placeholder."""
+    return {name: msgspec.json.encode(each) for name, each in given.items() if each is not None}
 
 
 def _decode_text(answer: Answer, options: WriterOptions) -> str:
@@ -209,7 +226,7 @@ def command_options(kind: type[O], options: Mapping[str, Option]) -> O:
 
 
 def arguments(run: tuple[str, ...], places: Mapping[str, Path]) -> tuple[str, ...]:
-    """The argument list with `{file}`, `{here}` and `{critique}` replaced, once and anywhere in an argument.
+    """The argument list with each `{file}`, `{here}`, `{critique}` and `{history}` replaced, anywhere and once.
 
     A program that is named by a relative path is looked for in `{here}`. Raises PermanentError when the role has no
     such place.
@@ -229,7 +246,7 @@ def arguments(run: tuple[str, ...], places: Mapping[str, Path]) -> tuple[str, ..
 def _run_fault(run: tuple[str, ...]) -> str | None:
     if not run or not run[0].strip():
         return 'option run names no program; write the program and its arguments, such as run: ["ruff", "check", "-"]'
-    if "{file}" in run[0] or "{critique}" in run[0]:
+    if any(each in run[0] for each in ("{file}", "{critique}", "{history}")):
         return f"a text cannot be the program itself; name what reads it, such as run: [python, {run[0]!r}]"
     return None
 
@@ -281,17 +298,24 @@ class Answer:
 
 
 async def run_command(
-    options: CommandOptions, text: str, source: str, context: Context, critique: bytes | None = None
+    options: CommandOptions,
+    text: str,
+    source: str,
+    context: Context,
+    known: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Answer:
-    """Runs the program on the text. Raises StepError past the deadline, PermanentError above the output limit."""
+    """Runs the program on the text, with a JSON file for each placeholder that is `known`.
+
+    Raises StepError past the deadline, PermanentError above the output limit.
+    """
     async with workspace() as folder:
         places = {"here": Path.cwd()}
         if options.input == "file":
             places["file"] = folder / f"draft{options.suffix or suffix_of(source)}"
             await asyncio.to_thread(places["file"].write_bytes, text.encode())
-        if critique is not None:
-            places["critique"] = folder / "critique.json"
-            await asyncio.to_thread(places["critique"].write_bytes, critique)
+        for name, content in known.items():
+            places[name] = folder / f"{name}.json"
+            await asyncio.to_thread(places[name].write_bytes, content)
         finished = await run_process(
             arguments(options.run, places),
             stdin=text.encode() if options.input == "stdin" else b"",

@@ -20,8 +20,9 @@ from typing import Annotated, Final
 
 import msgspec
 
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import pytest_measures
-from redraft.actors.workflow.roles import Context, critic
+from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.programs.parsers import count_tests
 from redraft.app.builtin.programs.pytest_folder import ACTOR, Layout, lay_out
 from redraft.app.builtin.support.options import RELEASE, listed, read_options

@@ -16,8 +16,9 @@ from typing import Annotated, Final
 import msgspec
 from ruff import find_ruff_bin  # type: ignore[import-untyped]
 
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import families_of, is_of, ruff_measures
-from redraft.actors.workflow.roles import Context, critic, refiner
+from redraft.actors.workflow.roles import critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_issues, ruff_suggestions
 from redraft.app.builtin.support.files import own_file
 from redraft.app.builtin.support.module_names import inner_imports, needed_imports

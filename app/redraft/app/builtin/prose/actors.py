@@ -9,8 +9,9 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
+from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import PROSE
-from redraft.actors.workflow.roles import Context, critic, refiner
+from redraft.actors.workflow.roles import critic, refiner
 from redraft.app.builtin.prose.anchors import keep_anchors
 from redraft.app.builtin.prose.fixes import mend
 from redraft.app.builtin.prose.masking import Fault, Finding, Judged, Prose, read_prose

@@ -14,7 +14,8 @@ from typing import Final
 import msgspec
 from markdown_it import MarkdownIt
 
-from redraft.actors.workflow.roles import Context, critic
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import critic
 from redraft.app.builtin.prose.anchors import anchors, kept_anchors, without_anchors
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.events.messages.content import Brief, Critique, Draft

@@ -10,7 +10,9 @@ from typing import Final, TextIO
 
 import msgspec
 
-from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import publisher
 from redraft.app.builtin.support.files import write_confined
 from redraft.app.builtin.support.options import RELEASE, nearest, read_options
 from redraft.events.errors import PermanentError

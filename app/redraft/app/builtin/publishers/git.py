@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 from typing import Final
 
-from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import publisher
 from redraft.app.builtin.publishers.files import ContentOptions, content_of, publication_key, save_file
 from redraft.app.builtin.support.files import split_path
 from redraft.app.builtin.support.options import RELEASE, read_options

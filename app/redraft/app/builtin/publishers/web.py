@@ -12,7 +12,9 @@ import httpx
 import msgspec
 from markdown_it import MarkdownIt
 
-from redraft.actors.workflow.roles import Actor, Context, publisher
+from redraft.actors.workflow.actor import Actor
+from redraft.actors.workflow.context import Context
+from redraft.actors.workflow.roles import publisher
 from redraft.app.builtin.publishers.files import ContentOptions, content_of, publication_key, save_file
 from redraft.app.builtin.support.options import RELEASE, read_options
 from redraft.app.webhooks.sender import CheckedTransport, check_url, place_of, resolve

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.workflow import pin_versions
 from redraft.app.cli.running.run_request import files_of
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of

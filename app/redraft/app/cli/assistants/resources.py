@@ -38,12 +38,12 @@ async def audit_text(desk: Desk, run: str) -> str:
 
 def _verdict(found: RunAudit) -> list[str]:
     run = found.events[0].run
+    findings = [each.message for each in found.record.findings] if found.record else []
     if found.is_faulty:
-        findings = [each.message for each in found.record.findings] if found.record else []
         return [f"run {run}: NOT verified", *filter(None, [found.fault]), *findings]
     events = counted(found.verified, "event")
     last = f"run {run}: {events} verified, by hash and against the plan; the last hash is {found.events[-1].hash}"
-    return [last, f"it is {found.fork}"] if found.fork else [last]
+    return [last, f"it is {found.fork}", *findings] if found.fork else [last, *findings]
 
 
 async def record_lines(desk: Desk, run: str) -> str:

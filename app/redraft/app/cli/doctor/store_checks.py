@@ -298,15 +298,20 @@ async def _check_hashes(store: EventStore, views: Views, *, deep: bool) -> Check
 async def _records(store: EventStore) -> Check:
     """Checks the record of every run against its plan."""
     from redraft.app.record.auditing.record_faults import check_log, is_faulty
+    from redraft.projections.record_check import UNPROVEN
 
-    runs, aside, faults = 0, 0, []
+    runs, aside, unproven, faults = 0, 0, 0, []
     async for checked in check_log(store):
         runs += 1
         if checked.findings and checked.set_aside:
             aside += 1
         elif is_faulty(checked):
             faults.append((checked.run, checked.findings[0].message))
+        elif any(each.code == UNPROVEN for each in checked.findings):
+            unproven += 1
     note = f"; {counted(aside, 'damaged run')} set aside" if aside else ""
+    if unproven:
+        note += f"; {counted(unproven, 'run')} with verdicts of runs that are not here to compare"
     if not faults:
         return Check("records", "ok", f"{counted(runs, 'run')} checked against their plans{note}")
     more = f" and {len(faults) - SAMPLE} more" if len(faults) > SAMPLE else ""

@@ -156,23 +156,6 @@ def size(settings: Settings) -> str:
 _OLDEST: Final = (3, 10)
 
 
-async def share_check(settings: Settings) -> list[Check]:
-    """Checks that coordinators hold every partition of the inbox; nothing where it has none yet."""
-    if settings.bus == LOCAL or not settings.inbox_partitions:
-        return []
-    async with open_shares(settings.store) as shares:
-        holders = Counter(each.holder for each in await shares.all())
-    recorded, free = holders.total(), holders.pop("", 0)
-    if not recorded:
-        return []
-    shared = f"{counted(recorded, 'partition')} of the inbox, shared by {counted(len(holders), 'coordinator')}"
-    if recorded > settings.inbox_partitions:
-        shared += f"; REDRAFT_INBOX_PARTITIONS={settings.inbox_partitions} sends to the first of them, all are read"
-    if free:
-        return [Check("shares", "warn", f"{shared}; nobody holds {free} of them: start `redraft coordinator`")]
-    return [Check("shares", "ok", shared)]
-
-
 async def share_checks(settings: Settings) -> list[Check]:
     """Checks that coordinators hold every partition of the inbox; returns nothing where none was recorded yet."""
     async with open_shares(settings.store) as shares:

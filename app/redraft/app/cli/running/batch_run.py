@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import asdict
 
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.cli.running.progress import RunProgress
 from redraft.app.cli.running.run_locally import GRACE
 from redraft.app.cli.running.run_request import prepare_batch

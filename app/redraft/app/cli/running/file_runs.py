@@ -26,6 +26,7 @@ from redraft.events.messages.content import Brief, Critique
 from redraft.events.messages.domain_events import DraftCritiqued, Outcome
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.scales import Scale
 from redraft.projections.run_views.chart import scores
 
 CONCURRENCY: Final = 4
@@ -49,7 +50,7 @@ class JudgedFile(msgspec.Struct, frozen=True):
     """A file and its run. `before` is the score (0..1) of its text, `after` that of the refined one; None: no score.
 
     `changed`: the refined text differs and may be used. `written`: it was written into the file. `is_below`: the text
-    in the file is not good enough. `remarks` are those of the last critique of that text.
+    in the file is not good enough. `remarks` are those of the last critique of that text. Scores are shown on `scale`.
     """
 
     file: str
@@ -62,6 +63,7 @@ class JudgedFile(msgspec.Struct, frozen=True):
     written: bool
     is_below: bool
     remarks: tuple[str, ...] = ()
+    scale: Scale | None = None
 
 
 def changed_since(ref: str) -> list[str]:
@@ -162,7 +164,7 @@ async def _judge(runtime: LocalRuntime, ended: Ended, brief: Brief, wanted: Want
     remarks = _remarks(events, kept)
     return JudgedFile(
         *(ended.id, result.run, result.outcome, result.reason, before, result.score),
-        *(changed, written, is_below, remarks),
+        *(changed, written, is_below, remarks, result.scale),
     )
 
 

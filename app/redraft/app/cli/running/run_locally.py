@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import Actor
+from redraft.actors.workflow.actor import Actor
 from redraft.app.cli.running.progress import RunProgress, Screen
 from redraft.app.cli.running.run_request import RunRequest, begin_run, new_request, resume_request
 from redraft.app.cli.shared.errors import say

@@ -14,7 +14,7 @@ import msgspec
 
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import Actor, ActorKey
+from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.workflow import pin_versions
 from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.options import ForkOptions, RunOptions

@@ -19,7 +19,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from redraft.actors.plans.paths import steps_in
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.builtin.support.options import nearest
 from redraft.app.cli.shared.signals import Interrupts
 from redraft.app.models.configuration import is_installed

@@ -189,8 +189,9 @@ class ForkOptions(msgspec.Struct, frozen=True):
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="What is different from there on: until, max_iterations, keep, rollback_margin (LOOP.until where "
-            "there are several loops), on_failure, STEP.timeout, STEP.queue_wait, STEP.actor, STEP.OPTION. "
+            help="What is different from there on: until, max_iterations, keep, rollback_margin, "
+            "rollback_of (LOOP.until where there are several loops), on_failure, STEP.timeout, STEP.queue_wait, "
+            "STEP.actor, STEP.history, STEP.only_issues, STEP.when, STEP.OPTION. "
             "May be repeated.",
         ),
     ] = []

@@ -55,7 +55,7 @@ def print_rehearsed(rehearsal: Rehearsal, runs: int, seed: int, *, json: bool) -
 
 
 def _write_guesses(guesses: Guesses) -> dict[str, list[str]]:
-    kinds = ("critics", "generators", "refiners", "gates", "people")
+    kinds = ("critics", "generators", "refiners", "gates", "people", *(("measures",) if guesses.measures else ()))
     every: dict[str, Mapping[str, Guess]] = {kind: getattr(guesses, kind) for kind in kinds}
     texts = {
         about: [f"{name}={write_guess(each)}" if name else write_guess(each) for name, each in those.items()]

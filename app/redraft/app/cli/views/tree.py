@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Final, assert_never
 
 from rich.console import Group as Lines
@@ -25,11 +26,25 @@ def tree_view(tree: Tree, *, whole: bool, shared: bool = False) -> Lines:
     `shared`: a coordinator and workers go on with it.
     """
     view = View(Text(tree.workflow, style="bold"), guide_style="dim")
+    compared = len({leaf.scale for leaf in _leaves(tree.branches) if leaf.score is not None}) > 1
     for branch in tree.branches:
-        _add(view, branch)
+        _add(view, branch, compared=compared)
     return Lines(
         _head(tree), view, _end(tree, shared=shared) if whole or tree.ended or tree.quarantined else _cut(tree)
     )
+
+
+def _leaves(branches: Iterable[Branch]) -> Iterator[Leaf]:
+    for branch in branches:
+        match branch:
+            case Leaf():
+                yield branch
+            case Group():
+                yield from _leaves(branch.children)
+            case Loop():
+                yield from (leaf for each in branch.iterations for leaf in _leaves(each.children))
+            case _:
+                assert_never(branch)
 
 
 def _head(tree: Tree) -> Text:
@@ -62,41 +77,43 @@ def _end(tree: Tree, *, shared: bool) -> Text:
     return Text.assemble(_outcome(ended.outcome), f": {ended.reason} ", (f"({', '.join(facts)})", "dim"))
 
 
-def _add(view: View, branch: Branch) -> None:
+def _add(view: View, branch: Branch, *, compared: bool) -> None:
+    """Adds a branch; scores that are `compared` on different scales have their shares beside them."""
     match branch:
         case Leaf():
-            view.add(_leaf(branch))
+            view.add(_leaf(branch, compared=compared))
         case Group():
             inner = view.add(Text(branch.name))
             for child in branch.children:
-                _add(inner, child)
+                _add(inner, child, compared=compared)
         case Loop():
             inner = view.add(_loop(branch))
             for each in branch.iterations:
-                _add_iteration(inner, each)
+                _add_iteration(inner, each, compared=compared)
         case _:
             assert_never(branch)
 
 
-def _add_iteration(view: View, each: Iteration) -> None:
+def _add_iteration(view: View, each: Iteration, *, compared: bool) -> None:
     label = _LABELS.get(each.label.rstrip("0123456789"), f"iteration {each.label}")
     lasted = f"  {duration_text(each.seconds)}" if each.seconds is not None else ""
     inner = view.add(Text.assemble(label, (lasted, "dim")))
     for child in each.children:
-        _add(inner, child)
+        _add(inner, child, compared=compared)
 
 
-def _leaf(leaf: Leaf) -> Text:
+def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     by = f"{leaf.chosen}, by {leaf.actor}" if leaf.chosen not in ("", leaf.actor) else leaf.actor
     name = leaf.name if leaf.name == by else f"{leaf.name} ({by})"
-    facts = [f"score {score_text(leaf.score, leaf.scale)}"] if leaf.score is not None else []
+    facts = [f"score {score_text(leaf.score, leaf.scale, beside=compared)}"] if leaf.score is not None else []
     facts += [leaf.marks] if leaf.marks else []
     facts += [f"draft {leaf.draft}"] if leaf.draft is not None else []
     facts += [counted(leaf.issues, "issue")] if leaf.issues else []
     facts += [counted(leaf.edits, "edit")] if leaf.edits else []
     facts += [f"about {counted(leaf.saved_tokens, 'token')} saved"] if leaf.saved_tokens else []
     facts += [duration_text(leaf.seconds)] if leaf.seconds is not None else []
-    facts += [f"reused from event {leaf.reused}"] if leaf.reused else []
+    elsewhere = f" of run {leaf.reused_from}" if leaf.reused_from else ""
+    facts += [f"reused from event {leaf.reused}{elsewhere}"] if leaf.reused else []
     facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []

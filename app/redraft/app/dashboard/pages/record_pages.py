@@ -20,8 +20,9 @@ from redraft.app.runs.searching import Found, Listing, list_matching
 from redraft.app.server.api.answers import beside
 from redraft.app.server.api.events import EventPage, read_events
 from redraft.events.messages.content import Draft, new_draft
-from redraft.events.messages.domain_events import EVENT_NAMES, RunStarted
+from redraft.events.messages.domain_events import RunStarted
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import event_filter
 from redraft.projections.display import quoted
 from redraft.projections.read_models.runs_query import RunFilter, RunLine, find_run

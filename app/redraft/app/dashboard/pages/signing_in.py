@@ -1,4 +1,4 @@
-"""Saying who one is, by showing a token once; and the files that pages load."""
+"""Saying who one is, by showing a token once or by a provider; and the files that pages load."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from litestar.params import FromPath, QueryParameter, SkipValidation, URLEncoded
 from litestar.response import Redirect
 
 from redraft.app.dashboard.templating import STATIC, static_file
-from redraft.app.dashboard.visit import Visits
+from redraft.app.dashboard.visit import Visit, Visits
 from redraft.app.server.access.identity import UNKNOWN
 from redraft.app.server.access.sessions import COOKIE, LASTS, Sessions
 from redraft.app.server.problems import Refused
 
 _A_YEAR: Final = 365 * 24 * 60 * 60
-_Kept = NamedDependency[SkipValidation[Sessions]]
+Kept = NamedDependency[SkipValidation[Sessions]]
+"""The sessions, as a handler gets them."""
 
 
 class TokenShown(msgspec.Struct, frozen=True):
@@ -30,33 +31,44 @@ class TokenShown(msgspec.Struct, frozen=True):
 
 @get("/sign-in")
 async def ask_for_token(visit: Visits, following: Annotated[str, QueryParameter(name="next")] = "/") -> Response[Any]:
-    """Asks for a token."""
+    """Asks for a token, or offers the way to the provider."""
     if visit.identity is not UNKNOWN:
         return Redirect(own_address(following), status_code=303)
-    return visit.tell("sign_in.html", title="Sign in", live="", following=own_address(following))
+    openid = visit.service.openid
+    provider = openid.chosen.label if openid else ""
+    return visit.tell("sign_in.html", title="Sign in", live="", following=own_address(following), provider=provider)
 
 
 @post("/sign-in", status_code=200)
-async def sign_in(visit: Visits, sessions: _Kept, data: URLEncodedBody[TokenShown]) -> Response[Any]:
+async def sign_in(visit: Visits, sessions: Kept, data: URLEncodedBody[TokenShown]) -> Response[Any]:
     """Begins a session, with a token that may be used."""
     secret = await sessions.begin(data.token.strip())
     if secret is None:
         raise Refused(
             401, "authentication", "this token is not known, or it has ended; `redraft token list` shows them"
         )
-    answer = Response("", headers={"HX-Redirect": own_address(data.next)})
-    secure = visit.request.url.scheme == "https"
-    answer.set_cookie(COOKIE, secret, max_age=LASTS, path="/", secure=secure, httponly=True, samesite="strict")
-    return answer
+    return with_session(visit, Response("", headers={"HX-Redirect": own_address(data.next)}), secret, LASTS)
 
 
 @post("/sign-out", status_code=200)
-async def sign_out(visit: Visits, sessions: _Kept) -> Response[Any]:
+async def sign_out(visit: Visits, sessions: Kept) -> Response[Any]:
     """Ends the session."""
     sessions.end(visit.request.headers.get("cookie", ""))
     answer = Response("", headers={"HX-Redirect": "/"})
     answer.delete_cookie(COOKIE, path="/")
     return answer
+
+
+def with_session(visit: Visit, answer: Response[Any], secret: str, seconds: int) -> Response[Any]:
+    """Returns the answer with the cookie of a session that lasts so long."""
+    secure = is_secure(visit)
+    answer.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
+    return answer
+
+
+def is_secure(visit: Visit) -> bool:
+    """Returns whether the browser speaks TLS, with this server or with the proxy before it."""
+    return visit.request.url.scheme == "https" or visit.service.settings.http.behind_proxy
 
 
 @get("/static/{name:str}")

@@ -7,17 +7,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
+from cachetools import LRUCache
 from msgspec.structs import replace
 
+from redraft.events.errors import NoSuchRun
 from redraft.events.messages.domain_events import RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.raw_rows import RawRow, RowCopier
 from redraft.events.store.verification import Report
-from redraft.projections.record_check import Checked, Ids, Row, check_rows
+from redraft.projections.record_check import UNPROVEN, Checked, Ids, Row, Sources, check_rows, sources_in
+from redraft.projections.record_check.chain import decode_rows
 
 LATER: Final = "later-release"
 """The code of a finding that is no fault: a later release knows what it means."""
+
+NO_FAULTS: Final = frozenset({LATER, UNPROVEN})
+"""Codes of findings that are no faults: a run that has no others is whole."""
 
 HASH_CODES: Final = frozenset({"gap", "previous", "unreadable"})
 """Codes of findings that the verification of hashes reports as well."""
@@ -26,20 +32,21 @@ HASH_CODES: Final = frozenset({"gap", "previous", "unreadable"})
 async def check_run(store: EventStore, run: str) -> Checked:
     """Returns the faults of a run's record. Raises NoSuchRun, StoreError."""
     rows = [Row(*each) for each in await store.raw(run)]
-    return await asyncio.to_thread(check_rows, run, rows, store.copying().opener)
+    sources = await _SourceReader(store).read(run, rows)
+    return await asyncio.to_thread(check_rows, run, rows, store.copying().opener, sources)
 
 
 def is_faulty(record: Checked | None) -> bool:
     """Returns whether a run that nobody has set aside has findings."""
-    return record is not None and not record.set_aside and any(each.code != LATER for each in record.findings)
+    return record is not None and not record.set_aside and any(each.code not in NO_FAULTS for each in record.findings)
 
 
 async def check_log(store: EventStore) -> AsyncIterator[Checked]:
-    """Yields the checked runs of a log; only one is in memory at a time. Raises StoreError."""
-    copying = store.copying()
+    """Yields the checked runs of a log; only one and its sources are in memory at a time. Raises StoreError."""
+    copying, reader = store.copying(), _SourceReader(store)
     with Ids() as ids:
         async for run, rows in _read_runs(copying, await store.head()):
-            checked = check_rows(run, rows, copying.opener)
+            checked = check_rows(run, rows, copying.opener, await reader.read(run, rows))
             doubled = ids.add(checked)
             yield replace(checked, findings=(*checked.findings, *doubled)) if doubled else checked
 
@@ -55,6 +62,36 @@ async def find_faulty(store: EventStore, report: Report) -> list[Checked]:
         if new or (checked.findings and checked.set_aside):
             found.append(replace(checked, findings=new or checked.findings, ids=()))
     return found
+
+
+KEPT: Final = 16
+"""The number of runs that are kept for others that took verdicts from them."""
+
+
+class _SourceReader:
+    """Reads the runs that other runs took verdicts from; keeps the last ones, as many runs may take from one."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._kept: LRUCache[str, Sequence[Recorded] | None] = LRUCache(KEPT)
+
+    async def read(self, run: str, rows: Sequence[Row]) -> Sources:
+        """Returns the events of each run that this one took verdicts from, of those that can be read."""
+        found = {other: await self._events_of(other) for other in sorted(sources_in(run, rows))}
+        return {other: events for other, events in found.items() if events is not None}
+
+    async def _events_of(self, run: str) -> Sequence[Recorded] | None:
+        if run not in self._kept:
+            self._kept[run] = await self._read_events(run)
+        return self._kept[run]
+
+    async def _read_events(self, run: str) -> Sequence[Recorded] | None:
+        try:
+            rows = [Row(*each) for each in await self._store.raw(run)]
+        except NoSuchRun:
+            return None
+        events, unreadable = decode_rows(run, rows, self._store.copying().opener)
+        return None if unreadable else events
 
 
 async def _read_runs(copying: RowCopier, head: int) -> AsyncIterator[tuple[str, list[Row]]]:

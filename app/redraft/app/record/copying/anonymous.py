@@ -16,7 +16,7 @@ _NOBODY: Final = frozenset({"", "client", "coordinator", "timekeeper"})
 _TEXTS: Final = frozenset({"text", "sha256"})
 """Fields that are left as they are: what was written, and its hash."""
 
-_KNOWN_BY: Final = re.compile(r" \((token [0-9a-f]{8}|link [0-9a-f]{8}|not authenticated)\)$")
+_KNOWN_BY: Final = re.compile(r" \((token [0-9a-f]{8}|oidc [0-9a-f]{16}|link [0-9a-f]{8}|not authenticated)\)$")
 
 
 def without_names(events: Sequence[Recorded]) -> list[Recorded]:

@@ -23,7 +23,8 @@ from redraft.events.backends import open_store
 from redraft.events.errors import CodecError, EncryptionKeyMissing, InputError, Tampered
 from redraft.events.messages.codec import GENESIS, decode_event, link_of
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import EVENT_NAMES, RunErased
+from redraft.events.messages.domain_events import RunErased
+from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.store.event_store import EventStore
 from redraft.events.store.raw_rows import AT_ONCE, RawRow, RowCopier
 from redraft.projections.record_check import Checked, Ids

@@ -14,6 +14,7 @@ from redraft.events.errors import InputError, suggest
 from redraft.events.messages.commands import WORK_NAMES, Work
 from redraft.events.messages.content import Draft
 from redraft.events.messages.domain_events import (
+    CriticSkipped,
     DraftEdited,
     DraftGenerated,
     DraftPublished,
@@ -149,6 +150,12 @@ def _find_request(events: Sequence[Recorded], path: str, attempt: int | None) ->
     tries: dict[int, Recorded] = {}
     paths: dict[str, None] = {}
     for event in events:
+        if isinstance(event.data, CriticSkipped):
+            paths[event.data.path] = None
+            if event.data.path == path:
+                why = f": {event.data.reason}" if event.data.reason else ""
+                left_out = f"{path} was skipped, and no worker was asked about draft {event.data.draft.version}{why}"
+                raise InputError(f"--step: {left_out} (event {event.version})")
         if isinstance(event.data, StepRequested):
             paths[event.data.path] = None
             if event.data.path == path:

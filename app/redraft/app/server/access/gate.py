@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 from cachetools import TTLCache
 
-from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, identity_of
+from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, Provided, identity_of
 from redraft.app.server.access.rates import Rates
 from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
@@ -59,8 +59,10 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or _is_address(host, loopback=True)
 
 
-def require_protected(chosen: HttpSettings, *, has_tokens: bool) -> None:
+def require_protected(chosen: HttpSettings, *, has_tokens: bool, has_provider: bool) -> None:
     """Raises InputError for an address that other machines reach, without authentication or without TLS."""
+    if has_provider and chosen.authentication == "none":
+        raise InputError("authentication is none, and a provider is set in oidc; leave one of them out")
     if is_loopback(chosen.host):
         return
     reached = f"--host {chosen.host} is reached from other machines"
@@ -68,7 +70,7 @@ def require_protected(chosen: HttpSettings, *, has_tokens: bool) -> None:
         raise InputError(f"{reached}: give --tls-cert and --tls-key, or --behind-proxy where a proxy speaks TLS")
     if chosen.authentication == "none" and not chosen.behind_proxy:
         raise InputError(f"{reached}: authentication none is for this machine alone; set it to token")
-    if chosen.authentication != "none" and not has_tokens:
+    if chosen.authentication != "none" and not has_tokens and not has_provider:
         raise InputError(f"{reached}, and there is no token yet: make one with redraft token create NAME --scope read")
 
 
@@ -103,10 +105,18 @@ class _Sending:
 class Gate:
     """Answers what may not pass with a problem, and passes everything else on, with who asks."""
 
-    def __init__(self, app: Application, chosen: HttpSettings, tokens: Tokens | None, sessions: Sessions) -> None:
+    def __init__(
+        self,
+        app: Application,
+        chosen: HttpSettings,
+        tokens: Tokens | None,
+        sessions: Sessions,
+        provider: Provided | None = None,
+    ) -> None:
         self._app = app
         self._chosen = chosen
         self._tokens = tokens
+        self._provider = provider
         self._sessions = sessions
         self._hosts = frozenset({"localhost", chosen.host.lower(), *(each.lower() for each in chosen.hosts)})
         self._rates = Rates(chosen.requests_per_minute)
@@ -193,21 +203,31 @@ class Gate:
         given = text.strip() if kind.lower() == "bearer" else ""
         session = None if _is_api(scope["path"]) else self._sessions.find(headers.get("cookie", ""))
         scope[CSRF] = session.csrf if session else self._sessions.csrf
+        if session is not None and session.identity is not None and not given:
+            return session.identity
         given = given or (session.token if session else "")
         if (known := self._known.get(given)) is not None:
             return known
-        if given and self._tokens is not None and (token := await self._tokens.find(given)) is not None:
-            self._known[given] = identity_of(token)
-            return self._known[given]
+        if given and (found := await self._find(given)) is not None:
+            self._known[given] = found
+            return found
         if given or await self._is_wanted():
             wrong = "this token is not known, or it has ended" if given else "say who you are: Authorization: Bearer …"
             remedy = "`redraft token create NAME --scope read` makes one"
             raise Refused(401, "authentication", f"{wrong}; {remedy}", {"WWW-Authenticate": "Bearer"})
         return NOBODY
 
+    async def _find(self, given: str) -> Identity | None:
+        """Returns whom a token stands for: one of the store, or one of the provider. Raises Refused."""
+        if self._tokens is not None and (token := await self._tokens.find(given)) is not None:
+            return identity_of(token)
+        return None if self._provider is None else await self._provider.find(given)
+
     async def _is_wanted(self) -> bool:
         """Returns whether it has to be known who asks: by the settings, or as soon as there is a token."""
         chosen = self._chosen
+        if self._provider is not None:
+            return True
         if chosen.authentication != "auto" or not is_loopback(chosen.host):
             return chosen.authentication != "none"
         if "any" not in self._wanted:

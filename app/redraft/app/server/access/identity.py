@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 from litestar.connection import ASGIConnection
@@ -12,7 +12,7 @@ from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import SkipValidation
 
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.server.problems import Refused
 from redraft.events.tokens import Scope, Token
 
@@ -22,7 +22,7 @@ KEY: Final = "redraft.identity"
 CSRF: Final = "redraft.csrf"
 """The name of the word that a POST of a page has to repeat, among the facts of a request."""
 
-_SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|not authenticated)\)")
+_SIGNED: Final = re.compile(r".* \((token [0-9a-f]{8}|oidc [0-9a-f]{16}|not authenticated)\)")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -68,6 +68,14 @@ def is_signed(actor: str) -> bool:
     return _SIGNED.fullmatch(actor) is not None
 
 
+class Provided(Protocol):
+    """Another place that knows who asks than the store's tokens."""
+
+    async def find(self, token: str) -> Identity | None:
+        """Returns whom a token stands for; None for a text that is no token of that place. Raises Refused."""
+        ...
+
+
 Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
 
 
@@ -82,6 +90,6 @@ def needs(scope: Scope) -> Guard:
         identity = cast("dict[str, Identity]", connection.scope)[KEY]
         if not identity.may(scope):
             known = ", ".join(sorted(identity.scopes)) or "none"
-            raise Refused(403, "scope", f"this needs the scope {scope}; the token {identity.name} has {known}")
+            raise Refused(403, "scope", f"this needs the scope {scope}; {identity.signature} has {known}")
 
     return guard

@@ -10,7 +10,8 @@ from typing import Annotated, Final, TypeAlias
 
 import msgspec
 from litestar import Response, get
-from litestar.params import HeaderParameter, QueryParameter
+from litestar.di import NamedDependency, Provide
+from litestar.params import HeaderParameter, QueryParameter, SkipValidation
 from litestar.response import Stream
 
 from redraft.app.process.times import moment_of
@@ -59,6 +60,8 @@ LastSeen: TypeAlias = Annotated[
 ]
 Wait: TypeAlias = Annotated[float, QueryParameter(ge=0, le=60, description="Seconds to wait for the first event.")]
 
+Fitting: TypeAlias = NamedDependency[SkipValidation[EventFilter]]
+
 
 class EventPage(msgspec.Struct, frozen=True):
     """Events, the oldest first. The next page is that `after` the `position`, up to which nothing was left out."""
@@ -67,66 +70,15 @@ class EventPage(msgspec.Struct, frozen=True):
     position: int
 
 
-@get("/events", answer=EventPage, summary="Read events, or wait for them")
-async def list_events(
-    service: Serves,
-    runs: Runs = None,
-    types: Types = None,
-    workflows: Workflows = None,
-    tags: Tags = None,
-    outcomes: Outcomes = None,
-    since: Since = "",
-    until: Until = "",
-    after: Position = None,
-    limit: Limit = 100,
-    wait: Wait = 0,
-) -> Response[bytes]:
-    """Gives the events that fit, from a position on; where there are none it waits, for those who cannot stream."""
-    criteria = await _criteria(service, runs, types, workflows, tags, outcomes, since, until)
-    start = await _start(service, after, criteria, 0)
-    page = await read_events(service, criteria, start, limit)
-    if not page.events and wait:
-        page = await _await_page(service, criteria, page.position, limit, wait)
-    return answer(page)
-
-
-@get("/events/stream", summary="Follow events", media_type="text/event-stream")
-async def stream_events(
-    service: Serves,
-    runs: Runs = None,
-    types: Types = None,
-    workflows: Workflows = None,
-    tags: Tags = None,
-    outcomes: Outcomes = None,
-    since: Since = "",
-    until: Until = "",
-    after: Position = None,
-    last_seen: LastSeen = None,
-) -> Stream:
-    """Sends each event that fits as a server-sent event whose id is its position: with `Last-Event-ID` none twice.
-
-    Without a position it begins with what is recorded from now on, or since that time.
-    """
-    criteria = await _criteria(service, runs, types, workflows, tags, outcomes, since, until)
-    begin = last_seen if last_seen is not None else after
-    head = await service.runtime.store.head()
-    start = await _start(service, begin, criteria, head)
-    if service.readers.count >= service.settings.http.streams:
-        told = f"{service.readers.count} readers follow events already; come again, or ask for pages"
-        raise Refused(503, "streams", told, {"Retry-After": "5"})
-    unbuffered = {"X-Accel-Buffering": "no"}
-    return Stream(_following(service, criteria, start), media_type="text/event-stream", headers=unbuffered)
-
-
 async def _criteria(
-    service: Service,
-    runs: Several,
-    types: Several,
-    workflows: Several,
-    tags: Several,
-    outcomes: Several,
-    since: str,
-    until: str,
+    service: Serves,
+    runs: Runs = None,
+    types: Types = None,
+    workflows: Workflows = None,
+    tags: Tags = None,
+    outcomes: Outcomes = None,
+    since: Since = "",
+    until: Until = "",
 ) -> EventFilter:
     """Returns the filter that the parameters mean. Raises InputError, NoSuchRun."""
     return event_filter(
@@ -138,6 +90,46 @@ async def _criteria(
         since=moment_of(since, "since"),
         until=moment_of(until, "until"),
     )
+
+
+_CRITERIA: Final = {"criteria": Provide(_criteria)}
+
+
+@get("/events", answer=EventPage, summary="Read events, or wait for them", dependencies=_CRITERIA)
+async def list_events(
+    service: Serves,
+    criteria: Fitting,
+    after: Position = None,
+    limit: Limit = 100,
+    wait: Wait = 0,
+) -> Response[bytes]:
+    """Gives the events that fit, from a position on; where there are none it waits, for those who cannot stream."""
+    start = await _start(service, after, criteria, 0)
+    page = await read_events(service, criteria, start, limit)
+    if not page.events and wait:
+        page = await _await_page(service, criteria, page.position, limit, wait)
+    return answer(page)
+
+
+@get("/events/stream", summary="Follow events", media_type="text/event-stream", dependencies=_CRITERIA)
+async def stream_events(
+    service: Serves,
+    criteria: Fitting,
+    after: Position = None,
+    last_seen: LastSeen = None,
+) -> Stream:
+    """Sends each event that fits as a server-sent event whose id is its position: with `Last-Event-ID` none twice.
+
+    Without a position it begins with what is recorded from now on, or since that time.
+    """
+    begin = last_seen if last_seen is not None else after
+    head = await service.runtime.store.head()
+    start = await _start(service, begin, criteria, head)
+    if service.readers.count >= service.settings.http.streams:
+        told = f"{service.readers.count} readers follow events already; come again, or ask for pages"
+        raise Refused(503, "streams", told, {"Retry-After": "5"})
+    unbuffered = {"X-Accel-Buffering": "no"}
+    return Stream(_following(service, criteria, start), media_type="text/event-stream", headers=unbuffered)
 
 
 async def _start(service: Service, after: int | None, criteria: EventFilter, otherwise: int) -> int:

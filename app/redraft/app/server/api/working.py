@@ -11,7 +11,7 @@ import msgspec
 from litestar import Request, Response, post
 from litestar.params import JSONBody, PathParameter
 
-from redraft.actors.workflow.roles import ActorKey
+from redraft.actors.workflow.actor import ActorKey
 from redraft.app.process.ids import new_message_id
 from redraft.app.server.access.identity import Asks, Identity
 from redraft.app.server.api.answers import answer

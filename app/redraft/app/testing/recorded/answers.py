@@ -15,7 +15,8 @@ import msgspec
 
 from redraft.actors.runtime.working.results import critique_of, receipt_of, revision_of, text_of
 from redraft.actors.runtime.working.returned_values import InvalidResult
-from redraft.actors.workflow.roles import TAKES, Actor, Context
+from redraft.actors.workflow.actor import TAKES, Actor
+from redraft.actors.workflow.context import Context
 from redraft.events.errors import ContentError, InputError, PermanentError, StepError
 from redraft.events.messages.content import Critique, Draft, History, Mark, Receipt, Revision, new_draft
 from redraft.events.messages.plan import Role

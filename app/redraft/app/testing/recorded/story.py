@@ -54,7 +54,7 @@ class Story(msgspec.Struct, frozen=True):
         if found.outcome != outcome:
             wrong.append(f"it ended as {outcome_text(found.outcome)}, not {outcome_text(outcome)}: {found.reason}")
         if min_score is not None and (found.score is None or found.score < min_score):
-            score = "none" if found.score is None else score_text(found.score)
+            score = "none" if found.score is None else score_text(found.score, found.scale, beside=True)
             wrong.append(f"its score is {score}, below {min_score:g}")
         if max_cost is not None and found.usage.cost > max_cost:
             wrong.append(f"it cost {found.usage.cost:g}, more than {max_cost:g}")

@@ -23,6 +23,7 @@ from redraft.projections.backends import ReadModels
 from redraft.projections.display import cost_text
 from redraft.projections.read_models import actor_work, critiques
 from redraft.projections.read_models import publications as published
+from redraft.projections.read_models import scores as of_scores
 from redraft.projections.read_models.choices import CHOICES, arms
 from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of
 from redraft.projections.read_models.runs_query import find_run
@@ -162,7 +163,7 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
                 "path",
             ),
             lambda c: (
-                *(c.version, c.critic, c.draft, _score(c.score, c.scale), c.marks),
+                *(c.version, c.critic, c.draft, *_compared(c.scale, c.score), c.marks),
                 *(verdicts[c.approved], c.errors, c.suggestions, c.path),
             ),
         )
@@ -185,7 +186,7 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
             await critiques.criteria_of(views, run),
             ("version", "critic", "criterion", "draft", "score", "confidence"),
             lambda c: (
-                *(c.version, c.critic, c.criterion, c.draft, _score(c.score, c.scale), _score(c.confidence, None)),
+                *(c.version, c.critic, c.criterion, c.draft, *_compared(c.scale, c.score), _score(c.confidence, None)),
             ),
         )
     return Answer(
@@ -218,16 +219,16 @@ async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
 @verb("last")
 async def scores(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show the scores of a run's drafts, or how first, second and later drafts are scored in all runs."""
-    views = await models.of(critiques.SCORES)
+    views = await models.of(of_scores.SCORES)
     if run := _in_full(selected):
-        found = await critiques.series(views, run)
+        found = await of_scores.series(views, run)
         return Answer(
             found,
             ("draft", "score", "critics", "in"),
             lambda s: (s.draft, _score(s.score, s.scale), s.critics, s.within),
         )
     return Answer(
-        await critiques.course(views, selected.since, selected.workflow),
+        await of_scores.course(views, selected.since, selected.workflow),
         ("draft", "runs", "mean", "lowest", "highest"),
         lambda c: (c.draft, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
     )
@@ -288,7 +289,7 @@ async def _tree(models: ReadModels, selected: Selection) -> Answer[Any]:
             await models.of(TREE), selected.run, selected.since, selected.workflow, limit=selected.limit or None
         ),
         ("run", "path", "kind", "status", "outcome", "actor", "draft", "score"),
-        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", _score(n.score, n.scale)),
+        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", *_compared(n.scale, n.score)),
     )
 
 

@@ -129,14 +129,14 @@ def _print(ended: Sequence[JudgedFile], min_score: float, *, quiet: bool) -> Non
 
 def _sentence(each: JudgedFile, min_score: float) -> str:
     there = each.after if each.written else each.before
-    facts = [f"score {score_text(there)}" if there is not None else outcome_text(each.outcome)]
+    facts = [f"score {score_text(there, each.scale, beside=True)}" if there is not None else outcome_text(each.outcome)]
     if each.is_below:
         facts.append(f"below {min_score:g}" if there is not None and there < min_score else each.reason)
     if each.written:
-        was = "none" if each.before is None else score_text(each.before)
+        was = "none" if each.before is None else score_text(each.before, each.scale, beside=True)
         facts.append(f"written; it was {was}")
     elif each.changed:
-        now = "no score" if each.after is None else score_text(each.after)
+        now = "no score" if each.after is None else score_text(each.after, each.scale, beside=True)
         facts.append(f"refined it has {now}")
     return f"{', '.join(facts)} (run {each.run})"
 

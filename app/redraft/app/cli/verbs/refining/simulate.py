@@ -54,6 +54,10 @@ class GuessOptions(msgspec.Struct, frozen=True):
         list[str],
         typer.Option(metavar="GUESS", help="How many drafts gates let pass: passes(SHARE) [default: passes(0.9)]"),
     ] = []
+    measure: Annotated[
+        list[str],
+        typer.Option(metavar="GUESS", help="What a critic counts: NAME=counts(WORST, BEST, SD); see below."),
+    ] = []
     people: Annotated[
         list[str],
         typer.Option(metavar="GUESS", help="approve(SHARE, after=SECONDS) [default: approve(1)]"),
@@ -79,7 +83,9 @@ def simulate(
 
     The decider of real runs decides; guesses stand for the answers. Each draft has a quality, 0 to 1: first drafts have
     about 0.5, refining adds about 0.3 of what is missing to 1, and noisy(0.1) scores it with a standard deviation of
-    0.1. A guess for one step has its name, or its actor's, before it: judge=noisy(0.05). docs/cli.md has the details.
+    0.1. A guess for one step has its name, or its actor's, before it: judge=noisy(0.05). Measures meet their conditions
+    as often as drafts are good, unless a guess says how many there are: failing=counts(10, 0, 1). docs/cli.md has the
+    details.
     """
     from redraft.app.cli.views.simulate import print_rehearsed
 
@@ -92,6 +98,7 @@ def simulate(
 def _guesses(given: GuessOptions) -> Guesses:
     """Returns the guesses that the options mean. Raises InputError."""
     from redraft.app.rehearsal.guesses import Approve, Gains, Guesses, Noisy, Passes, Scores, Starts, read_guesses
+    from redraft.app.rehearsal.measured import Counts
 
     if not 0 <= given.fails <= 1:
         raise InputError(f"--fails is {given.fails:g}; give a share, 0 to 1")
@@ -104,6 +111,7 @@ def _guesses(given: GuessOptions) -> Guesses:
         read_guesses("--refiner", given.refiner, [Gains], usual.refiners),
         read_guesses("--gate", given.gate, [Passes], usual.gates),
         read_guesses("--people", given.people, [Approve], usual.people),
+        read_guesses("--measure", given.measure, [Counts], usual.measures),
         given.fails,
         given.takes,
     )
@@ -118,6 +126,7 @@ def _rehearsal(workflow: str, guesses: Guesses, brief: str, changes: PlanChanges
     found = read_source(workflow, model=changes.model)
     plan = override(found.plan, changes.until, changes.max_iterations, changes.budget)
     _check_steps(plan, guesses)
+    _check_measures(plan, guesses)
     about = (
         read_brief(brief, sys.stdin.buffer, as_text=None, limit=settings.max_draft_bytes)
         if brief
@@ -144,3 +153,22 @@ def _check_steps(plan: Plan, guesses: Guesses) -> None:
     check_steps("--generator", guesses.generators, list_names("generator"))
     check_steps("--refiner", guesses.refiners, list_names("refiner"))
     check_steps("--people", guesses.people, people)
+
+
+def _check_measures(plan: Plan, guesses: Guesses) -> None:
+    """Raises InputError for a guess about a measure that no critic declares."""
+    from redraft.app.builtin.support.options import nearest
+    from redraft.app.rehearsal.guesses import write_guess
+    from redraft.events.messages.plan import measure_name
+
+    known = [(step.name, measure_name(each)) for _, step in steps_in(plan.steps) for each in step.measures]
+    names = list(dict.fromkeys([*(own for _, own in known), *(f"{step}.{own}" for step, own in known)]))
+    for name, guess in guesses.measures.items():
+        if not name:
+            text = write_guess(guess)
+            raise InputError(
+                f"--measure {text}: say whose guess it is, such as {names[0] if names else 'words'}={text}"
+            )
+        if name not in names:
+            remedy = nearest(name, names) if names else "its critics declare none"
+            raise InputError(f"--measure {name}=…: the plan has no such measure; {remedy}")

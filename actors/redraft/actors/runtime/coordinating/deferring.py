@@ -1,0 +1,65 @@
+"""Reads what deciding needs from other runs, the tallies of arms and recorded verdicts, only where it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from redraft.actors.deciding.reusing import Earlier
+from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import Choice
+
+ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
+"""Returns the tallies of a workflow's arms, possibly a little out of date."""
+
+FindEarlier: TypeAlias = Callable[[str], Awaitable[Earlier | None]]
+"""Returns a recorded verdict with this key; None when none is known."""
+
+
+class Deferred:
+    """Stands in until it is read: takes the first arm, knows no verdict, and remembers that it was asked.
+
+    Deciding is pure, so it can be repeated with what was read. Runs that choose nothing thus read no tallies, and those
+    without `reuse: always` look no verdict up. There is one for each message.
+    """
+
+    def __init__(self, run: str, known: ReadTallies | None, earlier: FindEarlier | None) -> None:
+        self._run = run
+        self._known = known
+        self._earlier = earlier
+        self._chooses = False
+        self._tallies: Tallies | None = None
+        self._missing: list[str] = []
+        self._found: dict[str, Earlier | None] = {}
+
+    def choose(self, path: str, step: str, arms: Sequence[str], draft: DraftRef | None = None, /) -> Choice:
+        """Returns the arm for a request, as `thompson` does, or the first one before the tallies are read."""
+        if self._tallies is not None:
+            return thompson(self._run, self._tallies, path, step, arms, draft)
+        self._chooses = True
+        return Choice(arms[0])
+
+    def recall(self, key: str, /) -> Earlier | None:
+        """Returns the verdict that was found under a key; None before it is looked up."""
+        if key not in self._found:
+            self._missing.append(key)
+        return self._found.get(key)
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether something was asked for that is not read yet."""
+        return self._chooses or bool(self._missing)
+
+    async def read(self, workflow: str, is_encrypted: Callable[[], Awaitable[bool]]) -> bool:
+        """Reads what was asked for; returns whether a decision may be another now.
+
+        An encrypted run takes no verdict from another, and none is looked up.
+        """
+        chooses, missing, self._chooses, self._missing = self._chooses, self._missing, False, []
+        if chooses:
+            self._tallies = await self._known(workflow) if self._known else {}
+        find = self._earlier if missing and not await is_encrypted() else None
+        for key in dict.fromkeys(missing):
+            self._found[key] = await find(key) if find is not None else None
+        return chooses or any(self._found[key] is not None for key in missing)

@@ -1,0 +1,195 @@
+"""An actor: a function with a role, a name and what it declares; and how one is made of a function and checked."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from textwrap import dedent
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args
+
+from redraft.actors.plans.check_nodes import check_history
+from redraft.actors.values import VERSION_FORM, is_version
+from redraft.events.errors import ActorError, PlanError, suggest
+from redraft.events.messages.plan import Criterion, Option, Role
+from redraft.events.messages.scales import Scale, scale_fault
+
+Function: TypeAlias = Callable[..., Any]
+Isolation: TypeAlias = Literal["none", "process"]
+Measures: TypeAlias = tuple[str, ...] | Callable[[Mapping[str, Option]], tuple[str, ...]]
+"""The measures that a critic declares, or what says which they are by its options."""
+
+ActorKey: TypeAlias = tuple[Role, str]
+"""A role, and the name of an actor that has it."""
+
+SCORES: Final[Scale] = (0.0, 1.0)
+"""The range of scores of a critic that declares none."""
+
+NO_FIELDS: Final[Mapping[str, str]] = MappingProxyType({})
+"""The fields that a critic maps unless it says which."""
+
+TAKES: Final[dict[Role, tuple[str, ...]]] = {
+    "generator": ("brief", "critique", "history", "context"),
+    "critic": ("draft", "history", "brief", "context"),
+    "refiner": ("draft", "critique", "history", "brief", "context"),
+    "publisher": ("draft", "brief", "context"),
+}
+_EXAMPLES: Final[dict[Role, str]] = {
+    "generator": "def {name}(brief, context): ...  # -> str or Draft",
+    "critic": "def {name}(draft, brief, context): ...  # -> Critique, a score from 0 to 1, or a bool",
+    "refiner": "def {name}(draft, critique, history, brief, context): ...  # -> str or Revision",
+    "publisher": "def {name}(draft, brief, context): ...  # -> Receipt, str or None",
+}
+
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    R_co = TypeVar("R_co", bound=Role, covariant=True, default=Role)
+else:
+    from typing import TypeVar
+
+    R_co = TypeVar("R_co", bound=Role, covariant=True)
+
+R = TypeVar("R", bound=Role)
+
+
+@dataclass(frozen=True, slots=True)
+class Actor(Generic[R_co]):
+    """A function with a role and a name. `scale` is the range in which a critic gives its scores.
+
+    `version` identifies the state of its code, see `source_version`; empty when it is unknown.
+    `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
+    `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
+    `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants.
+    """
+
+    name: str
+    role: R_co
+    function: Function
+    takes: tuple[str, ...]
+    is_async: bool
+    scale: Scale = SCORES
+    version: str = ""
+    isolation: Isolation = "none"
+    file: str = field(default="", compare=False)
+    fields: tuple[tuple[str, str], ...] = ()
+    criteria: tuple[Criterion, ...] = ()
+    measures: Measures = ()
+    history: int = 0
+
+    def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
+        """Returns the measures that a critic with these options declares."""
+        return self.measures if isinstance(self.measures, tuple) else self.measures(options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - the function's own result
+        """Calls the function itself, as if it were not decorated."""
+        return self.function(*args, **kwargs)
+
+
+Generator: TypeAlias = Actor[Literal["generator"]]
+Critic: TypeAlias = Actor[Literal["critic"]]
+Refiner: TypeAlias = Actor[Literal["refiner"]]
+Publisher: TypeAlias = Actor[Literal["publisher"]]
+"""The types that the decorators return, for annotations: `def panel(*critics: Critic) -> StepSpec`."""
+
+Decorator: TypeAlias = Callable[[Function], Actor[R]]
+
+MAPPED: Final = (
+    *("score", "approved", "strengths", "weaknesses", "suggestions", "errors", "samples"),
+    *("criteria", "confidence", "measures", "issues"),
+)
+"""The fields of a critique that `@critic(fields={...})` may map others to."""
+
+
+def make_actor(
+    role: R,
+    function: Function,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    scale: Scale = SCORES,
+    fields: Mapping[str, str] = NO_FIELDS,
+    criteria: tuple[Criterion, ...] = (),
+    measures: Measures = (),
+    history: int = 0,
+) -> Actor[R]:
+    """Returns the actor of a function; raises ActorError when its arguments or what it declares are not its role's."""
+    known = name or str(getattr(function, "__name__", ""))
+    if not known.replace("-", "_").isidentifier():
+        raise ActorError(f"@{role}: {known!r} is not a name for an actor; use letters, digits, _ and -")
+    if not (all(-math.inf < end < math.inf for end in scale) and scale[0] < scale[1]):
+        raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
+    if fault := scale_fault(*scale):
+        raise ActorError(f"@{role} {known}: the scale is {scale!r}, and {fault}; write such as (1, 10)")
+    if version is not None and not is_version(version):
+        raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
+    if isolation not in get_args(Isolation):
+        raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
+    for theirs, ours in fields.items():
+        if ours not in MAPPED:
+            raise ActorError(f"@{role} {known}: fields: {theirs!r} stands for {ours!r}; {suggest(ours, MAPPED)}")
+    require(lambda: check_history(f"@{role} {known}", history))
+    takes = _argument_names(role, known, function)
+    if history and "history" not in takes:
+        raise ActorError(f"@{role} {known}: history is {history}, and the function does not take 'history'; add it")
+    version = source_version(function) if version is None else version
+    pairs = tuple(fields.items())
+    said = (isolation, "", pairs, criteria, measures, history)
+    return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
+
+
+def require(check: Callable[[], None]) -> None:
+    """Runs a check of plans on what an actor declares; raises ActorError where it raises PlanError."""
+    try:
+        check()
+    except PlanError as error:
+        raise ActorError(str(error)) from None
+
+
+def source_version(function: Callable[..., Any]) -> str:
+    """Returns the first 12 hex digits of the SHA-256 of the function's source, decorators included.
+
+    For a callable object it is the source of its class. Functions that it calls are not part of it. Empty if the source
+    is not available, as for a function that was typed into a prompt.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    written = function if inspect.isroutine(function) else type(function)
+    try:
+        source = inspect.getsource(written)
+    except (OSError, TypeError, SyntaxError, IndentationError):
+        return ""
+    return sha256(dedent(source).encode(errors="replace")).hexdigest()[:12]
+
+
+def _argument_names(role: Role, name: str, function: Function) -> tuple[str, ...]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise ActorError(f"@{role} {name}: not a function; write {_EXAMPLES[role].format(name=name)}") from None
+    taken = tuple(each.name for each in parameters)
+    faults = [_reason_refused(role, each) for each in parameters]
+    if "draft" in TAKES[role] and "draft" not in taken:
+        faults.append("does not take 'draft'")
+    for fault in filter(None, faults):
+        raise ActorError(f"@{role} {name}: {fault}; write {_EXAMPLES[role].format(name=name)}")
+    return tuple(each for each in taken if each in TAKES[role])
+
+
+def _reason_refused(role: Role, parameter: inspect.Parameter) -> str | None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+        return f"arguments come by name, so {parameter} cannot be filled"
+    if parameter.name not in TAKES[role] and parameter.default is parameter.empty:
+        return f"there is no argument {parameter.name!r}"
+    return None
+
+
+def _is_async(function: Function) -> bool:
+    call: Literal["__call__"] = "__call__"
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, call, None))
