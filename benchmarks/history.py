@@ -2,9 +2,9 @@
 
 It fills a store with realistic runs through the store's own appends, and measures how fast the log is read (tail), how
 long all shipped projections take to be made, and to be rebuilt beside those rows and compared with them, and how long
-it takes to open a run (`show`) and to list runs with a filter; and how long the audit of the whole log takes, its chain
-of hashes and its plans apart. Peak memory is told after a tenth of the tail, at its end, after the rebuild, and at the
-end.
+it takes to open a run (`show`), to list runs with a filter, and to find runs by words (`list --search`); and how long
+the audit of the whole log takes, its chain of hashes and its plans apart. Peak memory is told after a tenth of the
+tail, at its end, after the rebuild, and at the end.
 
 `--store` is sqlite:///path or postgresql://... (an empty database); without it a file in a temporary folder. A store
 that has events already is filled up to N, so that a second run measures without making it again.
@@ -35,7 +35,9 @@ from redraft.events.backends import open_store
 from redraft.events.store.event_store import EventStore
 from redraft.projections import SHIPPED, catch_up, find_run, list_runs, open_views, rebuild, tree
 from redraft.projections.engine.states import Switched
+from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
+from redraft.projections.read_models.runs_query import RunFilter, page_of_runs
 
 Taken: TypeAlias = tuple[float, float]
 """Seconds, and seconds of this process's CPU time, which tell more on a machine that others use as well."""
@@ -62,6 +64,8 @@ class Figures(msgspec.Struct):
     show_p99_ms: float
     list_p50_ms: float
     list_p99_ms: float
+    search_p50_ms: float
+    search_p99_ms: float
     chain_s: float
     chain_cpu_s: float
     plans_s: float
@@ -88,6 +92,8 @@ async def measure(settings: Settings, events: int) -> Figures:
         runs = [str(run) for (run,) in await runtime.views.query("SELECT run FROM runs ORDER BY run")]
         show = percentiles([await timed(partial(opened, runtime, Random(at).choice(runs))) for at in range(ASKED)])
         lists = percentiles([await timed(partial(listed, runtime, at)) for at in range(ASKED)])
+    async with open_views(views_path(settings.store), SHIPPED) as views:
+        searches = percentiles([await timed(partial(searched, views, at)) for at in range(ASKED)])
     chain, plans, faults = await audit(settings)
     return Figures(
         store=settings.store.partition(":")[0],
@@ -105,6 +111,8 @@ async def measure(settings: Settings, events: int) -> Figures:
         show_p99_ms=show[1],
         list_p50_ms=lists[0],
         list_p99_ms=lists[1],
+        search_p50_ms=searches[0],
+        search_p99_ms=searches[1],
         chain_s=chain[0],
         chain_cpu_s=chain[1],
         plans_s=plans[0],
@@ -171,6 +179,12 @@ async def listed(runtime: LocalRuntime, at: int) -> None:
             await list_runs(runtime.views, limit=20, tag=f"week-{at % 52 + 1}")
 
 
+async def searched(views: Views, at: int) -> None:
+    """What `redraft list --search` does: for words that many drafts have, in order, and for one that none has."""
+    search = ('"moon pulls harder"', "tides gravity", "absent")[at % 3]
+    await page_of_runs(views, RunFilter(search=search), 20)
+
+
 def percentiles(seconds: Sequence[float]) -> tuple[float, float]:
     """The 50th and the 99th percentile, in milliseconds."""
     cuts = statistics.quantiles(seconds, n=100)
@@ -195,6 +209,7 @@ def report(figures: Figures) -> None:
     print(f"and rebuilt       {figures.rebuilt_s:>10.1f} s, {figures.rebuilt_cpu_s:.1f} s of CPU time")
     print(f"open a run        {figures.show_p50_ms:>10.1f} ms p50, {figures.show_p99_ms:.1f} ms p99")
     print(f"list, filtered    {figures.list_p50_ms:>10.1f} ms p50, {figures.list_p99_ms:.1f} ms p99")
+    print(f"list by words     {figures.search_p50_ms:>10.1f} ms p50, {figures.search_p99_ms:.1f} ms p99")
     print(f"open the log      {figures.open_log_ms:>10.1f} ms")
     print(f"audit: the chain  {figures.chain_s:>10.1f} s, {figures.chain_cpu_s:.1f} s of CPU time")
     print(f"and the plans     {figures.plans_s:>10.1f} s, {figures.plans_cpu_s:.1f} s of CPU time")

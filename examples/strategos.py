@@ -16,6 +16,7 @@ from redraft.actors import (
     Brief,
     Critique,
     Draft,
+    History,
     Revision,
     Workflow,
     change,
@@ -83,6 +84,7 @@ def publish(draft: Draft) -> str:
 
 
 LEAP = "def is_leap(year):\n    return year % 4 == 0\n"
+RIGHT = LEAP.replace("year % 4 == 0", "year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)")
 TESTS = """from leap import is_leap
 
 
@@ -96,8 +98,9 @@ def test_centuries():
 
 
 @generator(name="GenerateCode")
-def generate_code(brief: Brief) -> Draft:
-    return Draft(1, LEAP, "", "text/x-python")
+def generate_code(brief: Brief, history: History) -> Draft:
+    """Writes the code, in each iteration anew: later ones know what was said of those before."""
+    return Draft(1, RIGHT if history.raised else LEAP, "", "text/x-python")
 
 
 @critic(name="AnalyzeFailures", measures=("wrong_rules",))
@@ -109,8 +112,7 @@ def analyze_failures(draft: Draft) -> dict[str, object]:
 
 @refiner(name="RefineCode")
 def refine_code(draft: Draft, critique: Critique) -> Revision:
-    text = draft.text.replace("year % 4 == 0", "year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)")
-    return Revision(text, changes=critique.suggestions)
+    return Revision(RIGHT, changes=critique.suggestions)
 
 
 content = (
@@ -122,25 +124,22 @@ content = (
 settled = (
     Workflow("improvement-delta")
     .start_with(generate_draft)
-    .repeat_until(change(measure.quality) < 0.01, max_iterations=20, body=[measure_delta, iterate])
+    .repeat_until(change(measure.quality) < 0.01, max_iterations=20, body=[iterate, measure_delta])
 )
 sure = (
     Workflow("confidence-threshold")
     .start_with(generate_draft)
     .repeat_until((score >= 0.6) & (confidence >= 0.85), max_iterations=5, body=[critique_draft, refine_draft])
 )
-code = (
-    Workflow("all-tests-passing")
-    .start_with(generate_code)
-    .repeat_until(
-        measure.all_tests_passing >= 1,
-        max_iterations=5,
-        body=[
-            step("pytest", role="critic", name="RunTests", options={"tests": ["test_leap.py"], "module": "leap"}),
-            analyze_failures,
-            refine_code,
-        ],
-    )
+code = Workflow("all-tests-passing").repeat_until(
+    measure.all_tests_passing >= 1,
+    max_iterations=5,
+    body=[
+        generate_code,
+        step("pytest", role="critic", name="RunTests", options={"tests": ["test_leap.py"], "module": "leap"}),
+        analyze_failures,
+        refine_code,
+    ],
 )
 
 

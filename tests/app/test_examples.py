@@ -76,7 +76,7 @@ def test_the_loops_of_strategos_end_by_quality_change_confidence_and_tests(tmp_p
     ends = [line for line in said if line.startswith("-- ")]
     assert ends[:-1] == [
         "-- iterative-refinement: accepted, 4 critiques: the condition holds: score 1.00 >= 0.9",
-        "-- improvement-delta: accepted, 5 critiques: the condition holds: change(quality) 0 < 0.01",
+        "-- improvement-delta: accepted, 4 critiques: the condition holds: change(quality) 0 < 0.01",
         f"-- confidence-threshold: accepted, 4 critiques: the condition holds: {SURE}",
     ]
 

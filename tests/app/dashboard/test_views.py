@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from redraft.actors import Workflow, critic, generator, refiner, repeat
 from redraft.app.dashboard.drawing.lanes import SHOWN, Lane, lanes
@@ -12,7 +15,8 @@ from redraft.app.dashboard.pages.draft import Note, paragraphs, rendered
 from redraft.app.dashboard.pages.signing_in import own_address
 from redraft.app.dashboard.templating import environment
 from redraft.events.messages.content import Issue
-from redraft.projections.run_views.tree_model import Iteration, Loop, Tree
+from redraft.projections.run_views.chart import Point
+from redraft.projections.run_views.tree_model import Group, Iteration, Leaf, Loop, Tree
 
 
 def loop(depth: int, iterations: int = 1) -> Loop:
@@ -35,6 +39,21 @@ def test_of_many_iterations_the_first_and_the_last_are_shown() -> None:
     assert isinstance(lane, Lane)
     assert (lane.count, lane.omitted, len(lane.cells)) == (1_000, 1_000 - SHOWN, SHOWN)
     assert (lane.cells[lane.cut - 1].label, lane.cells[lane.cut].label) == ("20", "981")
+
+
+def test_an_iteration_has_the_score_that_all_critics_gave_together_and_critics_their_shares_beside_theirs() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    judged = replace(Leaf("L[1]/Panel/judge", "judge", "critic", "judge", "done", 1, now), draft=1)
+    plain = replace(judged, path="L[1]/Panel/plain", name="plain", actor="plain", score=0.75)
+    panel = Group("L[1]/Panel", "Panel", (replace(judged, score=0.25, scale=(0, 8)), plain))
+    course = [Loop("L", "L", (Iteration("L[1]", "1", None, (panel,)),))]
+    (lane,) = lanes(course, {1: Point(1, 0.5)})
+    assert isinstance(lane, Lane)
+    assert lane.cells[0].score == 0.5
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    page = shown.render(course=(lane,))
+    assert "2 of 8 (0.25)" in page
+    assert "0.75" in page
 
 
 def test_boxes_of_a_plan_lie_within_their_frames() -> None:

@@ -101,3 +101,16 @@ def test_what_cannot_be_understood_is_told_in_one_line(guess: str, told: str) ->
 def test_a_plan_without_measures_says_so() -> None:
     refused = call("simulate", plan("score >= 1", "- critique: {actor: judge}"), "--measure", "words=counts(1, 2)")
     assert one_line(refused) == "--measure words=…: the plan has no such measure; its critics declare none"
+
+
+def test_what_a_function_declares_is_read_from_its_file_and_else_asked_for() -> None:
+    made = plan("words >= 430", "- critique: {actor: judge}")
+    refused = call("simulate", made)
+    assert (refused.code, refused.out) == (2, "")
+    assert one_line(refused).startswith("Refinement: until: words is no criterion or measure that a critic here")
+    assert one_line(refused).endswith("what functions declare is read from their file: --actors FILE.py")
+    Path("actors.py").write_text(
+        "from redraft.actors import critic\n@critic(measures=('words',))\ndef judge(draft): return 1\n"
+    )
+    guess = ("--actors", "actors.py", "--measure", "words=counts(100, 500)")
+    assert document("simulate", made, *SURE, *guess, "--runs", "3")["iterations"] == {"3": 3}

@@ -111,6 +111,20 @@ async def test_a_text_that_comes_back_is_judged_once(settings: Settings):
     assert check_events(events) == ()
 
 
+@pytest.mark.parametrize("reuse", ["run", "always"])
+async def test_its_key_does_not_depend_on_how_a_number_is_written(settings: Settings, reuse: str):
+    @critic(scale=(1, 10), criteria={"truth": "every claim is right"}, weights={"truth": 2})
+    async def judge(draft: Draft) -> dict[str, object]:
+        return {"criteria": {"truth": 4}}
+
+    workflow = Workflow("scaled").start_with(write)
+    body = [step(judge, reuse=reuse, options={"depth": 2, "heat": 1.0}), swap]
+    workflow = workflow.repeat_until("score >= 8 of 10", max_iterations=3, name="Loop", body=body).finally_(save)
+    events = await recorded(settings, workflow)
+    assert [bool(each.reused) for each in verdicts(events)] == [False, False, True, True]
+    assert check_events(events) == ()
+
+
 async def test_without_it_a_critic_is_asked_each_time(settings: Settings):
     calls: list[str] = []
     events = await recorded(settings, flow(counting(calls)))

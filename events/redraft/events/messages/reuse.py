@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,8 @@ from redraft.events.messages.content import Brief, DraftRef
 from redraft.events.messages.plan import Node, Parallel, Repeat, Step
 
 Row: TypeAlias = list[tuple[str, Step]]
+
+_RECORDED: Final = msgspec.json.Decoder(Step)
 
 
 def verdict_key(
@@ -24,7 +26,8 @@ def verdict_key(
     are given the very same about the same draft.
     """
     texts = brief, draft.sha256, media_type, [each.sha256 for each in outputs]
-    given = (*_given(step), twins, texts)
+    recorded = _RECORDED.decode(msgspec.json.encode(step))  # a scale of 1 to 10 is recorded as one of 1.0 to 10.0
+    given = (*_given(recorded), twins, texts)
     return sha256(msgspec.json.encode(given, order="deterministic")).hexdigest()
 
 

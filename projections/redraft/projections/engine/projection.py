@@ -156,8 +156,9 @@ class Projection(msgspec.Struct, frozen=True):
     `aside` returns the changes that record this; with it, a run whose event makes `apply` fail is set aside as well,
     and without it the projection stops at that event. `clears` lists the event types at which `apply` deletes all rows
     of the run: earlier events of the run in the same batch are then skipped. `only` lists the types of the events that
-    `apply` is called for, all if it is empty. `apply_run`, if given, is called instead of it: with all events of one
-    run in a batch, in order; its changes must have the effect of those of `apply` for each event.
+    `apply` is called for, beside those of `clears`; all if it is empty. `apply_run`, if given, is called instead of it:
+    with all events of one run in a batch, in order; its changes must have the effect of those of `apply` for each
+    event.
 
     Raises ValueError for a name that is not a plain identifier, a version below 1, or no table.
     """

@@ -368,7 +368,7 @@ def _changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[
         clearing = compress(events, map(frozenset(projection.clears).__contains__, kinds))
         cleared = {each.run: each.position for each in clearing}
     if projection.only:
-        events = [*compress(events, map(frozenset(projection.only).__contains__, kinds))]
+        events = [*compress(events, map(frozenset((*projection.only, *projection.clears)).__contains__, kinds))]
     if cleared:
         events = [each for each in events if each.run not in cleared or each.position >= cleared[each.run]]
     if projection.apply_run is None:

@@ -65,7 +65,15 @@ def _set_aside(entry: Unreadable) -> Iterable[Change]:
     return (Delete("verdicts", (entry.run,)),)
 
 
-VERDICTS: Final = Projection("verdicts", 1, (TABLE,), project_verdict, _set_aside, clears=(RunErased, RunQuarantined))
+VERDICTS: Final = Projection(
+    "verdicts",
+    1,
+    (TABLE,),
+    project_verdict,
+    _set_aside,
+    clears=(RunErased, RunQuarantined),
+    only=(RunStarted, StepRequested, DraftCritiqued),
+)
 """The projection that keeps these rows."""
 
 

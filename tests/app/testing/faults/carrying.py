@@ -35,7 +35,7 @@ CARRYING = [
         "while finished := await calls.take_finished():",
         "while finished := await calls.take_finished():\n"
         "        await requests.ack([each.delivery for each in finished])",
-        123,
+        29,
     ),
     Fault(
         "lost timer",
@@ -83,7 +83,7 @@ CARRYING = [
         "SubscriptionServer._deliver",
         "taken = cursor.taken\n",
         "taken = cursor.taken\n    cursor.passed(event.position)\n    await cursor.save()\n",
-        12,
+        74,
     ),
     Fault(
         "name served without its lease",
@@ -99,7 +99,7 @@ CARRYING = [
         "SubscriptionServer._deliver",
         "cursor.set_to(event.position - 1)",
         "cursor.set_to(event.position - 1)\n        return",
-        12,
+        13,
     ),
     Fault(
         "older release sets a newer run aside",
@@ -107,7 +107,7 @@ CARRYING = [
         "belongs_elsewhere",
         "UnknownRules",
         "MemoryError",
-        57,
+        97,
     ),
     Fault(
         "lease never ends",
@@ -123,7 +123,7 @@ CARRYING = [
         "MissingRequests.look",
         "for queue in self._inbox:",
         "return\n    for queue in self._inbox:",
-        12,
+        26,
     ),
     Fault(
         "deadlines are not told, and what a broker lost is not looked for",

@@ -9,7 +9,7 @@ RECORDING = [
         "Aggregates.drop",
         "self._kept.drop(run)",
         "aggregate.void = False",
-        27,
+        30,
     ),
     Fault(
         "conflict taken for nothing",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
 from redraft.app.record.auditing.audit_page import StepRow, leaf_row, loop_message
 from redraft.events.messages.scales import Scale
+from redraft.projections.run_views.chart import Point
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop
 
 SHOWN: Final = 40
@@ -54,45 +56,55 @@ class StepShown(msgspec.Struct, frozen=True, tag="step"):
 
 
 Item: TypeAlias = Lane | StepShown
+Joined: TypeAlias = Mapping[int, Point]
 
 
-def lanes(branches: Sequence[Branch]) -> tuple[Item, ...]:
-    """Returns what a run did, in order; steps that ran side by side follow each other."""
-    return tuple(item for branch in branches for item in _items(branch))
+def lanes(branches: Sequence[Branch], joined: Joined = MappingProxyType({})) -> tuple[Item, ...]:
+    """Returns what a run did, in order; steps that ran side by side follow each other.
+
+    `joined` are the scores of drafts, by number, that all critics gave together: that of an iteration is one of them.
+    """
+    return tuple(item for branch in branches for item in _items(branch, joined))
 
 
-def _items(branch: Branch) -> Iterator[Item]:
+def _items(branch: Branch, joined: Joined) -> Iterator[Item]:
     match branch:
         case Leaf():
             yield StepShown(branch.path, leaf_row(branch, 0), _state_of(branch))
         case Group(children=children):
-            yield from lanes(children)
+            yield from lanes(children, joined)
         case Loop():
-            yield _lane(branch)
+            yield _lane(branch, joined)
         case _:
             assert_never(branch)
 
 
-def _lane(loop: Loop) -> Lane:
+def _lane(loop: Loop, joined: Joined) -> Lane:
     half, count = SHOWN // 2, len(loop.iterations)
     omitted = max(0, count - SHOWN)
     kept = (*loop.iterations[:half], *loop.iterations[-half:]) if omitted else loop.iterations
-    cells, is_running = tuple(map(_cell, kept)), loop.outcome is None
+    cells, is_running = tuple(_cell(each, joined) for each in kept), loop.outcome is None
     facts = loop_message(loop), is_running, loop.score, loop.scale
     return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted)
 
 
-def _cell(iteration: Iteration) -> Cell:
-    items = lanes(iteration.children)
+def _cell(iteration: Iteration, joined: Joined) -> Cell:
+    items = lanes(iteration.children, joined)
     steps = [each.row for each in items if isinstance(each, StepShown)]
     ends = [(each.score, each.scale) for each in items if isinstance(each, Lane)]
-    judged = [(each.score, each.scale) for each in steps if each.score is not None] or ends
+    judged = [_score(each, joined) for each in steps if each.score is not None] or ends
     drafts = [each.draft for each in steps if each.draft is not None]
     score, scale = judged[-1] if judged else (None, None)
     state = _joined([each.state if isinstance(each, StepShown) else _lane_state(each) for each in items])
     label = "once more" if iteration.label == "closing" else iteration.label
     identity = f"iteration-{iteration.path}"
     return Cell(identity, label, state, score, scale, max(drafts, default=None), iteration.seconds, items)
+
+
+def _score(row: StepRow, joined: Joined) -> tuple[float | None, Scale | None]:
+    """Returns the score of the draft that a critic judged, by all of them, or else the critic's own."""
+    known = joined.get(row.draft or 0)
+    return (row.score, row.scale) if known is None else (known.score, known.scale)
 
 
 def _lane_state(lane: Lane) -> State:

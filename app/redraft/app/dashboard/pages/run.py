@@ -101,7 +101,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
         chart(judged, goals(past), kept, parts),
         judged,
         {name: {point.draft: point for point in points} for name, points in parts.items()},
-        lanes(seen.branches),
+        lanes(seen.branches, {point.draft: point for point in judged}),
         picture(started.plan, seen) if started else None,
         drafts[-DRAFTS:],
         kept or 0,

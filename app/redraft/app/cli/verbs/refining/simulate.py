@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import typer
 
+from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import steps_in
-from redraft.app.cli.shared.options import JsonOption, PlanChanges, WorkflowArgument, with_options
+from redraft.app.cli.shared.options import ActorsOption, JsonOption, PlanChanges, WorkflowArgument, with_options
 from redraft.app.models.configuration import actor_keys, models_of
 from redraft.app.settings.settings import read_settings
 from redraft.app.workflows.sources import override, prepare, read_source
-from redraft.events.errors import InputError
+from redraft.events.errors import InputError, PlanError
 from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Plan
 
@@ -76,6 +77,7 @@ def simulate(
     brief: Annotated[
         str, typer.Option(metavar="SOURCE", help="A brief as long as those to come: a file, or the text itself.")
     ] = "",
+    actors: ActorsOption = "",
     changes: PlanChanges,
     json: JsonOption = False,
 ) -> None:
@@ -91,7 +93,7 @@ def simulate(
 
     if not 1 <= runs <= MOST:
         raise InputError(f"--runs is {runs}; give 1 to {MOST:,}")
-    rehearsal = _rehearsal(workflow, _guesses(given), brief, changes)
+    rehearsal = _rehearsal(workflow, actors, _guesses(given), brief, changes)
     print_rehearsed(rehearsal, runs, seed, json=json)
 
 
@@ -117,14 +119,15 @@ def _guesses(given: GuessOptions) -> Guesses:
     )
 
 
-def _rehearsal(workflow: str, guesses: Guesses, brief: str, changes: PlanChanges) -> Rehearsal:
+def _rehearsal(workflow: str, actors: str, guesses: Guesses, brief: str, changes: PlanChanges) -> Rehearsal:
     """Returns the rehearsal of a workflow. Raises InputError for all that is wrong with what was given."""
     from redraft.app.rehearsal.rehearsal import Rehearsal
     from redraft.app.workflows.briefs import read_brief
 
     settings = read_settings()
-    found = read_source(workflow, model=changes.model)
+    found = read_source(workflow, actors=actors, model=changes.model)
     plan = override(found.plan, changes.until, changes.max_iterations, changes.budget)
+    _check_declared(plan, actors)
     _check_steps(plan, guesses)
     _check_measures(plan, guesses)
     about = (
@@ -134,6 +137,15 @@ def _rehearsal(workflow: str, guesses: Guesses, brief: str, changes: PlanChanges
     )
     models, own = models_of(settings), actor_keys(found.actors)
     return Rehearsal(prepare(plan, about, models, own, changes.model), about, guesses, models, own)
+
+
+def _check_declared(plan: Plan, actors: str) -> None:
+    """Raises PlanError for a name in a condition that nobody declares: no number could be guessed for it."""
+    try:
+        check_ready(plan)
+    except PlanError as error:
+        remedy = "" if actors else "; what functions declare is read from their file: --actors FILE.py"
+        raise PlanError(error.path, f"{error.fault}{remedy}") from None
 
 
 def _check_steps(plan: Plan, guesses: Guesses) -> None:
