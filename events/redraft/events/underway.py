@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Final
 
 
 class Underway:
@@ -36,25 +34,3 @@ class Underway:
         """Returns for how many seconds the oldest operation has been running; 0 when none is."""
         oldest = next(iter(self._since.values()), None)
         return 0.0 if oldest is None else asyncio.get_running_loop().time() - oldest
-
-    def during(self) -> Operation:
-        """Returns a context manager that counts its block as a running operation."""
-        return Operation(self)
-
-
-class Operation:
-    """Counts a block as a running operation. Every step of a run passes several; a generator takes twice as long."""
-
-    __slots__ = ("_number", "_underway")
-
-    def __init__(self, underway: Underway) -> None:
-        self._underway: Final = underway
-        self._number = -1
-
-    def __enter__(self) -> None:
-        self._number = self._underway.begin()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._underway.end(self._number)

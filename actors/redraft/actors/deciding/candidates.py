@@ -38,11 +38,12 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     if judged.judgement is None:
         return frame
     if state.rules >= 2:
-        before = frame.judged
+        before, counts, spoiled = frame.judged, True, not frame.judged
         others = tuple([each for each in before if each.ref != judged.ref])
         frame = replace(frame, judged=(*others, judged), best=_best_so_far(state, frame, others, judged))
-        counts = not why_barred(state, judged)
-        spoiled = all(why_barred(state, each) for each in before) if bars_any(state) else not before
+        if bars_any(state):
+            counts = not why_barred(state, judged)
+            spoiled = all(why_barred(state, each) for each in before)
         return _with_scores(frame, judged, anew=spoiled and counts, counts=spoiled or counts)
     if frame.node is None:
         return frame
@@ -111,7 +112,8 @@ def best_of(state: RunState, drafts: Iterable[Candidate], of: str = "") -> Candi
 
 
 def _rank(state: RunState, draft: Candidate, of: str = "") -> tuple[bool, tuple[bool, float]]:
-    judged, may_leave = draft.judgement, not why_barred(state, draft)
+    judged, bars = draft.judgement, state.bars
+    may_leave = not (bars.gates or bars.vetoes or state.rejected) or not why_barred(state, draft)
     if judged is None:
         return may_leave, (False, 0.0)
     return may_leave, (judged.gate != "failed", judged.mark(of) if of else judged.score)

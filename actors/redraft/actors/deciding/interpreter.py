@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -200,6 +201,11 @@ def closed_panel(state: RunState, path: str, now: datetime) -> PanelClosed | Non
     return PanelClosed(path, len(parallel.verdicts), tuple(state.open))
 
 
+@lru_cache(maxsize=256)
+def _longest_wait(timeout: float) -> timedelta:
+    return timedelta(seconds=timeout) + GRACE
+
+
 def _make_request(
     state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None
 ) -> StepRequested:
@@ -214,7 +220,7 @@ def _make_request(
         step.role,
         step.actor,
         attempt=1,
-        due=now + timedelta(seconds=step.timeout) + GRACE,
+        due=now + _longest_wait(step.timeout),
         draft=draft or (source.ref if source and step.role != "generator" else None),
         critiques=judged.critiques if judged else (),
         score=judged.known_score if judged else None,

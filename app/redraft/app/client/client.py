@@ -292,10 +292,11 @@ class Client:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
         self._noticing = True
         async for batch in self._log.tail(after):
-            for entry in batch:
-                if self._owner is not None and isinstance(entry, Recorded) and isinstance(entry.data, RunEnded):
-                    self._owner.let_go(entry.run, entry.data.outcome)
-                self._awaited.note(entry)
+            if self._owner is not None:
+                for entry in batch:
+                    if isinstance(entry, Recorded) and isinstance(entry.data, RunEnded):
+                        self._owner.let_go(entry.run, entry.data.outcome)
+            self._awaited.note(batch)
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

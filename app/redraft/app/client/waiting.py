@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
 from redraft.app.client.result import Result, result_of
@@ -46,15 +46,17 @@ class AwaitedRuns:
         told = result_of(story) if story and story[0].version == 1 else None
         return told or await self._result(run)  # the log may have been read further than it was followed
 
-    def note(self, entry: Entry) -> None:
-        """Takes the next entry of the log: keeps it if its run is awaited, and wakes those who wait for its end."""
-        if not isinstance(entry, Recorded):
-            self._wake(entry.run, unread(entry))
-            return
-        if waiting := self._waiting.get(entry.run):
-            waiting.story.append(entry)
-        if is_end(entry):
-            self._wake(entry.run)
+    def note(self, entries: Iterable[Entry]) -> None:
+        """Takes the next entries of the log: keeps those of awaited runs, and wakes those who wait for a run's end."""
+        awaited = self._waiting
+        for entry in entries:
+            if not isinstance(entry, Recorded):
+                self._wake(entry.run, unread(entry))
+                continue
+            if (waiting := awaited.get(entry.run)) is not None:
+                waiting.story.append(entry)
+            if is_end(entry):
+                self._wake(entry.run)
 
     def _wake(self, run: str, error: Exception | None = None) -> None:
         """Wakes those who wait for a run; with an `error` their `wait` raises it."""

@@ -13,9 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from redraft.actors.runtime.admission import Authority
-from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Report, Resend, no_trace
+from redraft.actors.runtime.coordinating.command_handler import CommandHandler, Resend, no_trace
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.recalling import find_earlier
+from redraft.actors.runtime.coordinating.setting_aside import Report
 from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.coordinating.timekeeper import QueueMonitor, Timekeeper
 from redraft.actors.runtime.relaying.queue_publisher import Blocked, Freed, LeftOut, OnTrouble, Refused, Trouble

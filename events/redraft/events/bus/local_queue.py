@@ -203,9 +203,11 @@ class LocalConsumer:
 
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
         self._require_presence()
+        held = self._held
         for delivery in deliveries:
-            if self._holds(delivery):
-                del self._held[delivery.tag]
+            found = held.get(delivery.tag)
+            if found is not None and found.count == delivery.count:  # as `_holds`
+                del held[delivery.tag]
         self.sated.wake_all()
 
     async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:

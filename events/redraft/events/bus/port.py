@@ -46,8 +46,7 @@ def reply_key(run: str, partitions: int) -> str:
 
 def reply_queue(key: str) -> str:
     """Returns the queue that a request's `reply_key` names: the inbox, or a partition of it."""
-    queue = f"redraft.{key}"
-    return queue if is_partition(queue) else INBOX
+    return queue if key and is_partition(queue := f"redraft.{key}") else INBOX
 
 
 def inbox_queues(partitions: int) -> tuple[str, ...]:
@@ -128,8 +127,8 @@ def require_size(queue: str, bus_messages: Sequence[BusMessage], largest: int) -
     """Raises MessageTooLarge when a body is larger than `largest` bytes, or headers are too large."""
     for bus_message in bus_messages:
         origin = bus_message.origin
-        head = f"{origin.id}{origin.actor}{origin.causation}{origin.correlation}{origin.trace}"
-        if len(f"{head}{bus_message.name}{bus_message.run}") > LARGEST_HEADERS:
+        head = f"{origin.id}{origin.actor}{origin.causation}{origin.correlation}{origin.trace}{bus_message.name}"
+        if len(head) + len(bus_message.run) > LARGEST_HEADERS:
             raise MessageTooLarge(
                 f"{bus_message.name[:40]} for {queue}: its headers are more than any broker takes; shorten them"
             )

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from math import isfinite
 from typing import Final, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -19,21 +18,14 @@ import msgspec
 from redraft.events.errors import CodecError, Tampered, UnknownName
 from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES, Message, Work
 from redraft.events.messages.domain_events import (
-    CriticSkipped,
     DomainEvent,
-    IterationStarted,
-    LoopClosing,
-    LoopEnded,
-    PanelClosed,
-    RunEnded,
     RunStarted,
-    StepRequested,
 )
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import known
+from redraft.events.messages.readable import is_surely_readable
 from redraft.events.messages.redaction import Place, Text, find_texts, redact, restore
-from redraft.events.messages.usage import Usage
 
 T = TypeVar("T")
 Data: TypeAlias = dict[str, object]
@@ -98,7 +90,6 @@ UPCASTS: dict[str, tuple[str, Upcast]] = {}
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors that decoding damaged bytes can raise; JSON may nest too deep."""
 
-_NOTHING = Usage()
 _ENCODER = msgspec.json.Encoder()
 _EVENT_TYPES = {name: kind for kind, name in EVENT_NAMES.items()}
 _EVENT_DECODERS = {name: msgspec.json.Decoder(_Stored[kind]) for kind, name in EVENT_NAMES.items()}  # type: ignore[valid-type]
@@ -139,30 +130,17 @@ def encode_event(
         )
     )
     fingerprint = _fingerprint(run, version, name, plain)
-    stored = Stored(name, HASHED + fingerprint.encode() + b'",' + plain[1:], fingerprint)
-    if seal is None and _can_be_read(event):
+    stored = Stored(name, b'%b%b",%b' % (HASHED, fingerprint.encode(), plain[1:]), fingerprint)
+    if seal is None and is_surely_readable(event):
         return stored
     decoder = _EVENT_DECODERS.get(name) if seal is None else None
     if decoder is not None:  # a shorter decode_event, for what is known already
         read = decoder.decode(stored.state).data
     else:
         read = decode_event(run, version, name, stored.state, 0, lambda _: seal).data
-    if read != event and b"null" in plain:
+    if b"null" in plain and read != event:
         raise CodecError("it holds a number that JSON does not have")
     return stored
-
-
-def _can_be_read(event: DomainEvent) -> bool:
-    """Returns whether the bytes of an event need no trial: an event of the decider, with no number out of bounds."""
-    match event:
-        case StepRequested():
-            return (event.score is None or isfinite(event.score)) and event.reserved == _NOTHING
-        case LoopEnded() | RunEnded():
-            return event.score is None or isfinite(event.score)
-        case CriticSkipped() | IterationStarted() | LoopClosing() | PanelClosed():
-            return True
-        case _:
-            return False
 
 
 def decode_event(
@@ -268,9 +246,7 @@ def _decode(decoders: Mapping[str, msgspec.json.Decoder[T]], name: str, body: by
 
 
 def _fingerprint(run: str, version: int, name: str, plain: bytes) -> str:
-    whole = sha256(f"{run}\n{version}\n{name}\n".encode())
-    whole.update(plain)
-    return whole.hexdigest()
+    return sha256(f"{run}\n{version}\n{name}\n".encode() + plain).hexdigest()
 
 
 def _seal_texts(version: int, name: str, event: DomainEvent, seal: TextCipher) -> tuple[Data | DomainEvent, str]:

@@ -50,7 +50,8 @@ class Ring:
         self._pieces.append((len(events), size))
         self._bytes += size
         self._last = events[-1].position
-        self._trim()
+        if len(self._events) > self._max_events or self._bytes > self._max_bytes:
+            self._trim()
 
     def clear(self) -> None:
         """Drops all events."""
@@ -65,8 +66,6 @@ class Ring:
 
     def _trim(self) -> None:
         """Drops the oldest events, a sixteenth at a time: each cut at the front of a long list moves its rest."""
-        if len(self._events) <= self._max_events and self._bytes <= self._max_bytes:
-            return
         events, size = (limit - limit // 16 for limit in (self._max_events, self._max_bytes))
         surplus = 0
         while len(self._events) - surplus > events or self._bytes > size:

@@ -106,12 +106,12 @@ class Aggregate(msgspec.Struct, eq=False):
     encrypted: bool = False
 
     def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
-        """Moves on to this state and hash by these events, each given with its id."""
+        """Moves on to this state and hash by these events, each given with its id; requests alone are enough."""
         request_ids = self.request_ids
         for number, event in events:
             if type(event) is StepRequested:
                 request_ids[event.path] = number
-        if len(request_ids) > CLOSED + len(state.late) + len(state.open):
+        if len(request_ids) > CLOSED and len(request_ids) > CLOSED + len(state.late) + len(state.open):
             self.request_ids = {path: request_ids[path] for path in (*state.late, *state.open) if path in request_ids}
         self.state, self.hash = state, last
 

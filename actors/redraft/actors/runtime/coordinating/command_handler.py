@@ -12,9 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from cachetools import LRUCache
 from msgspec.structs import replace
 
 from redraft.actors.deciding.budget import NOTHING
@@ -35,40 +34,24 @@ from redraft.actors.runtime.coordinating.decisions import (
 )
 from redraft.actors.runtime.coordinating.deferring import Deferred, FindEarlier, ReadTallies
 from redraft.actors.runtime.coordinating.proving import RunTexts, needs_proof, proven
-from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
+from redraft.actors.runtime.coordinating.setting_aside import Report, SettingAside
 from redraft.actors.values import ignore, shown
-from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, NoSuchRun, StoreError, Tampered
-from redraft.events.messages.codec import hash_of
+from redraft.events.errors import BusError, CodecError, Conflict, EncryptionKeyMissing, StoreError, Tampered
 from redraft.events.messages.commands import (
     ANSWERS,
-    ConfirmStep,
     Critiqued,
-    ExpireStep,
     Failed,
     Message,
     OutcomeMessage,
     QuarantineRun,
     Refined,
-    RetryStep,
     StartRun,
 )
 from redraft.events.messages.content import MAX_DRAFT_BYTES
-from redraft.events.messages.domain_events import RunQuarantined
+from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Origin, Recorded
-from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.usage import Usage
 from redraft.events.store.append import Append, Encoded
-
-Report: TypeAlias = Callable[[str, str], None]
-"""Called with a run that was set aside or cannot be handled here, and with the reason."""
-
-MACHINERY: Final = "coordinator"
-"""The actor recorded when a run is set aside because its events cannot be followed."""
-
-REPORTED: Final = 1024
-"""The number of runs that are remembered as reported."""
-
-_QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
 
 
 class RunStore(Protocol):
@@ -135,9 +118,8 @@ class CommandHandler:
         self._spent = spent
         self._known = known
         self._earlier = earlier
-        self._report = report
-        self._reported: LRUCache[str, str] = LRUCache(REPORTED)
         self._aggregates = Aggregates(log)
+        self._aside = SettingAside(log, self._aggregates, report)
         self._deciding = asyncio.Lock()
         self._looked = False
 
@@ -218,12 +200,12 @@ class CommandHandler:
     async def _decide_one(self, each: Incoming, now: datetime) -> Decided:
         try:
             if isinstance(each.message, QuarantineRun):
-                return await self._quarantine(each, each.message, now)
+                return await self._aside.quarantine(each, each.message, now)
             return await self._decide_on_state(each, now)
         except Exception as error:
             if _is_unavailable(error):
                 raise
-            return await self._handle_unreadable(each, error, now)
+            return await self._aside.handle_unreadable(each, error, now)
 
     async def _decide_on_state(self, each: Incoming, now: datetime) -> Decided:
         run = each.message.run
@@ -313,7 +295,8 @@ class CommandHandler:
         except CodecError as error:
             return await self._fail_unencodable(each, str(error), now)
         aggregate.encrypted = aggregate.encrypted or encoded.sealed
-        aggregate.advance(decision.state, encoded.hash, [(new.origin.id, new.data) for new in events])
+        requests = [(new.origin.id, new.data) for new in events if isinstance(new.data, StepRequested)]
+        aggregate.advance(decision.state, encoded.hash, requests)
         self._aggregates.keep(run, aggregate)
         return Decided(each, aggregate, on, encoded)
 
@@ -353,49 +336,7 @@ class CommandHandler:
             failed = Failed(message.run, message.path, message.attempt, "invalid", why, retryable=False)
             if message != failed:
                 return await self._decide_on_state(replace(each, message=failed), now)
-        return await self._set_aside(each, why, now)
-
-    async def _handle_unreadable(self, each: Incoming, error: Exception, now: datetime) -> Decided:
-        """Returns a decision that sets aside a run whose events cannot be read or folded.
-
-        A run of a later release, or one that is encrypted with a key that is missing here, may be handled elsewhere:
-        nothing is recorded of it, and the message is refused. Messages of the timekeeper are ignored instead: they come
-        again.
-        """
-        why = error_message(error)
-        if not belongs_elsewhere(error):
-            return await self._set_aside(each, f"its events cannot be followed: {why}", now)
-        self._report_once(each.message.run, why)
-        return discard(each, "" if isinstance(each.message, RetryStep | ExpireStep | ConfirmStep) else why)
-
-    async def _set_aside(self, each: Incoming, why: str, now: datetime) -> Decided:
-        self._report_once(each.message.run, why)
-        return await self._quarantine(each, QuarantineRun(each.message.run, MACHINERY, why), now)
-
-    def _report_once(self, run: str, why: str) -> None:
-        """Reports a run, unless it was last reported with this reason and is among the last `REPORTED` runs."""
-        if self._reported.get(run) != why:
-            self._report(run, why)
-        self._reported[run] = why
-
-    async def _quarantine(self, each: Incoming, command: QuarantineRun, now: datetime) -> Decided:
-        """Sets a run aside without folding it, with an event after its last one."""
-        try:
-            rows = await self.log.raw(command.run)
-        except NoSuchRun as error:
-            return discard(each, str(error) if isinstance(each.message, QuarantineRun) else command.reason)
-        version, _, state, _ = rows[-1]
-        on = hash_of(state)
-        if on == each.refused_on:
-            return discard(each, f"run {command.run} cannot be set aside: the log refuses an event after its last one")
-        if any(name == _QUARANTINED for _, name, _, _ in rows):
-            return discard(each)
-        event = RunQuarantined(command.by, command.reason, command.key)
-        append = Append(command.run, version, new_events(each.origin, command.run, [event], now), on)
-        known = self._aggregates.known(command.run)
-        if known is not None:
-            self._aggregates.drop(command.run, known)
-        return Decided(each, Aggregate(), on, await self.log.encode(append))
+        return await self._aside.set_aside(each, why, now)
 
 
 def _is_unavailable(error: Exception) -> bool:

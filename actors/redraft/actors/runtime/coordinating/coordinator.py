@@ -84,7 +84,8 @@ class Coordinator:
                 batch = await self.handler.decide(incoming)
                 for run in self._hold_early(batch, by_tag):
                     group.create_task(self._wait_for_start(inbox, run))
-                batch = DecidedBatch([each for each in batch.decided if each.incoming.tag in by_tag], batch.written)
+                if len(by_tag) < len(deliveries):
+                    batch = DecidedBatch([each for each in batch.decided if each.incoming.tag in by_tag], batch.written)
                 self._previous = group.create_task(self._settle(inbox, by_tag, batch, self._previous))
                 self._previous.add_done_callback(partial(self._end_batch, number))
 

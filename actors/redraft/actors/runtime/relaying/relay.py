@@ -124,8 +124,11 @@ class Relay:
                 async for batch in self._log.tail(after):
                     if check is not None:
                         await check()
-                    with self._underway.during():
+                    number = self._underway.begin()
+                    try:
                         await self._pass_on(batch, doubtful, is_followed=save is not None)
+                    finally:
+                        self._underway.end(number)
                     self._read = batch[-1].position
                     self._has_read.set()
         finally:
@@ -134,7 +137,7 @@ class Relay:
     async def _pass_on(self, batch: Sequence[Entry], doubtful: int, *, is_followed: bool) -> None:
         """Sends the requests of a batch, and queues its events for publishing."""
         events = [event for event in batch if isinstance(event, Recorded) and self._owns(event.run)]
-        known = [event for event in events if event.position <= doubtful]
+        known = [event for event in events if event.position <= doubtful] if doubtful else ()
         facts = await self._publish(known, sent=2) if known else {}
         facts |= await self._publish(events[len(known) :])
         if is_followed or self._events.has_publisher:

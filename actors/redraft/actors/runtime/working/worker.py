@@ -192,11 +192,14 @@ class Worker:
     async def _report(self, calls: ActiveCalls, requests: Consumer) -> None:
         """Sends finished outcomes together and acknowledges their requests; returns once all calls are done."""
         while finished := await calls.take_finished():
-            with self._underway.during():
+            number = self._underway.begin()
+            try:
                 if bus_messages := [bus_message for each in finished if (bus_message := calls.bus_message(each))]:
                     await self._send(bus_messages)
                 calls.mark_reported(finished)
                 await requests.ack([each.delivery for each in finished])
+            finally:
+                self._underway.end(number)
 
     async def _send(self, bus_messages: Sequence[BusMessage]) -> None:
         """Puts outcomes into the inbox; retries until it succeeds, since the outcomes hold paid work."""

@@ -1,0 +1,91 @@
+"""Sets aside runs whose events cannot be followed, so that one such run affects no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, Protocol, TypeAlias
+
+from cachetools import LRUCache
+
+from redraft.actors.runtime.coordinating.aggregates import Aggregate, Aggregates
+from redraft.actors.runtime.coordinating.decisions import Decided, Incoming, discard, new_events
+from redraft.actors.runtime.relaying.queue_publisher import belongs_elsewhere, error_message
+from redraft.events.errors import NoSuchRun
+from redraft.events.messages.codec import hash_of
+from redraft.events.messages.commands import ConfirmStep, ExpireStep, QuarantineRun, RetryStep
+from redraft.events.messages.domain_events import RunQuarantined
+from redraft.events.messages.event_names import EVENT_NAMES
+from redraft.events.store.append import Append, Encoded
+
+Report: TypeAlias = Callable[[str, str], None]
+"""Called with a run that was set aside or cannot be handled here, and with the reason."""
+
+MACHINERY: Final = "coordinator"
+"""The actor recorded when a run is set aside because its events cannot be followed."""
+
+REPORTED: Final = 1024
+"""The number of runs that are remembered as reported."""
+
+_QUARANTINED: Final = EVENT_NAMES[RunQuarantined]
+
+
+class RowStore(Protocol):
+    """Reads the rows of a run without decoding them, and encodes an append to it."""
+
+    async def encode(self, append: Append, *, looked: bool = False) -> Encoded: ...
+
+    async def raw(self, run: str) -> Sequence[tuple[int, str, bytes, int]]: ...
+
+
+class SettingAside:
+    """Decides on runs that are not folded. `report` is called once for each that is set aside or left to others."""
+
+    def __init__(self, log: RowStore, aggregates: Aggregates, report: Report) -> None:
+        self._log = log
+        self._aggregates = aggregates
+        self._report = report
+        self._reported: LRUCache[str, str] = LRUCache(REPORTED)
+
+    async def handle_unreadable(self, each: Incoming, error: Exception, now: datetime) -> Decided:
+        """Returns a decision that sets aside a run whose events cannot be read or folded.
+
+        A run of a later release, or one that is encrypted with a key that is missing here, may be handled elsewhere:
+        nothing is recorded of it, and the message is refused. Messages of the timekeeper are ignored instead: they come
+        again.
+        """
+        why = error_message(error)
+        if not belongs_elsewhere(error):
+            return await self.set_aside(each, f"its events cannot be followed: {why}", now)
+        self._report_once(each.message.run, why)
+        return discard(each, "" if isinstance(each.message, RetryStep | ExpireStep | ConfirmStep) else why)
+
+    async def set_aside(self, each: Incoming, why: str, now: datetime) -> Decided:
+        """Returns a decision that sets the run of a message aside, and reports the run."""
+        self._report_once(each.message.run, why)
+        return await self.quarantine(each, QuarantineRun(each.message.run, MACHINERY, why), now)
+
+    async def quarantine(self, each: Incoming, command: QuarantineRun, now: datetime) -> Decided:
+        """Returns a decision that sets a run aside without folding it, with an event after its last one."""
+        try:
+            rows = await self._log.raw(command.run)
+        except NoSuchRun as error:
+            return discard(each, str(error) if isinstance(each.message, QuarantineRun) else command.reason)
+        version, _, state, _ = rows[-1]
+        on = hash_of(state)
+        if on == each.refused_on:
+            return discard(each, f"run {command.run} cannot be set aside: the log refuses an event after its last one")
+        if any(name == _QUARANTINED for _, name, _, _ in rows):
+            return discard(each)
+        event = RunQuarantined(command.by, command.reason, command.key)
+        append = Append(command.run, version, new_events(each.origin, command.run, [event], now), on)
+        known = self._aggregates.known(command.run)
+        if known is not None:
+            self._aggregates.drop(command.run, known)
+        return Decided(each, Aggregate(), on, await self._log.encode(append))
+
+    def _report_once(self, run: str, why: str) -> None:
+        """Reports a run, unless it was last reported with this reason and is among the last `REPORTED` runs."""
+        if self._reported.get(run) != why:
+            self._report(run, why)
+        self._reported[run] = why
