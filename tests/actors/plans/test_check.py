@@ -146,7 +146,7 @@ REFUSED: list[tuple[Plan, str, str]] = [
     (plan(WRITE, loop(JUDGE, limit=True)), "Refinement", "max_iterations is True"),
     (plan(WRITE, loop(JUDGE, limit=2.0)), "Refinement", "max_iterations is 2.0"),  # type: ignore[arg-type]
     (plan(WRITE, loop(JUDGE, keep="first")), "Refinement", "keep is 'first'; write best or last"),
-    (plan(WRITE, loop(JUDGE, rollback_margin=1.1)), "Refinement", "rollback_margin is 1.1; write a number up to 1"),
+    (plan(WRITE, loop(JUDGE, rollback_margin=1.1)), "Refinement", "rollback_margin is 1.1; write a number, 0 to 1"),
     (plan(WRITE, loop(JUDGE, rollback_margin=-0.1)), "Refinement", "rollback_margin is -0.1"),
     (plan(WRITE, loop(JUDGE, rollback_margin=math.nan)), "Refinement", "rollback_margin is nan"),
     (plan(WRITE, loop()), "Refinement", "body is empty"),
