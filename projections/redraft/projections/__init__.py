@@ -34,15 +34,10 @@ if TYPE_CHECKING:
     from redraft.projections.read_models.choices import ArmLine as ArmLine, CHOICES as CHOICES, arms as arms
     from redraft.projections.read_models.critiques import (
         CRITIQUES as CRITIQUES,
-        Course as Course,
         Critic as Critic,
         CritiqueLine as CritiqueLine,
-        SCORES as SCORES,
-        Scored as Scored,
-        course as course,
         critics as critics,
         critiques_of as critiques_of,
-        series as series,
     )
     from redraft.projections.read_models.issues import (
         ISSUES as ISSUES,
@@ -61,6 +56,13 @@ if TYPE_CHECKING:
         RunLine as RunLine,
         find_run as find_run,
         list_runs as list_runs,
+    )
+    from redraft.projections.read_models.scores import (
+        Course as Course,
+        SCORES as SCORES,
+        Scored as Scored,
+        course as course,
+        series as series,
     )
     from redraft.projections.read_models.steps import STEPS as STEPS, StepLine as StepLine, steps_of as steps_of
     from redraft.projections.read_models.tree_nodes import TREE as TREE, TreeNode as TreeNode, tree_nodes as tree_nodes

@@ -18,10 +18,11 @@ from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.choices import CHOICES
 from redraft.projections.read_models.costs import BUDGETS
-from redraft.projections.read_models.critiques import CRITIQUES, SCORES
+from redraft.projections.read_models.critiques import CRITIQUES
 from redraft.projections.read_models.issues import ISSUES
 from redraft.projections.read_models.publications import PUBLICATIONS
 from redraft.projections.read_models.runs import RUNS
+from redraft.projections.read_models.scores import SCORES
 from redraft.projections.read_models.steps import STEPS
 from redraft.projections.read_models.texts import TEXTS
 from redraft.projections.read_models.tree_nodes import TREE

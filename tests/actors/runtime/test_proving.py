@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 from tests.actors.runtime.test_command_handler import handler_on
 
+from redraft.actors.runtime.coordinating import proving
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.events.backends import open_store
 from redraft.events.messages.codec import decode_message
@@ -72,7 +73,12 @@ SLIPPED = '{"text":"misspelled","quote":"Teh","criterion":"spelling","severity":
 DULL = '{"text":"dull","quote":"is calm","id":"dull"}'
 
 
-async def test_places_ids_lines_and_texts_are_filled_in(store: EventStore) -> None:
+@pytest.mark.parametrize("kept", [proving.MAX_BYTES, 0])
+async def test_places_ids_lines_and_texts_are_filled_in(
+    store: EventStore, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the texts and issues that were read before are more than may be kept."""
+    monkeypatch.setattr(proving, "MAX_BYTES", kept)
     talk = await Talk(store).written()
     judged = await talk.judged(f"{SLIPPED},{DULL}")
     assert isinstance(judged, DraftCritiqued)

@@ -1,4 +1,4 @@
-"""What a coordinator leaves behind when its store fails in the moment in which it begins to relay."""
+"""What one coordinator at a time does for all runs: when it begins, and what it leaves behind when its store fails."""
 
 from __future__ import annotations
 
@@ -6,17 +6,38 @@ import asyncio
 import gc
 import io
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.app.subscribers import write_run
 
+from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import new_log
 from redraft.app.settings.settings import read_settings
 from redraft.app.wiring.coordinating import Relaying
+from redraft.app.wiring.dead_letter_replies import DeadLetterReplies
+from redraft.app.wiring.parts import Resources
+from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.events.backends import open_lease
+from redraft.events.bus.local import LocalBus
 from redraft.events.errors import StoreError
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.filters import RunFacts
+
+DEADLINE = 45.0
+
+
+class Announcing(LocalBus):
+    """A bus with a topic of events that nobody reads, and no dead letter."""
+
+    async def publish_events(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
+        """Drops the events."""
+
+    async def none(self) -> int:
+        return 0
 
 
 class Failing:
@@ -48,3 +69,26 @@ async def test_a_store_that_fails_leaves_no_coroutine_that_nobody_awaited(tmp_pa
             await Relaying(servers, lost, new_log(io.StringIO(), "json", "coordinator"), 0).run()
         gc.collect()
     assert [str(each.message) for each in told] == []
+
+
+async def test_only_who_relays_keeps_the_read_models(tmp_path: Path) -> None:
+    settings = read_settings(store=f"sqlite:///{tmp_path / 'log.db'}")
+    said = io.StringIO()
+    async with (
+        asyncio.timeout(DEADLINE),
+        open_store_of(settings) as store,
+        open_views_of(settings) as views,
+        open_lease(settings.store) as holds,
+    ):
+        await holds.acquire()
+        await write_run(store, "tides", 3)
+        bus = Announcing()
+        resources = Resources(settings, store, views, cast("Any", None), bus)
+        servers = cast("Any", SimpleNamespace(resources=resources, bus=bus, survey=bus, count_dead_letters=bus.none))
+        lost = DeadLetterReplies(store, bus, str, new_log(said, "json", "coordinator"))
+        async with together([Relaying(servers, lost, new_log(said, "json", "coordinator"), 0).run()]):
+            while "standing by" not in said.getvalue():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert await views.refresh() == 0, "the one that relays keeps them"
+            await holds.release()
+            assert await views.wait_for(3) == 3

@@ -33,7 +33,8 @@ def put(key: tuple[str, str], status: str | None, n: int | None, best: float | N
 
 def begun(key: tuple[str, str], values: Row, add: dict[str, int] | None, status: str | None) -> Set:
     where = {"status": ("open", "done")} if status == "done" else None
-    return Set("things", key, values, add, new=put(key, status, 1, None).row, where=where)
+    unless = {"n": (1, 3)} if status == "waiting" else None
+    return Set("things", key, values, add, new=put(key, status, 1, None).row, where=where, unless=unless)
 
 
 CHANGES = st.one_of(
@@ -60,6 +61,11 @@ CHANGES = st.one_of(
 )
 
 
+def applies(change: Set, row: Row) -> bool:
+    spared = any(row[name] in barred for name, barred in (change.unless or {}).items())
+    return not spared and all(row[name] in allowed for name, allowed in (change.where or {}).items())
+
+
 def naive(changes: Sequence[Change]) -> dict[Key, Row]:
     """What the changes mean, one by one."""
     rows: dict[Key, Row] = {}
@@ -67,10 +73,10 @@ def naive(changes: Sequence[Change]) -> dict[Key, Row]:
         match change:
             case Put(row=row):
                 rows[str(row["run"]), str(row["path"])] = dict(row)
-            case Set(key=key, values=values, add=add, maximum=maximum, minimum=minimum, new=new, where=where):
+            case Set(key=key, values=values, add=add, maximum=maximum, minimum=minimum, new=new):
                 if new is not None:
                     rows.setdefault(key, dict(new))
-                if key in rows and all(rows[key][name] in each for name, each in (where or {}).items()):
+                if key in rows and applies(change, rows[key]):
                     rows[key] |= values
                     for name, more in (add or {}).items():
                         rows[key][name] = (rows[key][name] or 0) + more  # type: ignore[operator]

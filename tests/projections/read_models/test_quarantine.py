@@ -135,7 +135,7 @@ async def test_an_event_that_a_shipped_projection_cannot_take_sets_its_run_aside
 
     told: list[Notice] = []
     run = LOG[AT - 1].run
-    async with open_views(anywhere, (replace(RUNS, apply=apply),), told.append) as views:
+    async with open_views(anywhere, (replace(RUNS, apply=apply, apply_run=None),), told.append) as views:
         assert await catch_up(views, ListLog(LOG)) == len(LOG)
         assert {each.run for each in await list_runs(views, limit=99, status="unreadable")} == {run}
         assert [(type(each), each.run, each.position) for each in told if isinstance(each, SetAside)] == [

@@ -32,16 +32,17 @@ from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.usage import Usage
 from redraft.projections.backends import SHIPPED, ReadModels, open_views
 from redraft.projections.engine.projection import Projection
-from redraft.projections.engine.projector import rebuild
+from redraft.projections.engine.projector import catch_up, rebuild
 from redraft.projections.engine.states import Switched
 from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import actors
 from redraft.projections.read_models.choices import arms
-from redraft.projections.read_models.critiques import course, critics, critiques_of, series
+from redraft.projections.read_models.critiques import critics, critiques_of
 from redraft.projections.read_models.issues import digest, issue_counts, issues_of
 from redraft.projections.read_models.publications import PUBLICATIONS, publications
+from redraft.projections.read_models.scores import course, series
 from redraft.projections.read_models.tree_nodes import tree_nodes
 from redraft.projections.run_views.chart import scores
 
@@ -70,6 +71,15 @@ async def test_every_projection_rebuilt_twice_gives_equal_rows(place: StorageLoc
         (each.name, True) for each in SHIPPED * 2
     ]
     assert [name for name, rows in before.items() if not rows] == []
+
+
+async def test_rows_made_of_chosen_events_and_of_whole_runs_are_those_of_each_event_by_itself() -> None:
+    log = busy_log(20)
+    async with open_views(None, [replace(each, only=(), apply_run=None) for each in SHIPPED]) as views:
+        await catch_up(views, ListLog(log))
+        expected = await contents(views)
+    async with view_of(log) as views:
+        assert await contents(views) == expected
 
 
 # Actors

@@ -39,7 +39,8 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
         return frame
     if state.rules >= 2:
         before = frame.judged
-        frame = replace(frame, judged=(*[each for each in before if each.ref != judged.ref], judged))
+        others = tuple([each for each in before if each.ref != judged.ref])
+        frame = replace(frame, judged=(*others, judged), best=_best_so_far(state, frame, others, judged))
         counts = not why_barred(state, judged)
         spoiled = all(why_barred(state, each) for each in before) if bars_any(state) else not before
         return _with_scores(frame, judged, anew=spoiled and counts, counts=spoiled or counts)
@@ -49,6 +50,16 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     return _with_scores(
         replace(frame, best=better_of(state, frame.best, judged), last=judged), judged, anew=anew, counts=True
     )
+
+
+def _best_so_far(state: RunState, frame: Frame, others: tuple[Candidate, ...], judged: Candidate) -> Candidate | None:
+    """Returns the best of a loop's drafts, with one more that is judged, and without looking at all `others` if no
+    draft is judged again. None once any draft is barred, as that changes which is best.
+    """
+    if frame.node is None or bars_any(state):
+        return None
+    known = (frame.best,) if frame.best and len(others) == len(frame.judged) else others
+    return best_of(state, (*known, judged))
 
 
 def _with_scores(frame: Frame, judged: Candidate, *, anew: bool, counts: bool) -> Frame:
@@ -221,7 +232,7 @@ def draft_to_keep(state: RunState, loop: Frame) -> Candidate | None:
         return None
     if last and not why_barred(state, loop.judged[-1]):
         return loop.judged[-1]
-    return best_of(state, _drafts_of(loop))
+    return best_of(state, _drafts_of(state, loop))
 
 
 def why_nothing_leaves(state: RunState, loop: Frame) -> str:
@@ -240,7 +251,7 @@ def draft_to_refine(state: RunState, loop: Frame) -> Candidate | None:
     if state.current is not None and state.current.ref.sha256 in state.rejected:
         return None
     of = loop.node.rollback_of if loop.node is not None else ""
-    drafts = _drafts_of(loop)
+    drafts = _drafts_of(state, loop, of)
     if state.rejected:
         drafts = tuple(each for each in drafts if each.ref.sha256 not in state.rejected)
     return best_of(state, drafts, of)
@@ -358,6 +369,10 @@ def _is_held_back(state: RunState) -> bool:
     )
 
 
-def _drafts_of(loop: Frame) -> tuple[Candidate, ...]:
-    """Returns the drafts a loop may end with: the judged one that it began with, and those that it judged itself."""
-    return (*((loop.entry,) if loop.entry else ()), *loop.judged)
+def _drafts_of(state: RunState, loop: Frame, of: str = "") -> tuple[Candidate, ...]:
+    """Returns the drafts a loop may end with: the judged one that it began with, and those that it judged itself.
+
+    Of these the best alone, if it is known: when nothing is barred, and drafts go by their scores and not `of` another.
+    """
+    best = None if loop.node is None or of or bars_any(state) else loop.best
+    return (*((loop.entry,) if loop.entry else ()), *((best,) if best else loop.judged))

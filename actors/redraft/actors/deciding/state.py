@@ -104,12 +104,12 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     A `review` is the critics' look at a person's draft: the suffix of their names, after the prefix in `path`. `path`
     of a loop is without its iteration. By rules 1 `best` and `last` are what leaves a loop; by rules 2 `judged` are the
-    drafts that its own critics judged, `entry` the judged draft that it began with, and `inner` the draft that a loop
-    inside it ended with last. `verdicts` are the critiques of the current draft by critics in a row; `due` is why
-    the condition has to be checked, if it has to; `exit` says that a refiner has nothing more to change. `made` are the
-    loop's drafts, `swings` the latest oscillations, `heat` their number, and `swung` what the last draft repeated or
-    undid; all empty unless the loop looks for oscillation. `tracks` are the scores of criteria that the condition looks
-    back on.
+    drafts that its own critics judged, `best` the best of these while nothing is barred, `entry` the judged draft that
+    it began with, and `inner` the draft that a loop inside it ended with last. `verdicts` are the critiques of the
+    current draft by critics in a row; `due` is why the condition has to be checked, if it has to; `exit` says that a
+    refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
+    number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
+    are the scores of criteria that the condition looks back on.
     """
 
     body: tuple[Node, ...]

@@ -162,7 +162,10 @@ _SILENT: Final[Any] = structlog.wrap_logger(structlog.ReturnLogger(), wrapper_cl
 
 
 async def coordinate(world: World, process: Process) -> None:
-    """Runs what `redraft coordinator` runs."""
+    """Runs what `redraft coordinator` runs.
+
+    The read models of each are in its own memory, so that each keeps them, and the time, itself.
+    """
     store, bus = world.database.store(process), world.broker.connection(process)
     views = await world.opened(lambda name: SimExecutor(world.loop, process, world.database.takes, near=True))
     world.views[process] = views

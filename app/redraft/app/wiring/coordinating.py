@@ -1,4 +1,7 @@
-"""Runs a coordinator (`redraft coordinator`): decides, relays, keeps time and projects for every run."""
+"""Runs a coordinator (`redraft coordinator`): it decides on its share of the runs.
+
+One coordinator at a time, the holder of the relay's lease, relays, keeps the read models and keeps time for all runs.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +67,11 @@ async def coordinate(
     patience: float = PATIENCE,
     health: Path | None = None,
 ) -> None:
-    """Decides, relays, keeps time and projects for every run, until `drain` is set. Several may do so at once.
+    """Decides on runs until `drain` is set. Several may do so at once, each on its share.
 
     What was taken from the inbox by then is recorded and acknowledged first, or given back where that fails.
-    One of them relays at a time; another takes over by itself. `ready` is called when the inbox is about to be served.
+    One of them at a time relays, projects and keeps time for all runs; another takes over by itself.
+    `ready` is called when the inbox is about to be served.
     Servers are tried for `patience` seconds at the start (BusError, StoreError), and for ever after that.
     """
     require_broker(settings)
@@ -100,8 +104,6 @@ async def coordinate(
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,
             "relay": relaying.run,
-            "timekeeper": build_timekeeper(resources, None, servers.survey, tell).run,
-            "projector": partial(follow, resources.views, store),
             **others.parts(),
         }
         waits = {
@@ -179,7 +181,10 @@ def _authority(settings: Settings) -> Authority | None:
 
 
 class Relaying:
-    """Work of one process at a time: passes on recorded events, answers for dead letters, resends lost requests.
+    """Work of one process at a time, for all runs.
+
+    It passes on recorded events, keeps the read models and the time, answers for dead letters, and resends lost
+    requests. What all coordinators would do alike costs no more with each of them.
 
     `began` is the position of the log before this process recorded anything.
     """
@@ -219,12 +224,17 @@ class Relaying:
             partitions = resources.settings.inbox_partitions
             self._relay = Relay(store, resources.bus, every_run, self._publisher, tell, partitions=partitions)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
-            watching = retry_forever("dead letters", partial(self._lost.run, self._servers.count_dead_letters), log)
-            searching = retry_forever("missing requests", self._missing_requests(self._relay, lease).run, log)
+            beside: dict[str, Part] = {
+                "projector": partial(follow, resources.views, store),
+                "timekeeper": build_timekeeper(resources, None, self._servers.survey, tell).run,
+                "dead letters": partial(self._lost.run, self._servers.count_dead_letters),
+                "missing requests": self._missing_requests(self._relay, lease).run,
+            }
             follows = self._relay.run(after, lease.save, lease.check, doubtful=doubtful)
+            kept_up = [retry_forever(name, part, log) for name, part in beside.items()]
             async with (
                 followed(store, find_telemetry(), every_run, after),
-                together([follows, watching, searching, lease.keep()]) as tasks,
+                together([follows, lease.keep(), *kept_up]) as tasks,
             ):
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 

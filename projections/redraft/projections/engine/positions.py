@@ -74,6 +74,11 @@ def stored_table(table: Table, checkpoint_name: str, build: int) -> Table:
     return replace(table, name=name, indexes=indexes)
 
 
+def columns_of(table: Table) -> list[str]:
+    """Returns the columns of a table with their types, as `Shape` has them."""
+    return [f"{name} {kind}" for name, kind in table.columns.items()]
+
+
 class Positions:
     """Reads and moves checkpoints, creates and drops tables; every call is part of the caller's transaction."""
 
@@ -111,9 +116,7 @@ class Positions:
         self._refuse_taken(cursor, projection)
         for table in projection.tables:
             self._tables.create(cursor, stored_table(table, checkpoint_name, build))
-        shape: Shape = {
-            table.name: [f"{name} {kind}" for name, kind in table.columns.items()] for table in projection.tables
-        }
+        shape: Shape = {table.name: columns_of(table) for table in projection.tables}
         made = (checkpoint_name, projection.version, build, msgspec.json.encode(shape).decode(), 0, "")
         cursor.execute("INSERT INTO redraft_projections VALUES (?, ?, ?, ?, ?, ?)", made)
         return ProjectionCheckpoint(projection.version, 0, build)

@@ -105,7 +105,8 @@ class Set(msgspec.Struct, frozen=True, gc=False):
 
     `values` are assigned and `add` is added to the present value; `maximum` keeps the greater of both values,
     `minimum` the smaller. Without a row of this key the whole row `new` is inserted first; without `new` nothing
-    happens. Nothing happens either when a column of `where` holds none of its allowed values.
+    happens. Nothing happens either when a column of `where` holds none of its allowed values, or one of `unless` one
+    that is named there.
     """
 
     table: str
@@ -116,6 +117,7 @@ class Set(msgspec.Struct, frozen=True, gc=False):
     minimum: Mapping[str, float] | None = None
     new: Row | None = None
     where: Mapping[str, tuple[str | int | float, ...]] | None = None
+    unless: Mapping[str, tuple[str | int | float, ...]] | None = None
 
 
 class SetAll(msgspec.Struct, frozen=True, gc=False):
@@ -141,6 +143,7 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 Change: TypeAlias = Put | Set | SetAll | Delete
 Apply: TypeAlias = Callable[[Recorded], Iterable[Change]]
+ApplyRun: TypeAlias = Callable[[Sequence[Recorded]], Iterable[Change]]
 
 
 class Projection(msgspec.Struct, frozen=True):
@@ -152,7 +155,9 @@ class Projection(msgspec.Struct, frozen=True):
     A run with an unreadable event is set aside: of its later events only its quarantine and its erasure are projected.
     `aside` returns the changes that record this; with it, a run whose event makes `apply` fail is set aside as well,
     and without it the projection stops at that event. `clears` lists the event types at which `apply` deletes all rows
-    of the run: earlier events of the run in the same batch are then skipped.
+    of the run: earlier events of the run in the same batch are then skipped. `only` lists the types of the events that
+    `apply` is called for, all if it is empty. `apply_run`, if given, is called instead of it: with all events of one
+    run in a batch, in order; its changes must have the effect of those of `apply` for each event.
 
     Raises ValueError for a name that is not a plain identifier, a version below 1, or no table.
     """
@@ -163,6 +168,8 @@ class Projection(msgspec.Struct, frozen=True):
     apply: Apply
     aside: Callable[[Unreadable], Iterable[Change]] | None = None
     clears: tuple[type[DomainEvent], ...] = ()
+    only: tuple[type[DomainEvent], ...] = ()
+    apply_run: ApplyRun | None = None
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and self.name.isascii() and len(self.name) <= MAX_NAME_LENGTH):
@@ -217,6 +224,15 @@ def without_texts(apply: Apply) -> Apply:
 
     def apply_redacted(recorded: Recorded) -> Iterable[Change]:
         return apply(_redact_event(recorded) if recorded.encrypted else recorded)
+
+    return apply_redacted
+
+
+def run_without_texts(apply_run: ApplyRun) -> ApplyRun:
+    """Returns a function like `apply_run` that sees no text of an event that is stored encrypted."""
+
+    def apply_redacted(events: Sequence[Recorded]) -> Iterable[Change]:
+        return apply_run([_redact_event(each) if each.encrypted else each for each in events])
 
     return apply_redacted
 

@@ -64,8 +64,10 @@ class RowCache:
             row = self._find(key, cursor)
             if row is None and change.new is not None:
                 row = self._begin_row(key, change.new)
-        if row is not None and (change.where is None or _matches(row, change.where)):
-            _set_values(row, change)
+        if row is not None and ((change.where is None and change.unless is None) or _applies(change, row)):
+            row.update(change.values)
+            if change.add or change.maximum or change.minimum:
+                _count_values(row, change)
             if len(row) != self._width:
                 self._check(row)
             self._changed[key] = row
@@ -102,7 +104,7 @@ class RowCache:
         self._check(new)
         if self._key_of(new) != key or None in key:
             raise ValueError(f"table {self._table.name}: a new row's key is {self._key_of(new)}, not {key}")
-        row = new.copy()
+        row = self._changed[key] = new.copy()
         self._hold(key, row)
         return row
 
@@ -141,20 +143,15 @@ class RowCache:
             self._hold(key, row)
 
     def _set_all(self, change: SetAll) -> None:
-        values, where, unless = change.values, tuple(change.where.items()), tuple(change.unless.items())
-        for key, row in self._groups.get(change.group, {}).items():
-            if row is None:
-                continue
-            for name, allowed in where:  # as _covers, which takes twice as long for the rows of a group
-                if row[name] not in allowed:
-                    break
-            else:
-                for name, barred in unless:
-                    if row[name] in barred:
-                        break
-                else:
-                    row.update(values)
-                    self._changed[key] = row
+        rows: Iterable[tuple[Key, Row | None]] = self._groups.get(change.group, {}).items()
+        for name, allowed in change.where.items():  # as _covers, which takes longer for the rows of a group
+            rows = [each for each in rows if each[1] is not None and each[1][name] in allowed]
+        for name, barred in change.unless.items():
+            rows = [each for each in rows if each[1] is not None and each[1][name] not in barred]
+        for key, row in rows:
+            if row is not None:
+                row.update(change.values)
+                self._changed[key] = row
         if change.group not in self._whole:
             self._broad.setdefault(change.group, []).append(change)
 
@@ -209,8 +206,7 @@ def _make_getter(names: tuple[str, ...]) -> Callable[[Row], Key]:
     return lambda row: (cast("str", row[name]),)
 
 
-def _set_values(row: Row, change: Set) -> None:
-    row.update(change.values)
+def _count_values(row: Row, change: Set) -> None:
     if change.add:
         for name, more in change.add.items():
             row[name] = cast("float", row[name] or 0) + more
@@ -231,10 +227,17 @@ def _matches(row: Row, where: Mapping[str, tuple[str | int | float, ...]]) -> bo
     return True
 
 
+def _applies(change: Set, row: Row) -> bool:
+    return (change.where is None or _matches(row, change.where)) and not (change.unless and _is_barred(row, change))
+
+
+def _is_barred(row: Row, change: Set | SetAll) -> bool:
+    if change.unless:
+        for name, barred in change.unless.items():
+            if row[name] in barred:
+                return True
+    return False
+
+
 def _covers(change: SetAll, row: Row) -> bool:
-    if not _matches(row, change.where):
-        return False
-    for name, barred in change.unless.items():  # noqa: SIM110  a generator takes twice as long
-        if row[name] in barred:
-            return False
-    return True
+    return _matches(row, change.where) and not _is_barred(row, change)

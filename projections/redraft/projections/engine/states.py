@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from redraft.projections.display import error_text, plain
-from redraft.projections.engine.positions import Positions, Shape, shadow_name
-from redraft.projections.engine.projection import SHADOW_SUFFIX, Projection
+from redraft.projections.engine.positions import Positions, Shape, columns_of, shadow_name
+from redraft.projections.engine.projection import SHADOW_SUFFIX, Projection, Table
 from redraft.projections.engine.storage import Cursor
 
 MAX_ERROR_LENGTH: Final = 500
@@ -127,20 +127,22 @@ class Switched(msgspec.Struct, frozen=True):
         return None if None in answers else all(answers)
 
 
-def compare_tables(cursor: Cursor, live: Shape, built: Shape) -> dict[str, Compared]:
-    """Compares each newly built table with the live one of the same name."""
-    return {table: _compare_table(cursor, table, live.get(table), columns) for table, columns in built.items()}
+def compare_tables(cursor: Cursor, live: Shape, built: Projection, same: str) -> dict[str, Compared]:
+    """Compares each newly built table with the live one of the same name; `same` is as in `Tables`."""
+    return {table.name: _compare_table(cursor, table, live.get(table.name), same) for table in built.tables}
 
 
-def _compare_table(cursor: Cursor, table: str, before: list[str] | None, after: list[str]) -> Compared:
-    built = _count_rows(cursor, shadow_name(table))
+def _compare_table(cursor: Cursor, table: Table, before: list[str] | None, same: str) -> Compared:
+    name, new = table.name, shadow_name(table.name)
+    built = _count_rows(cursor, new)
     if before is None:
         return Compared(0, built, None)
-    if before != after:
-        return Compared(_count_rows(cursor, table), built, None)
-    columns = ", ".join(column.split()[0] for column in after)
-    both = f"SELECT {columns} FROM {shadow_name(table)} EXCEPT SELECT {columns} FROM {table}"  # noqa: S608 - checked names
-    return Compared(_count_rows(cursor, table), built, _count_rows(cursor, f"({both}) AS rows_that_differ"))
+    if before != columns_of(table):
+        return Compared(_count_rows(cursor, name), built, None)
+    tests = [f"{name}.{key} = {new}.{key}" for key in table.keys]  # so that each row is looked up by its key
+    tests += [f"{name}.{column} {same} {new}.{column}" for column in tuple(table.columns)[table.key :]]
+    differing = f"{new} WHERE NOT EXISTS (SELECT 1 FROM {name} WHERE {' AND '.join(tests)})"  # noqa: S608 - checked names
+    return Compared(_count_rows(cursor, name), built, _count_rows(cursor, differing))
 
 
 def _count_rows(cursor: Cursor, rows: str) -> int:

@@ -61,6 +61,11 @@ class Cursor(Protocol):
 class Tables(Protocol):
     """Creates tables, and writes their rows, many with one statement."""
 
+    @property
+    def same(self) -> str:
+        """Returns the operator for equal values, of which NULL is one."""
+        ...
+
     def existing(self, cursor: Cursor) -> Collection[str]:
         """Returns the names of the tables that exist."""
         ...

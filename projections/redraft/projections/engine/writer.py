@@ -11,8 +11,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from redraft.events.errors import InputError
 from redraft.events.messages.domain_events import RunErased, RunQuarantined
@@ -49,6 +50,7 @@ class Begun(NamedTuple):
 
 
 _POSITION: Final = attrgetter("position")
+_DATA: Final = attrgetter("data")
 
 
 class _Transaction(NamedTuple):
@@ -249,23 +251,32 @@ class Writer:
         transaction.checkpoints[checkpoint_name] = ProjectionCheckpoint(checkpoint.version, position, checkpoint.build)
 
     def _write_rows(self, transaction: _Transaction, target: Target, entries: Sequence[Entry]) -> None:
-        projection, checkpoint_name = target
-        apply, rows, aside = projection.apply, self._rows[checkpoint_name], self._aside[checkpoint_name]
-        cleared = _last_clearing_positions(projection, entries)
-        changes: defaultdict[str, list[Change]] = defaultdict(list)
-        for entry in entries:
-            if isinstance(entry, Unreadable) or entry.run in aside:
-                found = self._apply_aside(transaction, target, entry)
-            elif entry.position < cleared.get(entry.run, 0):
-                continue
-            else:
-                found = apply(entry)
+        rows, changes = self._rows[target.checkpoint_name], defaultdict[str, list[Change]](list)
+        for found in self._find_changes(transaction, target, entries):
             for change in found:
                 changes[change.table].append(change)
         for table, those in changes.items():
             rows[table].change_all(those, transaction.cursor)
         for each in rows.values():
             each.write(transaction.cursor)
+
+    def _find_changes(
+        self, transaction: _Transaction, target: Target, entries: Sequence[Entry]
+    ) -> Iterator[Iterable[Change]]:
+        """Yields the changes of all entries; those of a run come in order."""
+        projection, checkpoint_name = target
+        aside, readable = self._aside[checkpoint_name], list[Recorded]()
+        if not aside and {*map(type, entries)} == {Recorded}:
+            yield from _changes_of(projection, cast("Sequence[Recorded]", entries))
+            return
+        for entry in entries:
+            if isinstance(entry, Unreadable) or entry.run in aside:
+                yield from _changes_of(projection, readable)
+                readable.clear()
+                yield self._apply_aside(transaction, target, entry)
+            else:
+                readable.append(entry)
+        yield from _changes_of(projection, readable)
 
     def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change]:
         """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
@@ -293,8 +304,7 @@ class Writer:
         self._move(transaction)
         cursor, name, checkpoint_name = transaction.cursor, projection.name, shadow_name(projection.name)
         live, built = transaction.checkpoints[name], transaction.checkpoints.pop(checkpoint_name)
-        shape = self._positions.shape
-        tables = compare_tables(cursor, shape(cursor, name), shape(cursor, checkpoint_name))
+        tables = compare_tables(cursor, self._positions.shape(cursor, name), projection, self._storage.tables.same)
         self._positions.switch(cursor, name)
         transaction.checkpoints[name] = built
         self._rows[name] = self._rows_of(Target(projection, name), built)
@@ -346,9 +356,25 @@ def _lowest_position(transaction: _Transaction, checkpoint_names: Iterable[str],
     return min((transaction.checkpoints[name].position for name in checkpoint_names), default=end)
 
 
-def _last_clearing_positions(projection: Projection, batch: Sequence[Entry]) -> dict[str, int]:
-    """Returns for each run the position of its last event in the batch at which all its rows are deleted."""
-    if not projection.clears:
-        return {}
-    clears = projection.clears
-    return {each.run: each.position for each in batch if isinstance(each, Recorded) and isinstance(each.data, clears)}
+def _changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change]]:
+    """Yields the changes of events; those of a run come in order.
+
+    Events that the projection does not look at are left out, and those before one at which the rows of the run are
+    deleted.
+    """
+    kinds = [*map(type, map(_DATA, events))]
+    cleared: dict[str, int] = {}
+    if projection.clears:
+        clearing = compress(events, map(frozenset(projection.clears).__contains__, kinds))
+        cleared = {each.run: each.position for each in clearing}
+    if projection.only:
+        events = [*compress(events, map(frozenset(projection.only).__contains__, kinds))]
+    if cleared:
+        events = [each for each in events if each.run not in cleared or each.position >= cleared[each.run]]
+    if projection.apply_run is None:
+        yield from map(projection.apply, events)
+        return
+    runs: defaultdict[str, list[Recorded]] = defaultdict(list)
+    for each in events:
+        runs[each.run].append(each)
+    yield from map(projection.apply_run, runs.values())

@@ -36,6 +36,8 @@ _TYPES: Final = {"TEXT": {str, NoneType}, "INTEGER": {int, NoneType}, "REAL": {f
 class PostgresTables:
     """Writes rows with one array parameter per column; see `Tables`."""
 
+    same = "IS NOT DISTINCT FROM"
+
     def existing(self, cursor: Cursor) -> set[str]:
         made = cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
         return {name for (name,) in made}

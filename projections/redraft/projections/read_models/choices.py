@@ -69,7 +69,7 @@ def project_choice(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-CHOICES: Final = Projection("choices", 1, (TABLE, CREDITS), project_choice, unchanged)
+CHOICES: Final = Projection("choices", 1, (TABLE, CREDITS), project_choice, unchanged, only=(ChoicesCredited,))
 """The projection that keeps these rows."""
 
 

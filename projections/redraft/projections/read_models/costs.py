@@ -100,7 +100,9 @@ def project_budgets(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-BUDGETS: Final = Projection("budgets", 1, (BUDGETS_TABLE,), project_budgets, unchanged)
+BUDGETS: Final = Projection(
+    "budgets", 1, (BUDGETS_TABLE,), project_budgets, unchanged, only=(RunStarted, BudgetReached)
+)
 """The projection that keeps the limits of runs."""
 
 

@@ -134,7 +134,14 @@ def project_issues(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-ISSUES: Final = Projection("issues", 4, (TABLE,), without_texts(project_issues), unchanged)
+ISSUES: Final = Projection(
+    "issues",
+    4,
+    (TABLE,),
+    without_texts(project_issues),
+    unchanged,
+    only=(DraftCritiqued, DraftRefined, RunStarted, RunErased),
+)
 """The projection that keeps the ledger."""
 
 

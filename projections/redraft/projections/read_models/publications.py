@@ -85,7 +85,9 @@ def project_publication(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-PUBLICATIONS: Final = Projection("publications", 2, (TABLE,), without_texts(project_publication), unchanged)
+PUBLICATIONS: Final = Projection(
+    "publications", 2, (TABLE,), without_texts(project_publication), unchanged, only=(DraftPublished, RunErased)
+)
 """The projection that keeps publications."""
 
 

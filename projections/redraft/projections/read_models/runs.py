@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, assert_never
 
-from redraft.events.messages import domain_events as events
+from redraft.events.messages import domain_events as domain
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.redaction import ERASED
-from redraft.events.messages.scales import write_scale
+from redraft.events.messages.scales import Scale, write_scale
 from redraft.events.messages.usage import Usage
 from redraft.projections.display import plain
 from redraft.projections.engine.projection import (
@@ -22,6 +23,7 @@ from redraft.projections.engine.projection import (
     Set,
     Table,
     Value,
+    run_without_texts,
     seconds,
     without_texts,
 )
@@ -39,6 +41,10 @@ def select_runs(
     if workflow:
         condition += f" AND {column} IN (SELECT run FROM runs WHERE workflow = :workflow)"  # noqa: S608 - a column
     return condition, {"since": seconds(since) if since else 0.0, "workflow": workflow, "run": run}
+
+
+ONE_SCALE: Final = "CASE WHEN count(DISTINCT coalesce(scale, '')) = 1 THEN max(scale) END"
+"""The expression for the scale of all rows of a group; NULL if they have several."""
 
 
 def day_of(time: str) -> str:
@@ -85,84 +91,35 @@ TABLE: Final = Table(
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
-    indexes={"runs_started": "(started, position, workflow, outcome, status, tags)"},
+    indexes={"runs_started": "(started, position, workflow, outcome, status, tags, waits)"},
 )
-"""`waits` is 1 while people have to decide on a draft; the status is `waiting` then, unless the run is paused.
-`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
-has ended. `parent` and `forked` are set for a fork: its parent run and the version.
-`began` is the position of its first event, `position` that of its last. The index has every column that a list can be
-filtered by, so that only the listed rows need to be looked up.
+"""`waits` is 1 while people have to decide on a draft. `tags` have a blank before and after each. `step` is the path of
+the newest request or approval, empty once the run has ended. `parent` and `forked` are set for a fork: its parent run
+and the version. `began` is the position of its first event, `position` that of its last. The index has every column
+that a list can be filtered by, so that only the listed rows need to be looked up.
 """
 _EMPTY: Final = TABLE.empty_row()
 
 
-def project_run(recorded: Recorded) -> Sequence[Change]:
-    """Returns what an event changes in its run's row."""
-    event, now = recorded.data, seconds(recorded.time)
-    values: Row = {"updated": now, "position": recorded.position, "version": recorded.version}
-    match event:
-        case events.StepRequested():
-            return _request_changes(recorded.run, event, values | {"step": plain(event.path)})
-        case events.ApprovalRequested():
-            return _ask_people(recorded.run, values | {"step": plain(event.path)})
-        case events.DraftCritiqued():
-            if _is_alone(event.path):
-                values |= {"score": event.critique.known_score, "scale": write_scale(event.critique.scale)}
-            return (_count_answer(recorded, event.usage, values),)
-        case events.DraftGenerated() | events.DraftRefined():
-            values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
-            return (_count_answer(recorded, event.usage, values),)
-        case events.DraftPublished() | events.VerdictLate():
-            return (_count_answer(recorded, event.usage, values),)
-        case events.StepFailed():
-            return (_count_answer(recorded, event.usage, values, "failures"),)
-        case events.IterationStarted():
-            return (Set("runs", (recorded.run,), values, {"iterations": int("/" not in event.path)}),)
-        case events.LoopEnded():
-            return (_set_score(recorded.run, event, values),)
-        case events.RunEnded():
-            values |= {
-                "step": "",
-                "waits": 0,
-                "status": "ended",
-                "outcome": event.outcome,
-                "reason": event.reason,
-                "ended": now,
-            }
-            values["iterations"] = event.iterations
-            return (_set_score(recorded.run, event, values),)
-        case events.RunQuarantined():
-            return (_quarantine(recorded, event, values),)
-        case events.RunErased():
-            gone: Row = {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
-            return (Set("runs", (recorded.run,), values | gone),)
-        case events.RunStarted():
-            return (Put("runs", _new_row(recorded.run, recorded.position, event, values)),)
-        case events.RunPaused():
-            return (Set("runs", (recorded.run,), values | {"status": "paused"}),)
-        case events.RunResumed():
-            waiting = Set("runs", (recorded.run,), {"status": "waiting"}, where={"waits": (1,)})
-            return Set("runs", (recorded.run,), values | {"status": "running"}), waiting
-        case events.DraftEdited():
-            values |= {"draft": event.draft.version, "sha256": event.draft.sha256}
-            return _ask_nobody(recorded.run, values)
-        case events.DraftRejected() | events.ApprovalExpired() | events.BudgetReached():
-            return _ask_nobody(recorded.run, values)
-        case events.DraftApproved() if event.granted:
-            return _ask_nobody(recorded.run, values)
-        case (
-            events.RunGuided()
-            | events.LimitsChanged()
-            | events.RunCancelled()
-            | events.LoopClosing()
-            | events.PanelClosed()
-            | events.CriticSkipped()
-            | events.ChoicesCredited()
-            | events.DraftApproved()
-        ):
-            return (Set("runs", (recorded.run,), values),)
-        case _ as never:
-            assert_never(never)
+def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
+    """Yields what events of one run, in order, change in its row: one change for all of them, but for its begin and for
+    a quarantine, which may add the row.
+    """
+    change = _Change()
+    for recorded in events:
+        match recorded.data:
+            case domain.RunStarted() as event:
+                yield Put("runs", _new_row(recorded.run, recorded.position, event, _place_of(recorded)))
+            case domain.RunQuarantined() as event:
+                yield change.of(recorded)
+                yield _quarantine(recorded, event)
+                change = _Change()
+            case event:
+                change.add(recorded, event)
+                if "cost" in change.counts:  # a sum of fractions depends on its order, so each is added by itself
+                    yield change.of(recorded)
+                    change = _Change()
+    yield change.of(events[-1])
 
 
 def project_unreadable(entry: Unreadable) -> Sequence[Change]:
@@ -182,72 +139,153 @@ def unreadable_reason(entry: Unreadable) -> str:
     return f"it cannot be read from event {entry.version} on (position {entry.position}): {entry.why}"
 
 
-RUNS: Final = Projection("runs", 9, (TABLE,), without_texts(project_run), project_unreadable)
+RUNS: Final = Projection(
+    "runs",
+    9,
+    (TABLE,),
+    without_texts(lambda recorded: project_run((recorded,))),
+    project_unreadable,
+    apply_run=run_without_texts(project_run),
+)
 """The projection that keeps the list."""
 
 
-def _ask_people(run: str, values: Row) -> Sequence[Change]:
-    """Marks a run as waiting for people; one that is paused stays so."""
-    return Set("runs", (run,), values | {"waits": 1}), Set("runs", (run,), {"status": "waiting"}, where=_RUNNING)
+class _Change:
+    """What some events of a run, one after the other, change in its row, put together."""
+
+    def __init__(self) -> None:
+        self.values: Row = {}
+        self.counts: defaultdict[str, int | float] = defaultdict(int)
+        self.best: float | None = None
+        self.step: str | None = None
+
+    def of(self, last: Recorded) -> Set:
+        """Returns the change of all events up to this one."""
+        if self.step is not None:
+            self.values["step"] = plain(self.step)
+        best = None if self.best is None else {"best": self.best}
+        return Set("runs", (last.run,), self.values | _place_of(last), self.counts, best)
+
+    def add(self, recorded: Recorded, event: domain.DomainEvent) -> None:
+        """Adds the next event."""
+        match event:
+            case domain.StepRequested():
+                self.step = event.path
+                if event.role == "refiner" and event.score is not None:
+                    self._score_draft(event, event.score)
+            case domain.DraftCritiqued():
+                if _is_alone(event.path):
+                    self._show_score(event.critique.known_score, event.critique.scale)
+                self._count_answer(recorded, event.usage)
+            case domain.DraftGenerated() | domain.DraftRefined():
+                self._show_draft(event.draft.version, event.draft.sha256)
+                self._count_answer(recorded, event.usage)
+            case domain.DraftPublished() | domain.VerdictLate():
+                self._count_answer(recorded, event.usage)
+            case domain.StepFailed():
+                self._count_answer(recorded, event.usage, "failures")
+            case domain.IterationStarted():
+                self.counts["iterations"] += "/" not in event.path
+            case domain.LoopEnded():
+                self._end(event)
+            case domain.RunEnded():
+                self._end_run(recorded, event)
+            case domain.ApprovalRequested():
+                self.step = event.path
+                self.values["waits"] = 1
+            case domain.DraftRejected() | domain.ApprovalExpired() | domain.BudgetReached():
+                self.values["waits"] = 0
+            case domain.DraftApproved():
+                if event.granted:
+                    self.values["waits"] = 0
+            case domain.RunErased():
+                self.values |= {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
+            case domain.RunPaused():
+                self.values["status"] = "paused"
+            case domain.RunResumed():
+                self.values["status"] = "running"
+            case domain.DraftEdited():
+                self.values["waits"] = 0
+                self._show_draft(event.draft.version, event.draft.sha256)
+            case (
+                domain.RunStarted()
+                | domain.RunQuarantined()
+                | domain.RunGuided()
+                | domain.LimitsChanged()
+                | domain.RunCancelled()
+                | domain.LoopClosing()
+                | domain.PanelClosed()
+                | domain.CriticSkipped()
+                | domain.ChoicesCredited()
+            ):
+                pass
+            case _ as never:
+                assert_never(never)
+
+    def _count_answer(self, recorded: Recorded, usage: Usage, what: str = "steps") -> None:
+        """Counts an answer in the column `what`, and its usage; one that a fork repeats belongs to its parent."""
+        if recorded.repeats:
+            return
+        counts = self.counts
+        counts[what] += 1
+        if usage.is_nothing:
+            return
+        if usage.currency:
+            self.values["currency"] = usage.currency
+        counts["calls"] += usage.calls
+        counts["unpriced"] += usage.unpriced
+        counts["tokens"] += usage.tokens
+        counts["cost"] += usage.cost
+
+    def _show_score(self, score: float | None, scale: Scale | None) -> None:
+        self.values["score"] = score
+        self.values["scale"] = write_scale(scale)
+
+    def _show_draft(self, version: int, sha256: str) -> None:
+        self.values["draft"] = version
+        self.values["sha256"] = sha256
+
+    def _score_draft(self, event: domain.StepRequested, score: float) -> None:
+        """Takes a draft's joined score from a refiner's request; the score of a single critic is known already."""
+        if len(event.critiques) > 1:
+            self._show_score(score, event.scale)
+        self._raise_best(score)
+
+    def _raise_best(self, score: float) -> None:
+        self.best = score if self.best is None or score > self.best else self.best
+
+    def _end(self, event: domain.LoopEnded | domain.RunEnded) -> None:
+        draft, score = event.draft, event.score
+        if draft is not None and draft.version:
+            self._show_draft(draft.version, draft.sha256)
+        if score is not None:
+            self._show_score(score, event.scale)
+            self._raise_best(score)
+
+    def _end_run(self, recorded: Recorded, event: domain.RunEnded) -> None:
+        self.step = ""
+        self.counts.pop("iterations", None)
+        self.values |= {"status": "ended", "waits": 0, "outcome": event.outcome, "reason": event.reason}
+        self.values |= {"ended": seconds(recorded.time), "iterations": event.iterations}
+        self._end(event)
 
 
-def _ask_nobody(run: str, values: Row) -> Sequence[Change]:
-    """Marks a run as waiting for nobody any more."""
-    return Set("runs", (run,), values | {"waits": 0}), Set("runs", (run,), {"status": "running"}, where=_WAITING)
+def _place_of(recorded: Recorded) -> Row:
+    """Returns what the last event of a run says in its row."""
+    return {"updated": seconds(recorded.time), "position": recorded.position, "version": recorded.version}
 
 
-_RUNNING: Final = {"status": ("running",)}
-_WAITING: Final = {"status": ("waiting",)}
-
-
-def _count_answer(recorded: Recorded, usage: Usage, values: Row, what: str = "steps") -> Set:
-    """Counts an answer in the column `what`, and its usage. An answer that a fork repeats belongs to its parent."""
-    run = recorded.run
-    if recorded.repeats:
-        return Set("runs", (run,), values)
-    if usage.is_nothing:
-        return Set("runs", (run,), values, {what: 1})
-    if usage.currency:
-        values["currency"] = usage.currency
-    used = {"calls": usage.calls, "unpriced": usage.unpriced, "tokens": usage.tokens, "cost": usage.cost}
-    return Set("runs", (run,), values, {what: 1, **used})
-
-
-def _request_changes(run: str, event: events.StepRequested, values: Row) -> Sequence[Change]:
-    """Takes a draft's joined score from a refiner's request; the score of a single critic is known already."""
-    if event.role != "refiner" or event.score is None:
-        return (Set("runs", (run,), values),)
-    if len(event.critiques) > 1:
-        values |= {"score": event.score, "scale": write_scale(event.scale)}
-    return (Set("runs", (run,), values, None, {"best": event.score}),)
-
-
-def _quarantine(recorded: Recorded, event: events.RunQuarantined, values: Row) -> Set:
+def _quarantine(recorded: Recorded, event: domain.RunQuarantined) -> Set:
     """Marks a run as quarantined, whatever its earlier outcome; a run that could not be read before is added."""
-    aside: Row = {
-        "status": "quarantined",
-        "waits": 0,
-        "outcome": None,
-        "reason": event.reason,
-        "ended": values["updated"],
-        "step": "",
-    }
-    new = _unknown_row(recorded.run, recorded.position, values | aside)
-    return Set("runs", (recorded.run,), values | aside, new=new)
+    values = _place_of(recorded)
+    values |= {"status": "quarantined", "waits": 0, "outcome": None, "reason": event.reason}
+    values |= {"ended": values["updated"], "step": ""}
+    return Set("runs", (recorded.run,), values, new=_unknown_row(recorded.run, recorded.position, values))
 
 
 def _unknown_row(run: str, began: int, values: Row) -> Row:
     """Returns the row of a run whose beginning could not be read."""
-    return _new_row(run, began, events.RunStarted(Plan("", ()), Brief(""), datetime(1970, 1, 1, tzinfo=UTC)), values)
-
-
-def _set_score(run: str, ended: events.LoopEnded | events.RunEnded, values: Row) -> Set:
-    draft, score = ended.draft, ended.score
-    if draft is not None and draft.version:
-        values |= {"draft": draft.version, "sha256": draft.sha256}
-    if score is None:
-        return Set("runs", (run,), values)
-    return Set("runs", (run,), values | {"score": score, "scale": write_scale(ended.scale)}, None, {"best": score})
+    return _new_row(run, began, domain.RunStarted(Plan("", ()), Brief(""), datetime(1970, 1, 1, tzinfo=UTC)), values)
 
 
 def _is_alone(path: str) -> bool:
@@ -256,7 +294,7 @@ def _is_alone(path: str) -> bool:
     return not inside or inside.endswith("]")
 
 
-def _new_row(run: str, began: int, event: events.RunStarted, values: Row) -> Row:
+def _new_row(run: str, began: int, event: domain.RunStarted, values: Row) -> Row:
     return {
         **_EMPTY,
         "run": run,

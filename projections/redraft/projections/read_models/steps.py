@@ -141,9 +141,10 @@ def _time_limit_changes(recorded: Recorded, event: events.RunStarted) -> tuple[P
 
 
 def _request_row(recorded: Recorded, event: events.StepRequested) -> Row:
-    draft = event.draft.version if event.draft else None
-    asked: Row = {"role": event.role, "actor": event.actor, "attempt": event.attempt, "draft": draft}
-    return _open_row(recorded, event.path, event.due) | asked | {"queue_wait": event.queue_wait}
+    row = _open_row(recorded, event.path, event.due)
+    row["role"], row["actor"], row["attempt"] = event.role, event.actor, event.attempt
+    row["draft"], row["queue_wait"] = event.draft.version if event.draft else None, event.queue_wait
+    return row
 
 
 def _approval_row(recorded: Recorded, event: events.ApprovalRequested) -> Row:
@@ -153,6 +154,7 @@ def _approval_row(recorded: Recorded, event: events.ApprovalRequested) -> Row:
 
 def _open_row(recorded: Recorded, path: str, due: datetime) -> Row:
     """Returns the row of an open step, without role, actor and draft."""
+    timer = seconds(due)
     return {
         **_EMPTY,
         "run": recorded.run,
@@ -161,10 +163,10 @@ def _open_row(recorded: Recorded, path: str, due: datetime) -> Row:
         "attempt": 1,
         "status": "open",
         "requested": seconds(recorded.time),
-        "due": seconds(due),
+        "due": timer,
         "position": recorded.position,
         "cause": recorded.id,
-        "timer": seconds(due),
+        "timer": timer,
     }
 
 

@@ -62,7 +62,14 @@ def project_text(recorded: Recorded) -> Sequence[Change]:
             return ()
 
 
-TEXTS: Final = Projection("texts", 1, (TABLE,), project_text, unchanged)
+TEXTS: Final = Projection(
+    "texts",
+    1,
+    (TABLE,),
+    project_text,
+    unchanged,
+    only=(RunStarted, DraftGenerated, DraftRefined, DraftEdited, RunErased),
+)
 """The projection that keeps the words."""
 
 
@@ -102,4 +109,5 @@ def _row(recorded: Recorded, draft: int, text: str) -> Put:
 
 def _words_of(text: str) -> list[str]:
     """Returns the words of a text, so that both databases find the same: letters and digits, whatever their case."""
-    return [word[:LONGEST_WORD] for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold())]
+    words: list[str] = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return words if max(map(len, words), default=0) <= LONGEST_WORD else [word[:LONGEST_WORD] for word in words]

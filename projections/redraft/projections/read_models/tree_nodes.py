@@ -5,7 +5,7 @@ The rows of one run match what `tree` folds from its events. They hold no text, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -104,20 +104,48 @@ class TreeNode(msgspec.Struct, frozen=True):
     repeated: bool
 
 
-def project_node(recorded: Recorded) -> Sequence[Change]:
-    """Returns what an event changes in its run's tree."""
+def project_nodes(run: Sequence[Recorded]) -> Iterator[Change]:
+    """Yields what events of one run, in order, change in its tree."""
+    within: str | None = None
+    for recorded in run:
+        before, within = within, _place_after(recorded.data, within)
+        if within is not None and within != before:
+            yield from _go_on(recorded, within)
+        yield from _changes_at(recorded)
+
+
+def _place_after(event: events.DomainEvent, within: str | None) -> str | None:
+    """Returns the path within which all requests and parallels are that are open after an event; None if not known.
+
+    `within` is that after the event before it.
+    """
+    match event:
+        case events.IterationStarted(path=path, iteration=iteration):
+            return f"{path}[{iteration}]"
+        case events.LoopClosing(path=path):
+            return f"{path}[closing]"
+        case events.StepRequested() | events.CriticSkipped() | events.ApprovalRequested() | events.LoopEnded():
+            return event.path.rpartition("/")[0]
+        case events.DraftGenerated() | events.DraftCritiqued() | events.DraftRefined() | events.StepFailed():
+            return within if event.path.rpartition("/")[0] == within else None
+        case _:
+            return None
+
+
+def _changes_at(recorded: Recorded) -> Iterable[Change]:
+    """Returns what an event changes in its run's tree, beside dropping what the run has left with it."""
     event, run = recorded.data, recorded.run
     match event:
         case events.RunStarted():
             return (Delete("tree_nodes", (run,)),)  # there are none: said, it need not be looked up
         case events.IterationStarted(path=path, iteration=iteration):
-            return tuple(_begin_iteration(recorded, path, str(iteration), iteration))
+            return _begin_iteration(recorded, path, str(iteration), iteration)
         case events.LoopClosing(path=path):
-            return tuple(_begin_iteration(recorded, path, "closing", None))
+            return _begin_iteration(recorded, path, "closing", None)
         case events.StepRequested():
-            return tuple(_request_changes(recorded, event))
+            return _request_changes(recorded, event)
         case events.ApprovalRequested():
-            return tuple(_approval_changes(recorded, event))
+            return _approval_changes(recorded, event)
         case events.DraftCritiqued() | events.VerdictLate():
             return (_finish(recorded, event.path, event.draft.version, event.critique),)
         case events.DraftGenerated() | events.DraftRefined():
@@ -129,18 +157,18 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
         case events.DraftRejected() | events.ApprovalExpired():
             return (_finish(recorded, event.path, event.draft.version),)
         case events.CriticSkipped():
-            return tuple(_skip(recorded, event))
+            return _skip(recorded, event)
         case events.StepFailed():
             status: NodeStatus = "waiting" if event.retry_at else "failed"
             return _end(recorded, event.path, status), _set_published(recorded, event.path, 0)
         case events.LoopEnded():
-            return tuple(_end_loop(recorded, event))
+            return _end_loop(recorded, event)
         case events.RunEnded():
-            return tuple(_end_run(recorded, event))
+            return _end_run(recorded, event)
         case events.DraftEdited() | events.BudgetReached():
-            return tuple(_drop_awaited(recorded))
+            return _drop_awaited(recorded)
         case events.RunQuarantined():
-            return tuple(_drop_all(recorded))
+            return _drop_all(recorded)
         case (
             events.ChoicesCredited()
             | events.PanelClosed()
@@ -156,7 +184,9 @@ def project_node(recorded: Recorded) -> Sequence[Change]:
             assert_never(never)
 
 
-TREE: Final = Projection("tree", 5, (TABLE,), project_node, unchanged)
+TREE: Final = Projection(
+    "tree", 5, (TABLE,), lambda recorded: project_nodes((recorded,)), unchanged, apply_run=project_nodes
+)
 """The projection that keeps these nodes."""
 
 
@@ -196,7 +226,6 @@ def _new_node(recorded: Recorded, path: str, kind: NodeKind, **more: Value) -> R
 def _begin_iteration(recorded: Recorded, loop: str, label: str, iteration: int | None) -> Iterator[Change]:
     """Yields an iteration, its loop if it is the first, and the end of what came before."""
     run, path = recorded.run, f"{loop}[{label}]"
-    yield from _go_on(recorded, path)
     yield _finish_iteration(recorded, loop)
     yield Set("tree_nodes", (run, loop), {}, new=_new_node(recorded, loop, "loop"))
     made = _new_node(recorded, path, "iteration", parent=loop, iteration=iteration)
@@ -206,7 +235,6 @@ def _begin_iteration(recorded: Recorded, loop: str, label: str, iteration: int |
 def _request_changes(recorded: Recorded, event: events.StepRequested) -> Iterator[Change]:
     run, path, time = recorded.run, event.path, seconds(recorded.time)
     parent = path.rpartition("/")[0]
-    yield from _go_on(recorded, parent)
     if parent and not parent.endswith("]"):
         yield Set("tree_nodes", (run, parent), {}, new=_new_node(recorded, parent, "parallel"))
     yield Set("tree_nodes", (run, path), {"started": time}, where={"attempts": (event.attempt,)})
@@ -217,14 +245,12 @@ def _request_changes(recorded: Recorded, event: events.StepRequested) -> Iterato
 
 def _skip(recorded: Recorded, event: events.CriticSkipped) -> Iterator[Change]:
     """Yields the node of a critic that is not asked."""
-    yield from _go_on(recorded, event.path.rpartition("/")[0])
     new = _new_node(recorded, event.path, "step", role="critic", actor=event.actor, draft=event.draft.version)
     left: Row = {"status": "skipped", "ended": seconds(recorded.time)}
     yield Set("tree_nodes", (recorded.run, event.path), left, new=new | left)
 
 
 def _approval_changes(recorded: Recorded, event: events.ApprovalRequested) -> Iterator[Change]:
-    yield from _go_on(recorded, event.path.rpartition("/")[0])
     people = ", ".join(event.approvers) or "anybody"
     new = _new_node(
         recorded, event.path, "approval", role="approver", actor=people, attempts=1, draft=event.draft.version
@@ -245,7 +271,6 @@ def _finish(recorded: Recorded, path: str, draft: int, said: Critique | None = N
 
 
 def _end_loop(recorded: Recorded, event: events.LoopEnded) -> Iterator[Change]:
-    yield from _go_on(recorded, event.path.rpartition("/")[0])
     yield _finish_iteration(recorded, event.path)
     draft = event.draft.version or None
     shown: Row = {"score": event.score, "scale": write_scale(event.scale)}

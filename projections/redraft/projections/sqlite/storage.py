@@ -123,6 +123,8 @@ _MOST_PARAMETERS: Final = 32_000
 class SqliteTables:
     """Writes rows with multi-row SQLite statements; see `Tables`."""
 
+    same = "IS"
+
     def existing(self, cursor: Cursor) -> set[str]:
         return {name for (name,) in cursor.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
 

@@ -23,7 +23,7 @@ DECIDING = [
         "best of another loop",
         "actors.deciding.candidates",
         "draft_to_keep",
-        "return best_of(state, _drafts_of(loop))",
+        "return best_of(state, _drafts_of(state, loop))",
         "return state.best",
         4,
     ),

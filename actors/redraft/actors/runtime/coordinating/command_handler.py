@@ -278,8 +278,8 @@ class CommandHandler:
         asked = state.open.get(message.path) or state.late.get(message.path)
         if asked is None or not needs_proof(message, asked):
             return each
-        aggregate.texts = texts = aggregate.texts or RunTexts()
-        texts.add(await self.log.read(message.run, after=texts.version))
+        aggregate.texts = kept = aggregate.texts or RunTexts()
+        texts = await kept.for_answer(asked, lambda after: self.log.read(message.run, after=after))
         return replace(each, message=proven(message, asked, texts))
 
     def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:

@@ -6,8 +6,9 @@ filled in here, and an outcome whose quotes do not stand in its draft becomes a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from sys import getsizeof
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -34,6 +35,10 @@ def needs_proof(message: Message, asked: OpenStep | None) -> bool:
             return False
 
 
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""The most bytes of a run's texts that are kept, beside its newest draft; what else is needed is read again."""
+
+
 class RunTexts:
     """The texts of a run's drafts and the issues of its critiques, up to the event of this `version`."""
 
@@ -42,6 +47,7 @@ class RunTexts:
         self.size = 0
         self._texts: dict[DraftRef, str] = {}
         self._issues: dict[int, tuple[Issue, ...]] = {}
+        self._forgotten = 0
 
     def add(self, events: Iterable[Recorded]) -> None:
         """Adds the next events of the run."""
@@ -53,9 +59,31 @@ class RunTexts:
                     self.size += getsizeof(draft.text)
                 case DraftCritiqued(critique=critique) if critique.issues:
                     self._issues[event.version] = critique.issues
-                    self.size += sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in critique.issues)
+                    self.size += _size_of(critique.issues)
                 case _:
                     pass
+
+    async def for_answer(self, asked: OpenStep, read: Callable[[int], Awaitable[Sequence[Recorded]]]) -> RunTexts:
+        """Returns the texts of the run, up to date, with all that a request names: these, or all of them, if that was
+        forgotten. `read` returns the events after a version.
+        """
+        self.add(await read(self.version))
+        self._forget()
+        older = any(version <= self._forgotten for version in asked.request.critiques)
+        if not older and (asked.draft in self._texts or not self._forgotten):
+            return self
+        whole = RunTexts()
+        whole.add(await read(0))
+        return whole
+
+    def _forget(self) -> None:
+        """Forgets the oldest texts, but for the newest one, and then the oldest issues, until the limit is kept."""
+        while self.size > MAX_BYTES and len(self._texts) > 1:
+            self.size -= getsizeof(self._texts.pop(next(iter(self._texts))))
+            self._forgotten = max(self._forgotten, 1)
+        while self.size > MAX_BYTES and self._issues:
+            self._forgotten = next(iter(self._issues))
+            self.size -= _size_of(self._issues.pop(self._forgotten))
 
     def text_of(self, ref: DraftRef) -> str:
         """Returns the text of a draft. Raises ContentError for one that the run does not have."""
@@ -66,6 +94,10 @@ class RunTexts:
     def issues_of(self, versions: Sequence[int]) -> list[Issue]:
         """Returns the issues of the critiques in these events."""
         return [issue for version in versions for issue in self._issues.get(version, ())]
+
+
+def _size_of(issues: Iterable[Issue]) -> int:
+    return sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in issues)
 
 
 def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:

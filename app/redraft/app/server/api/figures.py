@@ -29,6 +29,7 @@ from redraft.projections.backends import ReadModels
 from redraft.projections.read_models import actor_work, costs, critiques
 from redraft.projections.read_models import agreement as of_critics
 from redraft.projections.read_models import publications as published
+from redraft.projections.read_models import scores as of_scores
 from redraft.projections.read_models.choices import CHOICES, arms
 from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of, recurring_issues
 from redraft.projections.read_models.runs_query import find_run
@@ -118,8 +119,8 @@ async def _figures(
             views = await models.of(critiques.CRITIQUES)
             return await (critiques.criteria_of(views, run) if run else critiques.criteria(views, since, workflow))
         case "scores":
-            views = await models.of(critiques.SCORES)
-            return await (critiques.series(views, run) if run else critiques.course(views, since, workflow))
+            views = await models.of(of_scores.SCORES)
+            return await (of_scores.series(views, run) if run else of_scores.course(views, since, workflow))
         case "publications":
             views = await models.of(published.PUBLICATIONS)
             return await published.publications(views, run, since, limit, workflow)

@@ -23,6 +23,7 @@ from redraft.projections.backends import ReadModels
 from redraft.projections.display import cost_text
 from redraft.projections.read_models import actor_work, critiques
 from redraft.projections.read_models import publications as published
+from redraft.projections.read_models import scores as of_scores
 from redraft.projections.read_models.choices import CHOICES, arms
 from redraft.projections.read_models.issues import ISSUES, issue_counts, issues_of
 from redraft.projections.read_models.runs_query import find_run
@@ -218,16 +219,16 @@ async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
 @verb("last")
 async def scores(models: ReadModels, selected: Selection) -> Answer[Any]:
     """Show the scores of a run's drafts, or how first, second and later drafts are scored in all runs."""
-    views = await models.of(critiques.SCORES)
+    views = await models.of(of_scores.SCORES)
     if run := _in_full(selected):
-        found = await critiques.series(views, run)
+        found = await of_scores.series(views, run)
         return Answer(
             found,
             ("draft", "score", "critics", "in"),
             lambda s: (s.draft, _score(s.score, s.scale), s.critics, s.within),
         )
     return Answer(
-        await critiques.course(views, selected.since, selected.workflow),
+        await of_scores.course(views, selected.since, selected.workflow),
         ("draft", "runs", "mean", "lowest", "highest"),
         lambda c: (c.draft, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
     )
