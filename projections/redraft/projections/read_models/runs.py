@@ -91,28 +91,14 @@ TABLE: Final = Table(
         "position": "INTEGER NOT NULL",
         "version": "INTEGER NOT NULL",
     },
-    indexes={"runs_started": "(started, position, workflow, outcome, status, tags)"},
+    indexes={"runs_started": "(started, position, workflow, outcome, status, tags, waits)"},
 )
-"""`waits` is 1 while people have to decide on a draft; the status is `waiting` then, unless the run is paused.
-`tags` have a blank before and after each. `step` is the path of the newest request or approval, empty once the run
-has ended. `parent` and `forked` are set for a fork: its parent run and the version.
-`began` is the position of its first event, `position` that of its last. The index has every column that a list can be
-filtered by, so that only the listed rows need to be looked up.
+"""`waits` is 1 while people have to decide on a draft. `tags` have a blank before and after each. `step` is the path of
+the newest request or approval, empty once the run has ended. `parent` and `forked` are set for a fork: its parent run
+and the version. `began` is the position of its first event, `position` that of its last. The index has every column
+that a list can be filtered by, so that only the listed rows need to be looked up.
 """
 _EMPTY: Final = TABLE.empty_row()
-
-_WAITED_FOR: Final = frozenset(
-    {
-        domain.ApprovalRequested,
-        domain.DraftApproved,
-        domain.DraftRejected,
-        domain.DraftEdited,
-        domain.ApprovalExpired,
-        domain.BudgetReached,
-        domain.RunResumed,
-    }
-)
-"""The events after which a run may wait for people, or wait no more."""
 
 
 def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
@@ -130,19 +116,9 @@ def project_run(events: Sequence[Recorded]) -> Iterator[Change]:
                 change = _Change()
             case event:
                 change.add(recorded, event)
-                waited = type(event) in _WAITED_FOR
-                if (
-                    waited or "cost" in change.counts
-                ):  # a sum of fractions depends on its order: each is added by itself
+                if "cost" in change.counts:  # a sum of fractions depends on its order, so each is added by itself
                     yield change.of(recorded)
                     change = _Change()
-                if waited:
-                    yield Set(
-                        "runs", (recorded.run,), {"status": "waiting"}, where={"status": ("running",), "waits": (1,)}
-                    )
-                    yield Set(
-                        "runs", (recorded.run,), {"status": "running"}, where={"status": ("waiting",), "waits": (0,)}
-                    )
     yield change.of(events[-1])
 
 
@@ -217,6 +193,11 @@ class _Change:
             case domain.ApprovalRequested():
                 self.step = event.path
                 self.values["waits"] = 1
+            case domain.DraftRejected() | domain.ApprovalExpired() | domain.BudgetReached():
+                self.values["waits"] = 0
+            case domain.DraftApproved():
+                if event.granted:
+                    self.values["waits"] = 0
             case domain.RunErased():
                 self.values |= {"brief": ERASED, "source": "", "reason": ERASED, "sha256": ERASED}
             case domain.RunPaused():
@@ -224,13 +205,8 @@ class _Change:
             case domain.RunResumed():
                 self.values["status"] = "running"
             case domain.DraftEdited():
+                self.values["waits"] = 0
                 self._show_draft(event.draft.version, event.draft.sha256)
-                self.values["waits"] = 0
-            case domain.DraftRejected() | domain.ApprovalExpired() | domain.BudgetReached():
-                self.values["waits"] = 0
-            case domain.DraftApproved():
-                if event.granted:
-                    self.values["waits"] = 0
             case (
                 domain.RunStarted()
                 | domain.RunQuarantined()
@@ -302,8 +278,8 @@ def _place_of(recorded: Recorded) -> Row:
 def _quarantine(recorded: Recorded, event: domain.RunQuarantined) -> Set:
     """Marks a run as quarantined, whatever its earlier outcome; a run that could not be read before is added."""
     values = _place_of(recorded)
-    values |= {"status": "quarantined", "waits": 0, "step": ""}
-    values |= {"outcome": None, "reason": event.reason, "ended": values["updated"]}
+    values |= {"status": "quarantined", "waits": 0, "outcome": None, "reason": event.reason}
+    values |= {"ended": values["updated"], "step": ""}
     return Set("runs", (recorded.run,), values, new=_unknown_row(recorded.run, recorded.position, values))
 
 

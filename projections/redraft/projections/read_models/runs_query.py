@@ -92,7 +92,7 @@ class RunFilter(msgspec.Struct, frozen=True):
     def condition(self, views: Views) -> tuple[list[str], dict[str, Value]]:
         """Returns the tests in SQL that a row has to pass, and their parameters. Raises InputError for the search."""
         tests: dict[str, tuple[str, Value]] = {
-            "status": ("status = :status", self.status),
+            "status": (f"{_STATUS} = :status", self.status),
             "workflow": ("workflow = :workflow", self.workflow),
             "outcome": ("outcome = :outcome", self.outcome),
             "tag": ("replace(tags, :tag, '') <> tags", f" {self.tag} " if self.tag is not None else None),
@@ -108,6 +108,7 @@ class RunFilter(msgspec.Struct, frozen=True):
         return [test for test, _ in given.values()], {name: value for name, (_, value) in given.items()}
 
 
+_STATUS: Final = "CASE WHEN waits = 1 AND status = 'running' THEN 'waiting' ELSE status END"
 _TEXT: Final = "lower(brief || ' ' || source)"
 
 
@@ -243,6 +244,8 @@ def _decode_line(cells: Cells) -> RunLine:
     row = dict(zip(TABLE.columns, cells, strict=True))
     version, sha256 = row["draft"], row.pop("sha256")
     draft = None if version is None else {"version": version, "sha256": sha256}
+    if row.pop("waits") and row["status"] == "running":
+        row["status"] = "waiting"
     forked = row.pop("forked")
     parent = None if forked is None else {"run": row["parent"], "version": forked}
     told = {"draft": draft, "parent": parent, "tags": str(row["tags"]).split()}
