@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import isfinite
 from typing import Final
 
-from redraft.events.messages.content import Critique
+from redraft.events.messages.content import Critique, Draft
 from redraft.events.messages.domain_events import (
     CriticSkipped,
     DomainEvent,
@@ -41,10 +40,11 @@ def is_surely_readable(event: DomainEvent) -> bool:
         case DraftCritiqued():
             return event.usage == _NOTHING and _is_plain(event.critique)
         case DraftRefined():
-            edited = event.edits or event.refusals or event.saved_tokens or event.usage != _NOTHING
-            return not edited and type(event.draft.text) is str and _are_texts(event.changes, event.declined)
+            if event.edits != () or event.refusals != () or event.saved_tokens != 0 or event.usage != _NOTHING:
+                return False
+            return _is_bool(event.exit) and _is_text(event.draft) and _are_texts(event.changes, event.declined)
         case DraftGenerated():
-            return event.usage == _NOTHING and type(event.draft.text) is type(event.draft.media_type) is str
+            return event.usage == _NOTHING and _is_text(event.draft)
         case LoopEnded() | RunEnded():
             return _is_finite(event.score)
         case DraftPublished():
@@ -55,25 +55,37 @@ def is_surely_readable(event: DomainEvent) -> bool:
 
 def _is_plain(critique: Critique) -> bool:
     """Returns whether a critique has a score, a verdict and lines, and nothing else."""
-    if critique.details or critique.samples or critique.criteria or critique.measures or critique.issues:
+    for more in (critique.samples, critique.criteria, critique.issues):
+        if more != ():
+            return False
+    if critique.details != {} or critique.measures != {} or critique.on_scale is not False:
         return False
-    if critique.confidence is not None or critique.scale is not None or not isfinite(critique.score):
+    if critique.confidence is not None or critique.scale is not None:
         return False
-    if not (_is_bool(critique.scored) and (critique.approved is None or _is_bool(critique.approved))):
+    score, approved = critique.score, critique.approved
+    if not (type(score) is float and isfinite(score) and type(critique.critic) is str):
+        return False
+    if not (_is_bool(critique.scored) and (approved is None or _is_bool(approved))):
         return False
     return _are_texts(critique.strengths, critique.weaknesses, critique.suggestions, critique.errors)
 
 
+def _is_text(draft: Draft) -> bool:
+    return type(draft.text) is type(draft.media_type) is str
+
+
 def _is_finite(score: float | None) -> bool:
-    return score is None or isfinite(score)
+    return score is None or (type(score) is float and isfinite(score))
 
 
 def _is_bool(value: object) -> bool:
     return value is True or value is False
 
 
-def _are_texts(*lists: Iterable[object]) -> bool:
+def _are_texts(*lists: object) -> bool:
     for each in lists:
+        if type(each) is not tuple:
+            return False
         for text in each:
             if type(text) is not str:
                 return False
