@@ -64,7 +64,7 @@ QUEUES = (
     work_queue("refiner", "improve"),
     work_queue("publisher", "save"),
 )
-DEADLINE = 45.0
+DEADLINE = 90.0
 PARTITIONS = 3
 """Fewer than usual: each is a queue that a broker has to make."""
 

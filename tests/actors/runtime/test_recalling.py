@@ -53,12 +53,12 @@ async def nothing(run: str, path: str, sent: int) -> None:
     """No request is in doubt here."""
 
 
-async def told(store: EventStore, rows: Rows, *messages: Message) -> Sequence[Recorded]:
+async def told(store: EventStore, rows: Rows, *messages: Message, by: str = "somebody") -> Sequence[Recorded]:
     """The events of the run of these messages, decided by a coordinator that looks verdicts up in these rows."""
     earlier = partial(find_earlier, store, rows)
     handler = CommandHandler(store, lambda: datetime.now(UTC), nothing, earlier=earlier)
     for message in messages:
-        await handler.carry_out(message, Origin(f"{message.run}-{type(message).__name__}", "somebody"))
+        await handler.carry_out(message, Origin(f"{message.run}-{type(message).__name__}", by))
     return await store.read(messages[0].run)
 
 
@@ -66,12 +66,13 @@ def begun(run: str, reuse: Reuse | None, text: str = "one") -> tuple[Message, Me
     return StartRun(run, plan_of(reuse), Brief("b")), Generated(run, "write", 1, text)
 
 
-async def judged(store: EventStore, run: str = "first") -> EventRef:
+async def judged(store: EventStore, run: str = "first", by: str = "critic judge") -> EventRef:
     """A run with one verdict, and where that is."""
     events = await told(store, Rows(), *begun(run, "always"))
     asked = next(e.data for e in events if isinstance(e.data, StepRequested) and e.data.role == "critic")
     assert asked.draft is not None
-    events = await told(store, Rows(), Critiqued(run, asked.path, 1, asked.draft, Critique(0.5, critic="judge")))
+    answer = Critiqued(run, asked.path, 1, asked.draft, Critique(0.5, critic="judge"))
+    events = await told(store, Rows(), answer, by=by)
     return next(EventRef(run, e.version) for e in events if isinstance(e.data, DraftCritiqued))
 
 
@@ -99,6 +100,14 @@ async def test_rows_that_are_wrong_mean_that_the_critic_is_asked(store: EventSto
         last = events[-1].data
         assert isinstance(last, StepRequested)
         assert (last.role, last.reused) == ("critic", None)
+
+
+async def test_a_verdict_of_changed_code_is_not_taken(store: EventStore):
+    """A run that goes on after its critic was changed has answers that its plan, and so the key, does not name."""
+    changed = Rows(await judged(store, by="critic judge@f5ba0e94fcde"))
+    events = await told(store, changed, *begun("second", "always"))
+    assert isinstance(events[-1].data, StepRequested)
+    assert (changed.asked != [], events[-1].data.reused) == (True, None)
 
 
 async def test_two_that_decide_at_once_may_both_ask(store: EventStore):

@@ -14,7 +14,7 @@ from redraft.app.builtin.programs.command import command_critic
 from redraft.app.builtin.programs.pytest_critic import pytest_critic
 from redraft.app.builtin.programs.ruff import ruff_critic
 from redraft.app.builtin.prose.actors import prose_critic
-from redraft.events.messages.content import Brief, new_draft
+from redraft.events.messages.content import Brief, History, new_draft
 
 MEAN = "def mean(values):\n    if not values:\n        return 0\n    return sum(values) / len(values)\n"
 PY = Brief("x = 1\n", source="module.py")
@@ -22,7 +22,8 @@ PY = Brief("x = 1\n", source="module.py")
 
 async def counted(actor: Actor, text: str, brief: Brief = PY, **options: Any) -> dict[str, float]:
     """The measures of a critique, which are those that the actor declares for these options."""
-    values = {"draft": new_draft(1, text), "brief": brief, "context": Context("r", "judge", 1, 60.0, "key", options)}
+    context = Context("r", "judge", 1, 60.0, "key", options)
+    values = {"draft": new_draft(1, text), "brief": brief, "context": context, "history": History()}
     said = actor.function(**{name: values[name] for name in actor.takes})
     critique = said if isinstance(said, Critique) else await said
     measures: dict[str, float] = critique.measures

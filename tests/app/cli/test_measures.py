@@ -91,9 +91,15 @@ def test_a_diff_shows_the_numbers_of_both_drafts() -> None:
     told = said("diff", "last", "1", "3")
     assert told.splitlines()[0] == "judge: score 0.50, words 2 → 4, jokes none → 1"
     document = json.loads(said("diff", "last", "1", "3", "--json"))
-    assert {"critic": "judge", "name": "words", "before": 2, "after": 4, "scale": None, "counted": True} in document[
-        "scores"
-    ]
+    assert {
+        "critic": "judge",
+        "name": "words",
+        "before": 2,
+        "after": 4,
+        "scale": None,
+        "counted": True,
+        "compared": False,
+    } in document["scores"]
 
 
 def test_what_if_decides_again_by_what_was_counted() -> None:

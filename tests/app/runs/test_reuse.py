@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from redraft.actors import (
     Context,
+    Critic,
     Critique,
     Draft,
     Retry,
@@ -27,6 +28,10 @@ from redraft.actors.deciding.forking import begin_fork
 from redraft.actors.formats.yaml_writer import print_plan
 from redraft.actors.plans.paths import map_nodes
 from redraft.app import Settings, read_settings, refine
+from redraft.app.builtin.gates.programs import schema_critic, sql_critic
+from redraft.app.builtin.programs.command import command_critic
+from redraft.app.builtin.programs.pytest_critic import pytest_critic
+from redraft.app.builtin.programs.ruff import ruff_critic
 from redraft.events.backends import open_store
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import Refined, StartRun
@@ -232,6 +237,13 @@ async def test_an_untrue_record_is_found(settings: Settings):
         changed = list(events)
         changed[place - 1] = replace(events[place - 1], data=replace(events[place - 1].data, **change))
         assert fault in str(check_events(changed)), change
+
+
+@pytest.mark.parametrize("actor", [pytest_critic, command_critic, ruff_critic, schema_critic, sql_critic])
+def test_a_critic_that_looks_at_files_or_programs_is_not_reused_by_other_runs(actor: Critic):
+    with pytest.raises(PlanError, match="looks at more than it is given"):
+        flow(step(actor, reuse="always", options={"run": ["true"], "schema": "s.json", "tests": ["t.py"]}))
+    assert flow(step(actor, reuse="run", options={"run": ["true"], "schema": "s.json", "tests": ["t.py"]}))
 
 
 def test_it_is_read_from_yaml_and_written_back():

@@ -65,7 +65,8 @@ class Actor(Generic[R_co]):
     `version` identifies the state of its code, see `source_version`; empty when it is unknown.
     `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
     `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
-    `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants.
+    `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants. A
+    critic that is not `hermetic` looks at more than it is given, such as files, programs or a database.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Actor(Generic[R_co]):
     criteria: tuple[Criterion, ...] = ()
     measures: Measures = ()
     history: int = 0
+    hermetic: bool = True
 
     def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Returns the measures that a critic with these options declares."""
@@ -118,6 +120,7 @@ def make_actor(
     criteria: tuple[Criterion, ...] = (),
     measures: Measures = (),
     history: int = 0,
+    hermetic: bool = True,
 ) -> Actor[R]:
     """Returns the actor of a function; raises ActorError when its arguments or what it declares are not its role's."""
     known = name or str(getattr(function, "__name__", ""))
@@ -140,7 +143,7 @@ def make_actor(
         raise ActorError(f"@{role} {known}: history is {history}, and the function does not take 'history'; add it")
     version = source_version(function) if version is None else version
     pairs = tuple(fields.items())
-    said = (isolation, "", pairs, criteria, measures, history)
+    said = (isolation, "", pairs, criteria, measures, history, hermetic)
     return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
 
 

@@ -52,6 +52,9 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
         return step
     known = {actor.name: actor for actor in actors if actor.role == "critic"}
     doers = [as_done_by(step, arm) for arm in step.choose] or [step]
+    if step.reuse == "always" and (actor := known.get(step.actor)) is not None and not actor.hermetic:
+        more = f"{step.actor} looks at more than it is given (files, programs, a database), which may be another then"
+        raise PlanError(step.name, f"reuse is always, but {more}; write run, or leave it out")
     declared = [_declared(each, known.get(each.actor)) for each in doers]
     scale, criteria = declared[0]
     if any(each != declared[0] for each in declared):

@@ -82,6 +82,7 @@ def critic(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
     history: int = 0,
+    hermetic: bool = True,
 ) -> Decorator[Literal["critic"]]: ...
 def critic(
     function: Function | None = None,
@@ -96,6 +97,7 @@ def critic(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     measures: Measures = (),
     history: int = 0,
+    hermetic: bool = True,
 ) -> Critic | Decorator[Literal["critic"]]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
 
@@ -103,9 +105,10 @@ def critic(
     it returns `criteria={"accuracy": 8, …}`. Its score is their mean, by `weights` (1 unless given), unless it returns
     one. `measures` are the names of numbers that it counts and returns each time, `measures={"words": 312}`; one whose
     name ends with `?` may be missing. `fields` names fields of what the function returns that stand for a critique's:
-    `{"improvements": "suggestions"}`. If it takes the `history`, that has the texts of so many earlier drafts. Raises
-    ActorError when the function's arguments are not a critic's, the scale is
-    not two rising numbers, a criterion or a measure cannot be used, or `fields` names a field that a critique has not.
+    `{"improvements": "suggestions"}`. If it takes the `history`, that has the texts of so many earlier drafts.
+    One that looks at more than it is given (files, programs, a database) is not `hermetic`: no other run takes its
+    verdicts. Raises ActorError when the function's arguments are not a critic's, the scale is not two rising numbers, a
+    criterion or a measure cannot be used, or `fields` names a field that a critique has not.
     """
     declared = _declared_criteria(criteria, weights)
     if not callable(measures):
@@ -122,6 +125,7 @@ def critic(
         criteria=declared,
         measures=measures,
         history=history,
+        hermetic=hermetic,
     )
     return make if function is None else make(function)
 

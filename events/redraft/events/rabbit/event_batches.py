@@ -24,7 +24,7 @@ from redraft.events.rabbit.fast_publish import Outgoing
 EVENTS: Final = 256
 """The most events of a batch."""
 
-LARGEST: Final = 128 * 1024
+LARGEST: Final = 64 * 1024
 """The largest batch, in bytes of the events' data: readers are sent many ahead. A larger event travels alone."""
 
 _OFFSET: Final = "x-stream-offset"

@@ -76,7 +76,7 @@ def read_stream_position(message: DeliveredMessage) -> StreamPosition:
     return StreamPosition(_text(headers, "subject"), position(message), version, *hashes)
 
 
-AHEAD: Final = 256
+AHEAD: Final = 64
 """The number of messages of the stream that are read ahead."""
 
 _GUESSES: Final = 4

@@ -99,6 +99,8 @@ def _fault_of(event: Recorded, data: DraftCritiqued, key: str, there: Sequence[R
         return f"there is no verdict of its own on what {data.path} is given"
     if source.position >= event.position and source.time > event.time:  # an archive may have come later, a clock differ
         return "it was recorded later"
+    if "@" in source.actor:
+        return "another version of the actor gave it than the plan there names"
     if not isinstance(source.data, DraftCritiqued) or source.data.critique != data.critique:
         return "this is not the verdict there"
     return ""

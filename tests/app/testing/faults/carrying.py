@@ -64,9 +64,9 @@ CARRYING = [
     Fault(
         "projection passes over a batch",
         "projections.engine.writer",
-        "Writer._write_rows",
-        "for entry in entries:",
-        "for entry in entries[: len(entries) - (len(entries) > 5)]:",
+        "Writer._find_changes",
+        "projection, checkpoint_name = target\n",
+        "projection, checkpoint_name = target\n    entries = entries[: len(entries) - (len(entries) > 5)]\n",
         0,
     ),
     Fault(

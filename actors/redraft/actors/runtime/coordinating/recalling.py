@@ -56,6 +56,8 @@ def proven_verdict(events: Sequence[Recorded], version: int, key: str) -> Critiq
     said = source.data
     if not isinstance(said, DraftCritiqued) or said.reused is not None or source.repeats:
         return None
+    if "@" in source.actor:  # so signs a worker whose code is not of the version that the plan, and so the key, names
+        return None
     for event in reversed(events[: version - 1]):
         asked = event.data
         if isinstance(asked, StepRequested) and (asked.path, asked.attempt) == (said.path, said.attempt):

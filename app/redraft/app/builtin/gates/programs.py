@@ -53,7 +53,7 @@ class PythonOptions(msgspec.Struct, frozen=True):
     seconds: Annotated[float, msgspec.Meta(gt=0, le=60)] = 10.0
 
 
-@critic(name="json-schema")
+@critic(name="json-schema", hermetic=False)
 async def schema_critic(draft: Draft, context: Context) -> Critique:
     """Checks that the draft is JSON that fits a schema; options: SchemaOptions. Nothing is fetched that it refers to.
 
@@ -128,7 +128,7 @@ class SqlOptions(msgspec.Struct, frozen=True):
     rows: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 10_000
 
 
-@critic(name="sql")
+@critic(name="sql", hermetic=False)
 async def sql_critic(draft: Draft, context: Context) -> Critique:
     """Checks that every statement of the draft runs on a database, which is opened read-only; options: SqlOptions.
 

@@ -96,7 +96,7 @@ class RefinerOptions(WriterOptions, frozen=True):
 O = TypeVar("O", bound=CommandOptions)  # noqa: E741 - the options of one role
 
 
-@critic(name="command", version=RELEASE, measures=command_measures)
+@critic(name="command", version=RELEASE, measures=command_measures, hermetic=False)
 async def command_critic(
     draft: Draft, brief: Brief, context: Context, history: History | None = None
 ) -> Critique | dict[str, Any]:

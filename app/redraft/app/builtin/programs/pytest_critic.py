@@ -179,7 +179,7 @@ class PytestOptions(msgspec.Struct, frozen=True):
     output_limit: Annotated[int, msgspec.Meta(ge=1, le=64 * 1024 * 1024)] = 8 * 1024 * 1024
 
 
-@critic(name=ACTOR, version=RELEASE, measures=pytest_measures)
+@critic(name=ACTOR, version=RELEASE, measures=pytest_measures, hermetic=False)
 async def pytest_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Tests the draft; the score is the share of the tests that ran and passed (0..1); options: PytestOptions.
 

@@ -77,7 +77,7 @@ def _count(findings: Sequence[Finding], options: Mapping[str, object]) -> dict[s
     return counted
 
 
-@critic(name="ruff", version=RELEASE, measures=ruff_measures)
+@critic(name="ruff", version=RELEASE, measures=ruff_measures, hermetic=False)
 async def ruff_critic(draft: Draft, brief: Brief, context: Context) -> Critique:
     """Judges Python text by ruff's findings; options: RuffOptions. See `ruff_score`; a syntax error scores 0.
 
