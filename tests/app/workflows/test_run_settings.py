@@ -164,6 +164,8 @@ def test_an_option_named_history_is_meant_where_a_step_has_one() -> None:
         ("judge.only_issues=true", "only_issues is for refiners"),
         ("judge.when=score >= 0.5", "--set judge.when: judge is always asked: a fork changes no more than"),
         ("late.when=score >=", "--set late.when: condition, column"),
+        ("judge.scale=1", "--set judge.scale: a fork does not change the scale of a step; it changes timeout, "),
+        ("judge.reuse=run", "--set judge.reuse: a fork does not change the reuse of a step"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(setting: str, why: str) -> None:

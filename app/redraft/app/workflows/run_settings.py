@@ -151,6 +151,8 @@ def _with(step: Step, name: str, value: str) -> Step:
         raise InputError(f"{step.name} chooses among {', '.join(differing)}, each with its own; begin another workflow")
     if name == "actor":
         return replace(step, actor=value)
+    if name in step.__struct_fields__ and name not in step.options:
+        raise InputError(f"a fork does not change the {name} of a step; it changes {', '.join(STEP_KEYS)} and options")
     kept = {key: said for key, said in step.options.items() if name != "model" or key not in PRICES}
     return replace(step, options={**kept, name: _option(value)})
 
