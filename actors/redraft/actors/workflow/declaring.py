@@ -20,7 +20,7 @@ PROGRAM: str = "command"
 """The actor whose options name a program, which gets the history if an argument of it says so."""
 
 HISTORY: str = "{history}"
-"""What such an argument says."""
+"""The text of such an argument that stands for the history."""
 
 MODEL_SCALE: Scale = (1, 10)
 """The scale of that critic when its options declare criteria and no scale."""

@@ -23,7 +23,7 @@ button { padding: .5rem 1.1rem; margin-right: .5rem; cursor: pointer; color: var
 button[value="approve"] { background: var(--accent); border-color: var(--accent); color: var(--paper); }
 :is(textarea, button):focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 """
-"""What the page has beside the look of the audit page."""
+"""The styles that the page has beside those of the audit page."""
 
 
 class Question(msgspec.Struct, frozen=True):

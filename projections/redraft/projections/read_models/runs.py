@@ -151,7 +151,7 @@ RUNS: Final = Projection(
 
 
 class _Change:
-    """What some events of a run, one after the other, change in its row, put together."""
+    """The changes of some events of a run, one after the other, in its row, put together."""
 
     def __init__(self) -> None:
         self.values: Row = {}

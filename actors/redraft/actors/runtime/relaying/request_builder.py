@@ -90,7 +90,7 @@ class RequestBuilder:
         self._before: dict[int, int] = {}
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, str] = {}
-        """What refiners declined, with the loop in which they did."""
+        """The suggestions that refiners declined, each with the loop in which they did."""
         for event in events:
             self.add(event)
 

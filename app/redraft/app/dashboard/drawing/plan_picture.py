@@ -20,7 +20,7 @@ GAP: Final = 22
 PAD: Final = 12
 HEAD: Final = 38
 EDGES: Final = 24
-"""What of a box's width its text leaves free."""
+"""The part of a box's width that its text leaves free."""
 
 LETTER: Final = {"title": 8.6, "note": 7.1}
 """The width of a letter, at most: widely set fonts need it."""

@@ -54,7 +54,7 @@ HEADERS: Final = {
     b"referrer-policy": b"no-referrer",
     b"x-content-type-options": b"nosniff",
 }
-"""What each answer has, also one that tells what is wrong, unless it says otherwise itself."""
+"""The headers of each answer, also of one that tells what is wrong, unless it has its own."""
 
 _Message: TypeAlias = MutableMapping[str, Any]
 _Scope: TypeAlias = MutableMapping[str, Any]

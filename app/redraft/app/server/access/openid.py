@@ -42,7 +42,7 @@ class SignIn(msgspec.Struct, frozen=True):
 
 
 class OpenId:
-    """Who the provider of these settings says that people and programs are."""
+    """Identifies people and programs by the provider of these settings."""
 
     def __init__(self, chosen: OidcSettings, provider: Provider, random: Callable[[int], bytes]) -> None:
         self.chosen = chosen

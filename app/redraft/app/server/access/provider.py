@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class Metadata(msgspec.Struct, frozen=True):
-    """What a provider says of itself (OpenID Connect Discovery)."""
+    """A provider's description of itself (OpenID Connect Discovery)."""
 
     issuer: str
     authorization_endpoint: str
