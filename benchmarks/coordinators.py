@@ -99,7 +99,7 @@ def main() -> None:
     options.add_argument("--runs", type=int, default=1000, help="loops for each row (default 1000)")
     options.add_argument("--at-once", type=int, default=256, help="how many runs go at once (default 256)")
     options.add_argument("--partitions", type=int, default=PARTITIONS, help=f"of the inbox (default {PARTITIONS})")
-    options.add_argument("--queues", choices=get_args(Kind), default=QUEUES, help="of which kind (default classic)")
+    options.add_argument("--queues", choices=get_args(Kind), default=QUEUES, help="of the inbox (default classic)")
     options.add_argument("--takeover", action="store_true", help="measure how soon a dead one's share is taken over")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()

@@ -25,7 +25,9 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+import httpx
 import msgspec
+from httpx import codes
 from stories import fill
 
 from redraft.actors import Actor, Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner, score
@@ -206,7 +208,10 @@ async def turn(place: Place, lanes: Lanes, seconds: float) -> Turn:
 
 
 async def watch(place: Place, run: str) -> Process:
-    """Opens the pages, and returns once all have been shown."""
+    """Opens the pages, once there is one of the run, which the read models know a moment after it began."""
+    async with httpx.AsyncClient(base_url=place.url, timeout=60) as client, asyncio.timeout(60):
+        while (await client.get(f"/runs/{run}")).status_code != codes.OK:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
     given = ("open", place.url, run, str(LISTS), str(RUNS))
     return await asyncio.create_subprocess_exec(sys.executable, WATCHING, *given, stdin=PIPE, stdout=PIPE)
 

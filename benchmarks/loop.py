@@ -7,8 +7,8 @@ Beside it stands the machine's own limit, measured in the same run: the same loo
 as many bytes in a bare SQLite table, committed one by one, and for many at once one commit for a step of all of them.
 
 With --bus amqp://... and --store postgresql://... it runs on these servers, coordinator and worker each a process of
-its own, up to 16 requests for one actor in a message, on classic queues (--queues quorum for the others), and prints
-what each server does alone.
+its own, up to 16 requests for one actor in a message, with a classic inbox (--queues quorum for the other kind), and
+prints what each server does alone.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def main() -> None:
     options.add_argument("--folder", type=Path, help="where to write (default: a temporary folder)")
     options.add_argument("--store", default="", help="postgresql://...: an empty database, with --bus")
     options.add_argument("--bus", default="", help="amqp://...: coordinator and worker as processes on this broker")
-    options.add_argument("--queues", choices=get_args(Kind), default=QUEUES, help="of which kind (default classic)")
+    options.add_argument("--queues", choices=get_args(Kind), default=QUEUES, help="of the inbox (default classic)")
     options.add_argument("--json", action="store_true", help="print one JSON document")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:

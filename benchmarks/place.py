@@ -29,7 +29,7 @@ BUNDLE = 16
 """How many requests for one actor may share a message: the steps here are quick, so none waits for its neighbour."""
 
 QUEUES: Kind = "classic"
-"""The kind of the queues on the broker, which is one server here: a quorum queue has nobody to send a copy to."""
+"""The kind of the inbox on the broker, which is one server here: a quorum queue has nobody to send a copy to."""
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ LARGE: Final = ("Teh sea rises. " * 40, "The sea rises. " * 400, "The sea rises 
 TIME: Final = datetime(2026, 3, 1, tzinfo=UTC)
 
 LONG: Final = [pytest.mark.check, pytest.mark.timeout(1_800)]
-SIZES: Final = [pytest.param(1, 30), *(pytest.param(seed, 1_000, marks=LONG) for seed in (2, 3, 4))]
+SIZES: Final = [pytest.param(1, 100), *(pytest.param(seed, 1_000, marks=LONG) for seed in (2, 3, 4))]
 """Seeds, and how many changes are tried with each."""
 
 

@@ -14,7 +14,8 @@ from redraft.events.backends import open_shares
 from redraft.events.errors import InputError, StoreError
 from redraft.events.postgres.connection import Database
 from redraft.events.postgres.tables import PostgresTables
-from redraft.events.shares import CREATE, LASTS, Shares, ShareTables
+from redraft.events.shares import CREATE, LASTS, Shares
+from redraft.events.small_tables import Tables
 from redraft.events.sqlite.file import Identity
 from redraft.events.sqlite.tables import SqliteTables
 from redraft.events.subscriptions.subscriptions import Execute
@@ -25,7 +26,7 @@ At: TypeAlias = Callable[[float], Shares]
 
 @pytest.fixture(params=["sqlite", "postgres"])
 async def at(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[At]:
-    def tables() -> ShareTables:
+    def tables() -> Tables:
         if request.param == "postgres":
             return PostgresTables(Database(request.getfixturevalue("postgres_url")), CREATE)
         return SqliteTables(tmp_path / "shares.db", "shares", Identity(0x52645368, 1), CREATE)

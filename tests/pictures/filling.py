@@ -41,6 +41,14 @@ BRIEFS: Final = (
     "README: getting started in five minutes",
 )
 TAGS: Final = (("spring", "website"), ("press",), ("lang:ja",), ("lang:de", "website"), (), ("release/4.2",), ("docs",))
+REFUSED: Final = (
+    "the contract of 2024 is not in this folder: /srv/legal/contracts/2024/framework-agreement-with-the-printers.pdf",
+    "no licence for the dictionary of legal German",
+    (
+        "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xe4 in position 2117: invalid continuation byte "
+        "(while reading the comments of the second reader, which somebody has saved with another encoding)"
+    ),
+)
 REFUSES: Final = "def refuse(event):\n    raise ConnectionError('mail.example.org refuses the connection')\n"
 
 
@@ -96,7 +104,7 @@ def opened(folder: Path) -> Iterator[Office]:
     secret = {"REDRAFT_ENCRYPT_KEY_FILE": str(folder / "texts.key")}
     with patch.dict(os.environ, secret):
         runs = _encrypted()
-        with served(folder, "office.py", **secret) as server:
+        with served(folder, "office.py", "--elsewhere", "critic.legal", **secret) as server:
             runs |= _present(server, folder)
             yield Office(server, runs, dict(_links(server.url, runs)))
 
@@ -128,8 +136,20 @@ def _present(server: Served, folder: Path) -> dict[str, str]:
     send(server, f"/runs/{runs['paused']}/word/pause", reason="the facts are being checked")
     send(server, f"/runs/{runs['ended']}/word/cancel", reason="no longer needed")
     said("quarantine", runs["set aside"], "--reason", "its answers are those of another run", "--by", "ann")
+    _refuse(server)
     _subscribe(folder)
     return runs
+
+
+def _refuse(server: Served) -> None:
+    """Has a worker by HTTP give requests up for good, so that there are dead letters."""
+    for at, reason in enumerate(REFUSED):
+        begin(server, BRIEFS[at + 1], "contract", tags=TAGS[at + 1])
+        leased = server.client.post("/requests/lease", json={"actor": "critic.legal", "wait": 30})
+        assert leased.status_code == 200, leased.text
+        given = {"reason": reason, "requeue": False}
+        assert server.client.post(f"/leases/{leased.json()['lease']}/release", json=given).status_code == 200
+    until(lambda: len(server.get("/dead-letters")) == len(REFUSED))
 
 
 def _links(url: str, runs: Mapping[str, str]) -> Iterator[tuple[str, str]]:

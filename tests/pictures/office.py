@@ -156,6 +156,7 @@ signed = signed.then(approve("Sign-off", approvers=["ann", "the legal department
 )
 doubted = loop("slogan", score >= 0.9, 4, unsure, revise).finally_(publish)
 patient = loop("handbook", score >= 1, 50, slow, revise).finally_(publish)
+contract = Workflow("contract").start_with(write).then(step("legal", role="critic"))
 broken = loop("newsletter", score >= 0.9, 3, step(busy, retry=Retry(attempts=2, initial=0.01)), revise).finally_(
     publish
 )

@@ -95,7 +95,8 @@ async def _beside(part: Coroutine[None, None, None]) -> AsyncIterator[None]:
 @pytest.fixture(params=["quorum", "classic"])
 async def scene(request, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     require_rabbitmq()
-    monkeypatch.setattr(missing, "EVERY", 0.2)
+    for interval in ("EVERY", "SOON"):
+        monkeypatch.setattr(missing, interval, 0.2)
     made = Scene(tmp_path, request.param)
     yield made
     await clear(URL, made.settings.broker_prefix, [INBOX, WRITE, JUDGE])

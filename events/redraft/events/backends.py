@@ -1,4 +1,4 @@
-"""Opens the databases that a store's URL names: event store, lease of the relay, subscriptions, tokens, shares.
+"""Opens the databases that a store's URL names: event store, relay's lease, subscriptions, tokens, shares, presence.
 
 Only this module knows which databases there are. It imports psycopg when a URL names PostgreSQL, and not before.
 """
@@ -6,7 +6,7 @@ Only this module knows which databases there are. It imports psycopg when a URL 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -18,6 +18,9 @@ import msgspec
 
 from redraft.events.encryption.keyring import Encryption
 from redraft.events.errors import InputError
+from redraft.events.messages.plan import Role
+from redraft.events.presence import CREATE as PRESENCE_TABLES
+from redraft.events.presence import HttpWorkers, Presence
 from redraft.events.shares import CREATE as SHARE_TABLES
 from redraft.events.shares import Shares
 from redraft.events.sqlite.file import Identity, rewrite
@@ -40,6 +43,13 @@ _TOKENS: Final = Identity(0x5264546B, 1)
 
 _SHARES: Final = Identity(0x52645368, 1)
 """The same of files of coordinators' shares: "RdSh"."""
+
+_PRESENCE: Final = Identity(0x52645072, 1)
+"""The same of files of those who work by HTTP: "RdPr"."""
+
+_SQLITE_CLOCK: Final = "(julianday('now') - 2440587.5) * 86400.0"
+_POSTGRES_CLOCK: Final = "extract(epoch FROM clock_timestamp())::double precision"
+"""The seconds of a database's clock, in its SQL."""
 
 RETRY_SECONDS: Final = 0.5
 """Seconds between a standby's attempts to get a lease."""
@@ -175,15 +185,38 @@ def open_shares(url: str) -> Shares:
     """
     store = parse_store_url(url)
     if (path := store.beside("shares")) is not None:
-        clock = "(julianday('now') - 2440587.5) * 86400.0"
-        return Shares(SqliteTables(path, "shares", _SHARES, SHARE_TABLES), clock, path.exists)
+        return Shares(SqliteTables(path, "shares", _SHARES, SHARE_TABLES), _SQLITE_CLOCK, path.exists)
     if not store.postgres:
         raise InputError("store memory: is one process's own; give sqlite:///path or postgresql://…")
     with psycopg_needed():
         from redraft.events.postgres.connection import Database  # late: psycopg is optional
         from redraft.events.postgres.tables import PostgresTables
-    clock = "extract(epoch FROM clock_timestamp())::double precision"
-    return Shares(PostgresTables(Database(url), SHARE_TABLES), clock)
+    return Shares(PostgresTables(Database(url), SHARE_TABLES), _POSTGRES_CLOCK)
+
+
+def open_http_workers(url: str) -> HttpWorkers:
+    """Opens what is known of those who work by HTTP: in a file beside a SQLite file, or in the same database.
+
+    Raises InputError for any other URL, StoreError at the first use.
+    """
+    store = parse_store_url(url)
+    if (path := store.beside("workers")) is not None:
+        return HttpWorkers(SqliteTables(path, "workers", _PRESENCE, PRESENCE_TABLES), _SQLITE_CLOCK, path.exists)
+    if not store.postgres:
+        raise InputError("store memory: is one process's own; give sqlite:///path or postgresql://…")
+    with psycopg_needed():
+        from redraft.events.postgres.connection import Database  # late: psycopg is optional
+        from redraft.events.postgres.tables import PostgresTables
+    return HttpWorkers(PostgresTables(Database(url), PRESENCE_TABLES), _POSTGRES_CLOCK)
+
+
+async def read_http_workers(url: str) -> Mapping[tuple[Role, str], Sequence[Presence]]:
+    """Returns who works by HTTP for the actors of a store; nobody for one in memory. Raises StoreError."""
+    store = parse_store_url(url)
+    if store.path is None and not store.postgres:
+        return {}
+    async with open_http_workers(url) as workers:
+        return await workers.present()
 
 
 def may_have_subscriptions(url: str) -> bool:

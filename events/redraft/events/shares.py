@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 
+from redraft.events.small_tables import Tables, Transactions
 from redraft.events.store.event_store import Threads, thread
 from redraft.events.subscriptions.subscriptions import Execute
 
@@ -52,14 +52,6 @@ _RELEASE: Final = "UPDATE redraft_partitions SET holder = '', expires = 0 WHERE 
 _ALL: Final = f"SELECT number, CASE WHEN {_OVER} THEN '' ELSE holder END FROM redraft_partitions ORDER BY number"  # noqa: S608
 
 
-class ShareTables(Protocol):
-    """The storage of shares; see `SubscriptionStore`. Its clock is the same for all coordinators."""
-
-    def transaction(self) -> AbstractContextManager[Execute]: ...
-
-    def close(self) -> None: ...
-
-
 class Turn(msgspec.Struct, frozen=True):
     """The partitions that a coordinator holds after its turn; it should give up the `surplus`, a part of them."""
 
@@ -82,19 +74,17 @@ class Shares:
     """
 
     def __init__(
-        self, tables: ShareTables, clock: str, are_there: Callable[[], bool] = lambda: True, threads: Threads = thread
+        self, tables: Tables, clock: str, are_there: Callable[[], bool] = lambda: True, threads: Threads = thread
     ) -> None:
-        self._tables = tables
+        self._tables = Transactions(tables, threads("redraft-shares"))
         self._clock = f"SELECT {clock}"
         self._are_there = are_there
-        self._thread = threads("redraft-shares")
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._tables.close)
-        self._thread.shutdown()
+        await self._tables.close()
 
     async def take_turn(self, me: str, reads: Collection[int], partitions: int) -> Turn:
         """Renews the leases of what coordinator `me` reads, ends its others, and takes free ones up to its fair share.
@@ -119,7 +109,7 @@ class Shares:
             execute(_RENEW, (now + LASTS, me))
             return Turn(tuple(sorted(held)), tuple(sorted(held)[fair:]))
 
-        return await self._run(taken)
+        return await self._tables.run(taken)
 
     async def leave(self, me: str) -> None:
         """Gives up all that `me` holds: it is no coordinator any more."""
@@ -129,7 +119,7 @@ class Shares:
             execute(_RELEASE, (me,))
             execute("DELETE FROM redraft_coordinators WHERE name = ?", (me,))
 
-        await self._run(left)
+        await self._tables.run(left)
 
     async def all(self) -> Sequence[PartitionHolder]:
         """Returns every recorded partition with its holder, in order."""
@@ -139,18 +129,11 @@ class Shares:
         def read(execute: Execute) -> list[PartitionHolder]:
             return [PartitionHolder(*row) for row in execute(_ALL, _over(self._now(execute)))]
 
-        return await self._run(read)
+        return await self._tables.run(read)
 
     def _now(self, execute: Execute) -> float:
         ((now,),) = execute(self._clock, ())
         return float(now)
-
-    async def _run(self, work: Callable[[Execute], _T]) -> _T:
-        def done() -> _T:
-            with self._tables.transaction() as execute:
-                return work(execute)
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, done)
 
 
 def _over(now: float) -> tuple[float, float]:

@@ -6,17 +6,17 @@ import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from redraft.events.errors import InputError
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.plan import Role
+from redraft.events.small_tables import Tables, Transactions
 from redraft.events.store.event_store import thread
 from redraft.events.subscriptions.subscriptions import Execute
 
@@ -74,16 +74,6 @@ class Token(msgspec.Struct, frozen=True):
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
-class TokenTables(Protocol):
-    """The storage of tokens; see `SubscriptionStore`."""
-
-    where: str
-
-    def transaction(self) -> AbstractContextManager[Execute]: ...
-
-    def close(self) -> None: ...
-
-
 class Tokens:
     """The tokens of a store. Every method raises StoreError when it cannot be done.
 
@@ -92,23 +82,21 @@ class Tokens:
 
     def __init__(
         self,
-        tables: TokenTables,
+        tables: Tables,
         clock: Callable[[], datetime],
         random: Callable[[int], bytes],
         are_there: Callable[[], bool],
     ) -> None:
-        self._tables = tables
+        self._tables = Transactions(tables, thread("redraft-tokens"))
         self._clock = clock
         self._random = random
         self._are_there = are_there
-        self._thread = thread("redraft-tokens")
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._tables.close)
-        self._thread.shutdown()
+        await self._tables.close()
 
     async def create(
         self, name: str, scopes: Iterable[str], expires: datetime | None, actors: Iterable[str] = ()
@@ -138,7 +126,7 @@ class Tokens:
         key = self._random(4).hex()
         text = f"rdt_{key}_{self._random(32).hex()}"
         row = key, _check_name(name), _hash(text), kept, _seconds(now), _seconds(expires), None
-        await self._run(lambda execute: execute("INSERT INTO redraft_tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row))
+        await self._tables.run(lambda execute: execute("INSERT INTO redraft_tokens VALUES (?, ?, ?, ?, ?, ?, ?)", row))
         return _token((key, name, kept, _seconds(now), _seconds(expires), None)), text
 
     async def all(self) -> Sequence[Token]:
@@ -146,7 +134,7 @@ class Tokens:
         if not await asyncio.to_thread(self._are_there):
             return ()
         sql = f"SELECT {_COLUMNS} FROM redraft_tokens ORDER BY created DESC, id"  # noqa: S608
-        return [_token(row) for row in await self._run(lambda execute: execute(sql, ()))]
+        return [_token(row) for row in await self._tables.run(lambda execute: execute(sql, ()))]
 
     async def find(self, text: str) -> Token | None:
         """Returns the token of this text; None when there is none that may be used now."""
@@ -154,7 +142,7 @@ class Tokens:
         if form is None or not await asyncio.to_thread(self._are_there):
             return None
         sql = f"SELECT {_COLUMNS}, hash FROM redraft_tokens WHERE id = ?"  # noqa: S608
-        for row in await self._run(lambda execute: execute(sql, (form[1],))):
+        for row in await self._tables.run(lambda execute: execute(sql, (form[1],))):
             found = _token(row[:-1])
             if compare_digest(row[-1], _hash(text)) and found.is_valid(self._clock()):
                 return found
@@ -167,17 +155,10 @@ class Tokens:
             sql = f"UPDATE redraft_tokens SET revoked = coalesce(revoked, ?) WHERE id = ? RETURNING {_COLUMNS}"  # noqa: S608
             return execute(sql, (_seconds(self._clock()), token))
 
-        found = await self._run(revoked) if await asyncio.to_thread(self._are_there) else []
+        found = await self._tables.run(revoked) if await asyncio.to_thread(self._are_there) else []
         if not found:
             raise InputError(f"no token has the id {token!r}; `redraft token list` shows those that there are")
         return _token(found[0])
-
-    async def _run(self, work: Callable[[Execute], _T]) -> _T:
-        def done() -> _T:
-            with self._tables.transaction() as execute:
-                return work(execute)
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, done)
 
 
 def _hash(text: str) -> str:

@@ -20,6 +20,7 @@ ACCURACY, TONE = Criterion("accuracy"), Criterion("tone", scale=(0.0, 100.0))
 PLAIN = Step("critic", "plain", "plain")
 JUDGE = Step("critic", "judge", "judge", scale=(1.0, 10.0), criteria=(ACCURACY, TONE))
 OTHER = Step("critic", "other", "other", scale=(0.0, 5.0), criteria=(ACCURACY,))
+TONED = Step("critic", "toned", "toned", criteria=(Criterion("tone"),))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,16 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("score >= 0", (PLAIN,), "the condition always holds, as scores are 0..1"),
         ("approved or errors >= 0", (PLAIN,), "the condition always holds, whatever is measured"),
         ("score >= 8", (PLAIN,), "scores are 0..1, so score >= 8 is out of range"),
-        ("score >= 8", (JUDGE, OTHER), "the scales of score differ, so it is read as a share"),
+        (
+            "score >= 8",
+            (JUDGE, OTHER),
+            "the scales of score differ here, so it is a share, 0..1, and score >= 8 is out of",
+        ),
+        ("score >= 8", (JUDGE, OTHER), "such as 0.9, or name a critic: judge.score >= 8"),
+        ("accuracy >= 4", (JUDGE, OTHER), "name a critic: judge.accuracy >= 4 or other.accuracy >= 4"),
+        ("tone >= 80", (JUDGE, TONED), "name a critic: judge.tone >= 80"),
+        ("accuracy >= 80", (JUDGE, OTHER), "out of range; write a number such as 0.9"),
+        ("min(criteria) >= 4", (JUDGE, OTHER), "out of range; write a number such as 0.9"),
         ("score >= 8 of 10", (PLAIN,), "score >= 8 of 10 names no scale that is declared here; write of 100 or 1"),
         (
             "acuracy >= 8",
@@ -73,7 +83,11 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
         ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),
         ("plateau(gain=10)", (JUDGE,), "plateau: gain is 10; write a number, 0 to 9, such as 1 of 10"),
-        ("confidence >= 7", (JUDGE,), "scores are 0..1"),
+        (
+            "confidence >= 7",
+            (JUDGE,),
+            "confidence is 0..1, so confidence >= 7 is out of range; write a number such as 0.9",
+        ),
     ],
 )
 def test_a_condition_that_does_not_fit_says_how_to_write_it(text: str, critics: tuple[Step, ...], fault: str) -> None:
@@ -81,6 +95,16 @@ def test_a_condition_that_does_not_fit_says_how_to_write_it(text: str, critics: 
         check_reading(parse_condition(text), critics)
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "critics"),
+    [("accuracy >= 80", (JUDGE, OTHER)), ("min(criteria) >= 4", (JUDGE, OTHER)), ("confidence >= 7", (JUDGE,))],
+)
+def test_no_hint_says_what_would_not_help(text: str, critics: tuple[Step, ...]) -> None:
+    with pytest.raises(ConditionError) as refused:
+        check_reading(parse_condition(text), critics)
+    assert str(refused.value).endswith("write a number such as 0.9")
 
 
 def test_python_builds_what_the_text_says() -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.given import NOON, Given, given
 
 from redraft.actors.conditions.text import parse_condition
+from redraft.actors.deciding.declared import as_declared
 from redraft.actors.plans.check import check_ready
 from redraft.events.messages.commands import Critiqued, Generated, Refined, StartRun
 from redraft.events.messages.content import Brief, Critique, DraftRef, Mark, digest
@@ -170,6 +171,16 @@ def test_a_missing_or_foreign_criterion_makes_the_critique_invalid() -> None:
     run.take(Critiqued("r", path, 1, step.draft, Critique(0.5, criteria=(Mark("accuracy", 0.5),))))
     failed = next(event for event in run.events if isinstance(event, StepFailed))
     assert (failed.kind, failed.message) == ("invalid", "no score for tone, a criterion that the plan declares")
+
+
+def test_what_another_language_leaves_to_its_criteria_is_made_of_them() -> None:
+    weighted = Step("critic", "judge", "judge", criteria=(Criterion("accuracy", weight=3), Criterion("tone")))
+    marks = (Mark("accuracy", 1.0, confidence=0.9), Mark("tone", 0.2, confidence=0.6))
+    mean = as_declared(weighted, Critique(0.0, scored=False, criteria=marks))
+    assert (mean.score, mean.scored, mean.confidence) == (pytest.approx(0.8), True, 0.6)
+    own = as_declared(weighted, Critique(0.5, criteria=marks, confidence=0.7))
+    assert (own.score, own.confidence) == (0.5, 0.7)
+    assert as_declared(weighted, Critique(0.5, criteria=(Mark("accuracy", 1.0), Mark("tone", 0.2)))).confidence is None
 
 
 def test_a_recorded_critique_has_the_plans_scale() -> None:

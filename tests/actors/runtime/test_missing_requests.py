@@ -17,6 +17,7 @@ from tests.projections.logs import view_of
 from tests.properties.test_deciding_properties import NOW
 from tests.streams import recorded
 
+from redraft.actors.runtime.working import in_flight
 from redraft.actors.runtime.working.in_flight import (
     LOOKS,
     ROLL_CALL,
@@ -29,7 +30,17 @@ from redraft.actors.runtime.working.worker import Worker
 from redraft.app.process.lifecycle import together
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import INBOX, Bus, BusMessage, PeerChannel, Queues, work_queue
+from redraft.events.bus.port import (
+    INBOX,
+    Bus,
+    BusMessage,
+    PeerChannel,
+    Queues,
+    inbox_queues,
+    reply_key,
+    reply_queue,
+    work_queue,
+)
 from redraft.events.errors import BusError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import Generate, Request
@@ -65,20 +76,30 @@ def bus_message(event: Recorded) -> BusMessage:
 class Search:
     """Looks that are made here, and what was sent again in each of them."""
 
-    def __init__(self, views: Views, queues: Queues, room: PeerChannel, put: int = 100) -> None:
+    def __init__(
+        self, views: Views, queues: Queues, room: PeerChannel, put: int = 100, inbox: tuple[str, ...] = (INBOX,)
+    ) -> None:
         self.sent: list[str] = []
-        self._missing = MissingRequests(StepsAgenda(views, None), queues, room, lambda: put, self._again, "search")
+        agenda = StepsAgenda(views, None)
+        self.missing = MissingRequests(agenda, queues, room, lambda: put, self._again, "search", inbox)
+        self._more = asyncio.Event()
+
+    async def until_sent(self, number: int) -> None:
+        while len(self.sent) < number:
+            self._more.clear()
+            await self._more.wait()
 
     async def looks(self, number: int) -> list[list[str]]:
         found = []
         for _ in range(number):
             self.sent = []
-            await self._missing.look()
+            await self.missing.look()
             found.append(self.sent)
         return found
 
     async def _again(self, run: str, path: str) -> None:
         self.sent.append(path)
+        self._more.set()
 
 
 @asynccontextmanager
@@ -133,6 +154,39 @@ async def test_while_answers_wait_in_the_inbox_nothing_is_sent_again() -> None:
         assert await Search(views, bus, Neighbourhood()).looks(LOOKS) == [[]] * LOOKS
 
 
+async def test_a_look_that_does_not_count_sends_nothing_once_more() -> None:
+    async with LocalBus() as bus, view_of(log_of(asked())) as views:
+        search = Search(views, bus, Neighbourhood())
+        assert await search.looks(LOOKS) == [[]] * (LOOKS - 1) + [["p"]]
+        await bus.publish(QUEUE, [BusMessage("another", b"", Origin("another", "relay"))])
+        assert await search.looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_answers_that_wait_in_a_part_of_the_inbox_concern_the_runs_of_that_part_alone() -> None:
+    inbox = inbox_queues(4)
+    async with LocalBus() as bus, view_of(log_of(asked())) as views:
+        for queue in inbox[1:]:
+            if queue != reply_queue(reply_key("r", 4)):
+                await bus.publish(queue, [BusMessage("answer", b"", Origin("answer", "worker"))])
+        assert await Search(views, bus, Neighbourhood(), inbox=inbox).looks(LOOKS) == [[]] * (LOOKS - 1) + [["p"]]
+        await bus.publish(reply_queue(reply_key("r", 4)), [BusMessage("answer", b"", Origin("answer", "worker"))])
+        assert await Search(views, bus, Neighbourhood(), inbox=inbox).looks(LOOKS) == [[]] * LOOKS
+
+
+async def test_when_the_broker_may_have_restarted_there_are_looks_at_once_and_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise one waits: here for ever."""
+    monkeypatch.setattr(in_flight, "SOON", 0.001)
+    monkeypatch.setattr(in_flight, "EVERY", 3600.0)
+    async with asyncio.timeout(30), LocalBus() as bus, view_of(log_of(asked())) as views:
+        search = Search(views, bus, Neighbourhood())
+        async with together([search.missing.run()]):
+            await search.until_sent(2)  # a new one looks as if it had: after LOOKS and 2 * LOOKS looks
+            search.missing.hurry()
+            await search.until_sent(3)
+
+
 @pytest.mark.parametrize(
     ("events", "put"), [([asked()], 0), ([asked(), RunPaused("ann")], 100)], ids=["not put yet", "its run is paused"]
 )
@@ -155,6 +209,19 @@ async def test_who_serves_a_queue_says_all_that_it_has_and_who_does_not_says_not
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
+
+
+async def test_one_answer_may_be_for_several_consumers() -> None:
+    room = Neighbourhood()
+    server = InFlightRequests(QUEUE, "server", room)
+    task = asyncio.create_task(server.answer_peers())
+    await room.until_heard_by(1, QUEUE)
+    with server.serving(tuple, lambda: 3):
+        async with asyncio.timeout(60):
+            said = await ask_peers(room, QUEUE, "search", 3, silence=3_600)
+    assert said == [Note(ROLL_CALL, "server", asks=False, consumers=3)]
+    task.cancel()
+    await asyncio.wait({task})
 
 
 async def test_where_nobody_can_be_asked_nobody_has_said_anything() -> None:

@@ -75,7 +75,7 @@ def test_programs_are_given_the_history_and_a_generator_what_was_said() -> None:
     details = [each["critique"]["details"] for each in result["critiques"]]
     assert [each["rounds"] for each in details] == [0, 1, 2]
     assert details[2]["scores"] == "[1.0,4.0]"
-    assert [each["seen"] for each in details] == [1, 1, 1], "the draft that it judges, and no other"
+    assert [each["seen"] for each in details] == [0, 0, 0], "its plan asks for no texts"
 
 
 def texts_written() -> list[str]:

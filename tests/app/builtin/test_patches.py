@@ -14,6 +14,7 @@ from tests.app.builtin.test_llm import DRAFT, failure, models, perform, request
 
 from redraft.actors.editing.issues import locate_issues
 from redraft.app.builtin.llm.actors import NO_PATCH, llm_critic, llm_refiner
+from redraft.app.builtin.llm.reply import Declined, declined_of
 from redraft.app.builtin.programs.command import command_critic, command_refiner
 from redraft.events.messages.commands import Critiqued, CritiqueDraft, OutcomeMessage, Refine, Refined
 from redraft.events.messages.content import Critique, Edit, History, Issue, Refusal, new_draft
@@ -75,13 +76,31 @@ async def test_an_issue_that_is_not_in_the_draft_is_asked_for_again() -> None:
 
 
 async def test_a_model_mends_a_text_by_edits_and_says_what_they_saved() -> None:
-    with ModelServer([patch(TWICE, declined=[{"suggestion": "say why", "reason": "it is said below"}])]) as server:
+    with ModelServer([patch(TWICE, declined=[{"suggestion": "be brief", "reason": "it is brief"}])]) as server:
         outcome = await refined(server, patch=True)
     assert isinstance(outcome, Refined), outcome
     assert outcome.text == LONG.text.replace("once", "twice")
     assert outcome.edits == (Edit("once a day", "twice a day", ("once",)),)
-    assert outcome.declined == ("say why — it is said below",)
+    assert (outcome.declined, outcome.refusals) == (("be brief — it is brief",), ())
     assert len(LONG.text) // 4 - 30 < outcome.saved_tokens < len(LONG.text) // 4
+
+
+@pytest.mark.parametrize("words", ["Say why", "“Tides”: say why", "why"])
+@pytest.mark.parametrize("patching", [True, False])
+async def test_an_issue_that_a_model_declines_is_known_by_its_id(words: str, patching: bool) -> None:
+    declined = [{"suggestion": words, "reason": "it is said below"}]
+    whole = {**WHOLE, "reply": {**WHOLE["reply"], "declined": declined}}
+    with ModelServer([patch(TWICE, declined=declined) if patching else whole]) as server:
+        outcome = await refined(server, patch=patching)
+    assert isinstance(outcome, Refined), outcome
+    assert outcome.refusals == (Refusal("why", "it is said below"),)
+    assert outcome.declined == ("“Tides”: say why — it is said below",)
+
+
+def test_words_that_several_issues_share_name_none_of_them() -> None:
+    both = (Issue("misspelled", "teh", id="a"), Issue("misspelled", "alot", id="b"))
+    said = [Declined(suggestion=words, reason="no") for words in ("misspelled", "“alot”: misspelled")]
+    assert declined_of(said, both) == (("misspelled — no",), (Refusal("b", "no"),))
 
 
 async def test_edits_that_do_not_apply_are_asked_for_again_and_then_the_whole_text() -> None:

@@ -13,7 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import aio_pika
 import psycopg
 import pytest
 from msgspec.structs import replace
@@ -368,7 +370,7 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deploym
     worker = there.start("second", "worker", "loop.py:judge")
     there.until("it is told", lambda: bool(there.said("second", "queue cannot be used")))
     assert (
-        f"queue {there.prefix}.critic.judge is there with other settings"
+        f"queue {there.prefix}.inbox is there with other settings"
         in there.said("second", "queue cannot be used")[0]["error"]
     )
     assert (
@@ -382,13 +384,49 @@ def test_processes_that_are_told_of_another_kind_of_queues_say_so(there: Deploym
     assert "REDRAFT_QUEUE_TYPE, here classic" in said.err
     said = there.call("doctor")
     assert said.code == 1
-    for queue in ("inbox", "critic.judge"):
-        assert (
-            f"{there.prefix}.{queue} is there with other settings than REDRAFT_QUEUE_TYPE=classic asks for" in said.out
-        )
+    assert f"{there.prefix}.inbox is there with other settings than REDRAFT_QUEUE_TYPE=classic asks for" in said.out
+    assert f"{there.prefix}.critic.judge is there" not in said.out
     there.queues = "quorum"
     assert checked(there, "topology") == ("ok", "exchanges, inbox (quorum), dead letters and event stream are there")
     assert coordinator.poll() is None
+
+
+def test_a_queue_of_requests_of_an_earlier_release_stops_nothing_else_and_is_used_once_it_is_deleted(
+    there: Deployment,
+) -> None:
+    asyncio.run(make_earlier_queue(f"{there.prefix}.critic.judge", f"{there.prefix}.dead-letters"))
+    begin(there)
+    there.serving("coordinator")
+    run = there.submit()
+    there.until("it is told", lambda: bool(there.said("coordinator", "queue cannot be used")))
+    assert "delete the queue, whatever is in it" in there.said("coordinator", "queue cannot be used")[0]["error"]
+    assert [each.name for each in there.history(run)].count("draft.generated.v1") == 1
+    said = there.call("doctor")
+    assert said.code == 1
+    found = f"{there.prefix}.critic.judge is there with other settings, such as those of another release"
+    assert f"{found}; end what uses it" in said.out
+    asyncio.run(delete_queue(f"{there.prefix}.critic.judge"))
+    there.ended(run)
+
+
+async def make_earlier_queue(name: str, dead_letters: str) -> None:
+    """A queue of requests as releases made it that had each of them written to the disk, with a request in it."""
+    arguments: dict[str, Any] = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": 19,
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": dead_letters,
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        await channel.declare_queue(name, durable=True, arguments=arguments)
+        await channel.default_exchange.publish(aio_pika.Message(b"of an earlier release"), name)
+
+
+async def delete_queue(name: str) -> None:
+    async with await aio_pika.connect(URL) as connection, connection.channel() as channel:
+        await channel.queue_delete(name)
 
 
 def test_a_relay_that_has_come_further_than_the_log_is_told_instead_of_sending_nothing(

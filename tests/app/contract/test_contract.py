@@ -338,6 +338,10 @@ def test_the_contract_follows_the_settings_of_the_broker(tmp_path: Path, monkeyp
     monkeypatch.chdir(tmp_path)
     assert document("contract") == DOCUMENT | {"info": document("contract")["info"]}
     monkeypatch.setenv("REDRAFT_BROKER_PREFIX", "acme")
+    kinds = {
+        name: DOCUMENT["channels"][name]["bindings"]["amqp"]["queue"]["x-queue-type"] for name in ("work", "inbox")
+    }
+    assert kinds == {"work": "classic", "inbox": "quorum"}
     monkeypatch.setenv("REDRAFT_QUEUE_TYPE", "classic")
     channels = document("contract")["channels"]
     named = Names("acme")

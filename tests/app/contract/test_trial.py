@@ -250,6 +250,7 @@ def test_nobody_serves_the_actor(there: Deployment) -> None:
 def test_a_check_beside_a_coordinator_is_refused(there: Deployment) -> None:
     there.start("coordinator", "coordinator")
     there.serving("coordinator")
+    there.until("it reads the inbox", lambda: there.call("contract", "--check", "critic.judge").code == 2)
     said = there.call("contract", "--check", "critic.judge")
     assert said.code == 2
     assert f"a coordinator reads {there.prefix}.inbox, and would take the answers" in one_line(said)

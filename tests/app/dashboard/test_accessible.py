@@ -23,6 +23,11 @@ REACHED = """() => {
   each.dataset.reached = "";
   return shown.outlineStyle !== "none" && parseFloat(shown.outlineWidth) > 0 ? "" : each.outerHTML.slice(0, 120);
 }"""
+STOPPED = """() => {
+  window.dispatchEvent(new Event("pagehide"));
+  document.querySelector("[data-live]")?.removeAttribute("data-live");
+}"""
+"""The page is sent no fragment any more, which would put new parts in place of those that were reached."""
 MISSED = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary")]
   .filter((each) => !each.disabled && each.type !== "hidden" && each.checkVisibility() && !("reached" in each.dataset))
   .map((each) => each.outerHTML.slice(0, 120))"""
@@ -84,7 +89,7 @@ async def test_the_keyboard_alone_reaches_everything_and_shows_where_it_is(
     async with looking(office.server.url, chromium, width, quiet=False) as page:
         for name in ("runs", "run-running", "draft-waits", "whatif", "subscriptions", "costs"):
             await page.goto(addresses(office.runs)[name])
-            await page.evaluate("document.querySelector('[data-live]')?.removeAttribute('data-live')")
+            await page.evaluate(STOPPED)
             await page.keyboard.press("Tab")
             assert await page.evaluate("document.activeElement.matches('.skip')"), name
             hidden = []

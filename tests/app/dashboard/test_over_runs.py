@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
-from tests.app.cli_calls import document
+from tests.app.cli_calls import document, until
 from tests.app.dashboard.asking import begin, ended, html, send
 from tests.app.dashboard.browser import WIDTHS, fits, looking
-from tests.app.server.served import Served
+from tests.app.server.served import LOOP, Served, served
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 PAGES = ("actors", "dead-letters", "subscriptions", "issues", "critics", "costs")
@@ -39,6 +39,18 @@ def test_pages_have_what_the_command_line_says(server: Served) -> None:
     assert "1 worker" in actors
     assert all(each["actor"] in actors for each in document("stats", "actors"))
     assert "Invalid enum value" in html(server, "/costs?by=moon", 400)
+
+
+def test_an_actor_that_somebody_serves_by_http_is_served(tmp_path: Path) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    with served(tmp_path, "loop.py", "--elsewhere", "generator.write") as other:
+        begin(other, "Tides")
+        assert 'class="chip bad">nobody' in html(other, "/actors")
+        leased = other.client.post("/requests/lease", json={"actor": "generator.write", "wait": 30})
+        given = {"reason": "busy", "requeue": True}
+        other.client.post(f"/leases/{leased.json()['lease']}/release", json=given).raise_for_status()
+        until(lambda: 'class="chip good">by HTTP' in html(other, "/actors"))
+        assert 'class="chip bad">nobody' not in html(other, "/actors")
 
 
 def test_what_is_gone_cannot_be_retried(server: Served) -> None:

@@ -59,6 +59,7 @@ def test_a_run_is_shown_as_it_stood(server: Served, done: str) -> None:
 
 def test_a_draft_has_what_critics_said_beside_the_words(server: Served, run: str) -> None:
     page = html(server, f"/runs/{run}/drafts/1")
+    assert "brevity: &lt;b&gt;padding <q>go to</q>" in page
     assert re.search(r'<mark>very very<sup><a href="#note-1">1</a>', page)
     assert re.search(r'<mark>In order to<sup><a href="#note-2">2</a>', page)
     assert re.search(r'id="note-1".*?shorter: very', page, re.DOTALL)

@@ -47,8 +47,11 @@ def test_a_form_needs_the_word_of_its_page(server: Served, folder: Path) -> None
     ended(server, run)
 
 
-def test_the_live_list_is_sent_again_when_a_run_begins(server: Served) -> None:
-    with httpx.stream("GET", f"{server.url}/live/runs", timeout=60) as stream:
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_the_live_list_is_sent_again_when_a_run_begins(server: Served, encoding: str) -> None:
+    wanted = {"accept-encoding": encoding}
+    with httpx.stream("GET", f"{server.url}/live/runs", headers=wanted, timeout=60) as stream:
+        assert stream.headers.get("content-encoding", "identity") == encoding
         lines = stream.iter_lines()
         assert "event: fragment" in lines
         run = begin(server, "Seen live")

@@ -12,8 +12,9 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 from tests.app.cli_calls import document, said, until
+from tests.app.dashboard.asking import begin
 from tests.app.dashboard.browser import fits, looking
-from tests.app.server.served import Served, served
+from tests.app.server.served import LOOP, Served, served
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,12 @@ def test_nothing_but_the_way_in_is_shown_without_a_token(guarded: Served) -> Non
     for address in ("/runs", "/runs/last", "/runs/last/drafts/1", "/live/runs"):
         led = httpx.get(guarded.url + address)
         assert (led.status_code, led.headers["location"].startswith("/sign-in?next=")) == (303, True), address
-    assert httpx.post(f"{guarded.url}/runs/chosen/pause", data={"run": "last"}).status_code == 403
+    pressed = httpx.post(f"{guarded.url}/runs/chosen/pause", data={"run": "last"})
+    assert (pressed.status_code, "/sign-in?next=%2F" in pressed.text) == (403, True)
+    assert "default-src 'none'" in pressed.headers["content-security-policy"]
+    for page in ("http://[", "javascript:window.ran=1", "//evil.example/x", '"><script>'):
+        odd = httpx.post(f"{guarded.url}/runs/chosen/pause", headers={"HX-Current-URL": page})
+        assert (odd.status_code, odd.text.count('href="/sign-in')) == (403, 1)
     assert "rdt_" in httpx.get(f"{guarded.url}/sign-in").text
 
 
@@ -105,3 +111,27 @@ async def test_somebody_signs_in_and_out(guarded: Served, chromium: Browser) -> 
         assert page.url.endswith("/runs?status=ended")
         await page.get_by_role("button", name="Sign out").click()
         await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+@pytest.mark.check
+async def test_who_is_not_known_any_more_is_told_on_the_open_page(tmp_path: Path, chromium: Browser) -> None:
+    (tmp_path / "loop.py").write_text(LOOP)
+    (tmp_path / "hold").touch()
+    with served(tmp_path, "loop.py", REDRAFT_HTTP='{"authentication": "token"}') as other:
+        store = ("--store", f"sqlite:///{tmp_path / 'store.db'}")
+        scopes = ("--scope", "read", "--scope", "operate", "--scope", "submit")
+        made = await asyncio.to_thread(document, "token", "create", "ann", *scopes, *store)
+        other.client.headers["Authorization"] = f"Bearer {made['token']}"
+        run = begin(other, "Tides")
+        async with looking(other.url, chromium, quiet=False) as page:
+            await page.goto(f"/runs/{run}")
+            await page.get_by_label("Token").fill(made["token"])
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page.locator("html[data-line=live]")).to_be_attached()
+            await page.context.clear_cookies()  # as when the server was started again, or the session was over
+            await page.get_by_role("button", name="Pause").click()
+            await expect(page.locator("#said")).to_contain_text("Your session has ended, and nothing was done")
+            await page.locator("#said").get_by_role("link", name="Sign in").click()
+            await page.get_by_label("Token").fill(made["token"])
+            await page.get_by_role("button", name="Sign in").click()
+            await expect(page).to_have_url(f"{other.url}/runs/{run}")

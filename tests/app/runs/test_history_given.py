@@ -84,7 +84,7 @@ async def test_a_text_that_did_not_come_along_is_refused_with_the_remedy(setting
 
     result = await refine(loop(judge, improve), "tides", settings=settings)
     assert result.outcome == "failed"
-    why = "the text of draft 1 did not come with the request (those that did: 2, 3); history: 2 beside the actor"
+    why = "the text of draft 1 did not come with the request (those that did: 2); history: 2 beside the actor"
     assert why in result.reason
 
 
@@ -254,5 +254,38 @@ async def test_a_request_holds_no_more_than_the_broker_takes(settings: Settings)
         return "x" * 1_900_000 + str(draft.version)
 
     result = await refine(loop(judge, improve), "tides", settings=settings)
-    assert held == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [3, 4, 5]]
+    assert held == [[], [1], [1, 2], [1, 2, 3], [3, 4]]
     assert not [event for event in result.attempts if isinstance(event, StepFailed)]
+
+
+@pytest.mark.parametrize("critics_before", [0, 1])
+async def test_the_drafts_of_a_history_are_those_before_the_one_that_is_given(settings: Settings, critics_before: int):
+    held = []
+
+    @critic(name="before")
+    async def before(draft: Draft) -> Critique:
+        return Critique(0.1)
+
+    def note(who: str, draft: Draft, history: History) -> None:
+        held.append((who, draft.version, [each.version for each in history.drafts]))
+
+    @critic(history=2)
+    async def judge(draft: Draft, history: History) -> Critique:
+        note("critic", draft, history)
+        assert await history.text(draft.version) == draft.text
+        return Critique(0.1)
+
+    @refiner(history=2)
+    async def improve(draft: Draft, history: History) -> str:
+        note("refiner", draft, history)
+        assert [await history.text(each.draft.version) for each in history.rounds[-3:]][-1] == draft.text
+        return f"{draft.text}!"
+
+    flow = Workflow("told").start_with(write)
+    body = [*[before] * critics_before, judge, improve]
+    await refine(flow.repeat_until(score >= 1.0, max_iterations=5, body=body), "tides", settings=settings)
+    assert [given for given in held if given[1] > 3] == [
+        *(("critic", 4, [2, 3]), ("refiner", 4, [2, 3])),
+        *(("critic", 5, [3, 4]), ("refiner", 5, [3, 4])),
+        ("critic", 6, [4, 5]),
+    ]

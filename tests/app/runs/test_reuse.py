@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -144,6 +145,24 @@ async def test_steps_of_a_panel_do_not_share_a_verdict(settings: Settings):
     events = await recorded(settings, flow(panel))
     assert sorted(calls) == ["a", "a", "b", "b"]
     assert [each.path[-3:] for each in verdicts(events)[-2:]] == ["one", "two"]
+    assert check_events(events) == ()
+
+
+async def test_of_a_panel_that_waits_for_one_it_is_the_first_answer_and_nobody_after_it_is_asked(settings: Settings):
+    calls: list[str] = []
+    held = asyncio.Event()
+
+    @critic(name="other")
+    async def other(draft: Draft) -> Critique:
+        await held.wait()
+        return Critique(0.6)
+
+    panel = parallel("Panel", step(counting(calls), reuse="run"), other, wait=1)
+    events = await recorded(settings, flow(panel))
+    assert calls == ["a", "b"]
+    asked = [each.data for each in events if isinstance(each.data, StepRequested) and each.data.role == "critic"]
+    assert [each.draft.version for each in asked if each.path.endswith("other") and each.draft] == [1, 2]
+    assert [each.draft.version for each in verdicts(events)] == [1, 2, 3, 4, 5]
     assert check_events(events) == ()
 
 

@@ -119,7 +119,7 @@ def test_a_run_is_audited_as_on_the_command_line(server: Served, folder: Path) -
 
 
 def test_figures_are_those_of_the_command_line(server: Served) -> None:
-    for figures in ("actors", "choices", "critics", "criteria", "scores", "publications", "issues", "tree"):
+    for figures in ("actors", "choices", "critics", "criteria", "measures", "scores", "publications", "issues", "tree"):
         assert server.get(f"/stats/{figures}") == document("stats", figures)
         assert server.get(f"/stats/{figures}", run="last") == document("stats", figures, "last")
     assert server.get("/projections") == document("projections", "list")

@@ -252,6 +252,7 @@ def test_a_worker_by_http_is_seen_and_stops_when_its_run_is_cancelled(home: Path
         LOOP.replace('    while (HERE / "hold").exists():\n        await asyncio.sleep(0.01)\n', held)
     )
     (home / "hold").touch()
+    (home / "beside").mkdir()
     token = document("token", "create", "bot", "--scope", "work", "--actor", "critic.judge", "--actor", "refiner")
     person = document("token", "create", "ann", "--scope", "submit", "--scope", "read", "--scope", "operate")
     with served(home, "loop.py", "--elsewhere", "critic.judge", "--elsewhere", "refiner.improve") as server:
@@ -263,6 +264,14 @@ def test_a_worker_by_http_is_seen_and_stops_when_its_run_is_cancelled(home: Path
             (seen,) = judge["by_http"]
             assert seen["who"] == f"bot (token {token['id']})"
             assert seen["since"]
+            (told,) = [each for each in document("stats", "actors") if each["actor"] == "judge"]
+            assert told["by_http"] == judge["by_http"]
+            (check,) = [each for each in document("doctor")["checks"] if each["name"] == "by http"]
+            assert f"critic.judge by bot (token {token['id']})" in check["message"]
+            with served(home / "beside", "--read-only", REDRAFT_STORE=f"sqlite:///{home / 'store.db'}") as other:
+                other.client.headers["Authorization"] = f"Bearer {person['token']}"
+                (same,) = [each for each in other.get("/actors") if each["actor"] == "judge"]
+            assert same["by_http"] == judge["by_http"], "other servers of the store know it too"
             assert send(server, f"/runs/{run}/cancel", {}).status_code == 200
             until((home / "stopped").exists)
             (home / "hold").unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from random import Random
 
 import msgspec
@@ -11,7 +12,7 @@ from redraft.app.testing.faults import CALM, Faults
 from redraft.app.testing.history import Setting, history
 from redraft.app.testing.loop import SimLoop
 from redraft.app.testing.storage import SimDatabase
-from redraft.events.messages.domain_events import RunEnded, RunStarted, StepFailed
+from redraft.events.messages.domain_events import DraftGenerated, RunEnded, RunStarted, StepRequested
 
 OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unasked=False)
 """Every coordinator but the first is of an older release, and actors take their time."""
@@ -19,7 +20,7 @@ OLDER = Setting(msgspec.structs.replace(CALM, older=1.0, actor_late=0.5), unaske
 
 def test_a_fork_that_begins_when_all_else_has_ended_is_waited_for():
     """People asked for it before, and the message came late."""
-    told = history(5041)
+    told = history(1804)
     parent_ended, fork_ended = (each for each in told.events if isinstance(each.data, RunEnded))
     (fork,) = (each for each in told.events if isinstance(each.data, RunStarted) and each.run == fork_ended.run)
     assert parent_ended.position < fork.position
@@ -27,9 +28,23 @@ def test_a_fork_that_begins_when_all_else_has_ended_is_waited_for():
 
 
 def test_steps_of_newer_runs_may_wait_while_an_older_release_relays():
-    told = history(16, OLDER)
-    assert any(isinstance(each.data, StepFailed) and "no answer by" in each.data.message for each in told.events)
+    """It keeps the time of all runs as well: nobody ends a request at its deadline until it is replaced."""
+    told = history(67, OLDER)
+    requests = [each for each in reversed(told.events) if isinstance(each.data, StepRequested)]
+    asked = {(each.run, each.data.path): each.time for each in requests}
+    answers = [each for each in told.events if isinstance(each.data, DraftGenerated)]
+    assert max(each.time - asked[each.run, each.data.path] for each in answers) > timedelta(hours=2)
     assert told.wrong == ()
+
+
+def test_the_time_for_which_an_older_release_relayed_is_known():
+    loop = SimLoop(Random(1))
+    database = SimDatabase(loop, Faults(Random(1), CALM))
+    database.relays += [(10, 2), (100, 1), (200, 2)]
+    assert database.held_up(2, since=0, until=50) == timedelta()
+    assert database.held_up(2, since=50, until=250) == timedelta(seconds=100)
+    assert database.held_up(1, since=50, until=250) == timedelta()
+    loop.dispose()
 
 
 def test_who_relayed_when_is_known():

@@ -16,7 +16,7 @@ from tests.app.testing.faults import Fault
 from tests.app.testing.faults.every import EVERY
 
 from redraft.app.testing.faults import CALM
-from redraft.app.testing.history import Setting, history, shortest
+from redraft.app.testing.history import RESTARTED, Setting, history, shortest
 from redraft.app.testing.loop import SimLoop, Stuck, apart
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
@@ -27,7 +27,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 
-SEEDS = int(os.environ.get("REDRAFT_SEEDS", "40"))
+SEEDS = int(os.environ.get("REDRAFT_SEEDS", "100"))
 """How many histories are made: more of them by `make simulate SEEDS=0-2000`."""
 
 SHOWN = """
@@ -54,11 +54,20 @@ def test_where_nothing_fails_nothing_is_done_twice():
 def test_what_a_broker_lost_is_asked_for_again_long_before_its_deadline():
     """All queues are lost once, with requests and answers in them, and single messages too; nobody fills them again."""
     forgetful = Setting(msgspec.structs.replace(CALM, broker_forgets=1.0, letter_lost=0.02), unasked=False)
-    told = [history(seed, forgetful) for seed in range(12)]
-    assert [each.wrong for each in told] == [()] * 12
+    told = [history(seed, forgetful) for seed in range(16)]
+    assert [each.wrong for each in told] == [()] * 16
     assert sum(len(each.planted) for each in told) > 20
     waits = [wait for each in told for wait in _waits(each.events)]
     assert max(waits) < timedelta(minutes=5)
+
+
+def test_what_a_broker_lost_as_it_restarted_is_asked_for_again_soon():
+    """Nobody but the coordinators sends anything again, and what nobody lost is not sent again (`_check_resent`)."""
+    restarting = Setting(msgspec.structs.replace(CALM, broker_restarts=1.0), unasked=False)
+    told = [history(seed, restarting) for seed in range(24)]
+    assert [each.wrong for each in told] == [()] * 24
+    assert [each.planted for each in told] == [(RESTARTED,)] * 24
+    assert max(wait for each in told for wait in _waits(each.events)) < timedelta(minutes=1)
 
 
 def test_coordinators_that_divide_the_runs_lose_none():

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,6 +36,9 @@ class Announcing(LocalBus):
 
     async def publish_events(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
         """Drops the events."""
+
+    def reconnects(self, tell: Callable[[], None]) -> AbstractContextManager[None]:
+        return nullcontext()
 
     async def none(self) -> int:
         return 0

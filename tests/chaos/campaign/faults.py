@@ -70,12 +70,11 @@ async def kill_store(scene: Scene) -> None:
 
 
 async def wipe_broker(scene: Scene) -> None:
-    """Its data is gone; an operator sends again what is open."""
+    """Its data is gone, and no operator sends again what is open: the coordinator that relays does."""
     await asyncio.to_thread(scene.servers.node.kill)
     await asyncio.to_thread(scene.servers.node.wipe)
     await scene.servers.node.restart()
     scene.people.emptied()
-    await asyncio.to_thread(scene.deployment.call, "doctor", "--republish")
 
 
 async def swallow_commit_and_cut(scene: Scene) -> None:

@@ -111,13 +111,14 @@ async def test_what_was_left_comes_again_one_by_one_and_is_counted(kind: Kind) -
 
 
 async def test_what_was_not_even_taken_is_counted_when_its_neighbour_was(kind: Kind) -> None:
-    """Its neighbour may be done: what comes again with it has to be confirmed, and so has it. On a classic queue its
-    reader sends it again alone."""
+    """Its neighbour may be done: what comes again with it has to be confirmed, and so has it. On a classic queue, as
+    those of requests are, its reader sends it again alone."""
+    queue = INBOX if kind == "quorum" else QUEUE
     async with asyncio.timeout(30), rabbit(kind=kind, batch=4) as bus:
-        await bus.publish(QUEUE, bus_messages(3))
-        async with bus.consume(QUEUE, 10) as dies:
+        await bus.publish(queue, bus_messages(3))
+        async with bus.consume(queue, 10) as dies:
             await dies.ack(await take_exactly(dies, 2))
-        async with bus.consume(QUEUE, 10) as lives:
+        async with bus.consume(queue, 10) as lives:
             expected = [("run-1", 2), ("run-2", 2), ("run-3", 2)] if kind == "quorum" else [("run-3", 1)]
             again = await take_exactly(lives, len(expected))
             assert sorted((delivery.bus_message.run, delivery.count) for delivery in again) == expected

@@ -72,7 +72,10 @@ async def test_a_letter_is_a_cloud_event_in_binary_mode() -> None:
         await bus.publish(QUEUE, [LETTER, BusMessage("x.y.v1", b"", Origin("id-2", "Prüfer"))])
         message = await get(f"{prefix}.critic.judge")
         assert message.body == b'{"a":1}'
-        assert (message.content_type, message.delivery_mode) == ("application/json", aio_pika.DeliveryMode.PERSISTENT)
+        assert (message.content_type, message.delivery_mode) == (
+            "application/json",
+            aio_pika.DeliveryMode.NOT_PERSISTENT,
+        )
         assert headers(message) == {
             "cloudEvents:specversion": "1.0",
             "cloudEvents:id": "id-1",
@@ -94,6 +97,19 @@ async def test_a_letter_is_a_cloud_event_in_binary_mode() -> None:
         assert message.message_id != bare.message_id
 
 
+async def test_what_is_nowhere_else_is_written_to_the_disk_and_requests_are_not() -> None:
+    async with in_time() as (bus, prefix):
+        await bus.publish(INBOX, [LETTER])
+        await bus.publish(INBOX, [LETTER, LETTER])
+        kept = [(await get(f"{prefix}.inbox")).delivery_mode for _ in range(2)]
+        await bus.publish(QUEUE, [LETTER])
+        async with bus.consume(QUEUE, 1) as consumer:
+            await consumer.take(1)
+        again = await get(f"{prefix}.critic.judge")
+        assert kept == [aio_pika.DeliveryMode.PERSISTENT] * 2
+        assert (again.delivery_mode, again.headers["redraft-delivered"]) == (aio_pika.DeliveryMode.NOT_PERSISTENT, 1)
+
+
 async def test_each_attempt_to_publish_has_an_id_of_its_own() -> None:
     async with in_time() as (bus, prefix):
         await bus.publish(QUEUE, [LETTER] * 3)
@@ -105,16 +121,18 @@ async def test_each_attempt_to_publish_has_an_id_of_its_own() -> None:
 async def test_the_queues_are_as_designed() -> None:
     async with in_time(delivery_limit=7) as (bus, prefix):
         await bus.publish(QUEUE, [LETTER])
-        work: FieldTable = {
-            "x-queue-type": "quorum",
-            "x-delivery-limit": 6,
+        await bus.publish(INBOX, [LETTER])
+        common: FieldTable = {
             "x-dead-letter-exchange": "",
             "x-dead-letter-routing-key": f"{prefix}.dead-letters",
-            "x-dead-letter-strategy": "at-least-once",
             "x-overflow": "reject-publish",
         }
+        work = {**common, "x-queue-type": "classic", "x-max-priority": 1}
+        counted: FieldTable = {"x-delivery-limit": 6, "x-dead-letter-strategy": "at-least-once"}
+        inbox = {**common, **counted, "x-queue-type": "quorum"}
         async with channel() as opened:  # each of these is refused unless it is there with just these settings
             await opened.declare_queue(f"{prefix}.critic.judge", durable=True, arguments=work)
+            await opened.declare_queue(f"{prefix}.inbox", durable=True, arguments=inbox)
             await opened.declare_exchange(f"{prefix}.commands", "direct", durable=True)
             dead_letter: FieldTable = {"x-queue-type": "quorum", "x-delivery-limit": 2**31 - 1}
             await opened.declare_queue(f"{prefix}.dead-letters", durable=True, arguments=dead_letter)
@@ -288,10 +306,10 @@ async def test_a_draft_of_the_largest_size_travels() -> None:
 
 async def test_other_settings_than_the_queue_has_are_told() -> None:
     async with in_time(delivery_limit=3) as (bus, prefix):
-        await bus.publish(QUEUE, [LETTER])
+        await bus.publish(INBOX, [LETTER])
         async with RabbitBus(URL, prefix=prefix, delivery_limit=4) as other:
-            with pytest.raises(BusError, match=r"critic\.judge is there with other settings.*x-delivery-limit"):
-                await other.publish(QUEUE, [LETTER])
+            with pytest.raises(BusError, match=r"inbox is there with other settings.*x-delivery-limit"):
+                await other.publish(INBOX, [LETTER])
             async with other.consume(QUEUE, 1) as consumer:
                 with pytest.raises(BusError, match="is there with other settings"):
                     await consumer.take(1)

@@ -18,7 +18,7 @@ from tests.events.rabbit_node import RabbitNode, free_port, server_script
 from tests.events.rabbit_server import new_prefix
 from tests.events.rabbit_tls import make_certificates
 
-from redraft.events.bus.port import BusMessage, Consumer, Delivery, work_queue
+from redraft.events.bus.port import INBOX, BusMessage, Consumer, Delivery, partition_queue, work_queue
 from redraft.events.errors import BusError
 from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import PATIENCE, RabbitBus
@@ -26,7 +26,8 @@ from redraft.events.rabbit.topology import Kind
 
 pytestmark = pytest.mark.check
 
-QUEUE: Final = work_queue("critic", "judge")
+QUEUE: Final = INBOX
+REQUESTS: Final = work_queue("critic", "judge")
 SETTLED: Final = 4.0
 """Seconds after which a new quorum queue survives `kill -9`: RabbitMQ 3.10 may bring a younger one back leaderless."""
 
@@ -166,9 +167,10 @@ async def traffic(bus: RabbitBus) -> AsyncIterator[Traffic]:
 @pytest.mark.parametrize("kind", ["quorum", "classic"])
 async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: Place, kind: Kind) -> None:
     """Consumers are there again by themselves, and what was held before settles nothing of what is held after."""
-    other = work_queue("critic", "slow")
+    other = partition_queue(0)
     async with asyncio.timeout(100), place.bus(queues=kind) as bus:
-        await bus.publish(other, [bus_message(1), bus_message(2), bus_message(3)])
+        for number in (1, 2, 3):  # together they would share a message
+            await bus.publish(other, [bus_message(number)])
         async with bus.consume(other, 5) as slow:
             old = await take_all(slow, {1, 2, 3})
             async with traffic(bus) as flow:
@@ -184,6 +186,23 @@ async def test_a_killed_server_comes_back_and_nothing_confirmed_is_lost(place: P
         async with bus.consume(other, 5) as another:
             assert {one.count for one in await take_all(another, {1, 2, 3})} == {3}
         assert list(await dead_letters_on(bus)) == []
+
+
+async def test_a_restarted_server_has_the_queues_of_requests_and_nothing_in_them(place: Place) -> None:
+    """It tells who relays that it was away; who works on a request goes on, and settles nothing of what is new."""
+    reconnected = asyncio.Event()
+    async with asyncio.timeout(100), place.bus() as bus, bus.consume(REQUESTS, 1) as consumer:
+        await bus.publish(REQUESTS, [bus_message(1), bus_message(2)])
+        old = await consumer.take(1)
+        with bus.reconnects(reconnected.set):
+            await asyncio.to_thread(place.node.stop)
+            await place.node.restart()
+            await reconnected.wait()
+        await bus.publish(REQUESTS, [bus_message(3)])
+        await consumer.ack(old)
+        new = await consumer.take(2)
+        assert [(each.bus_message, each.count) for each in new] == [(bus_message(3), 1)]
+        await consumer.ack(new)
 
 
 async def test_a_frozen_server_is_an_error_and_not_a_cancellation(place: Place) -> None:
@@ -348,7 +367,7 @@ async def test_what_the_server_would_not_take_again_is_set_aside_all_the_same(pl
             await bus.publish(QUEUE, [bus_message(1)])
         async with await aio_pika.connect(place.node.url) as connection, connection.channel() as channel:
             message = aio_pika.Message(large, delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
-            await channel.default_exchange.publish(message, f"{prefix}.critic.judge", mandatory=True)
+            await channel.default_exchange.publish(message, f"{prefix}.inbox", mandatory=True)
         with place.taking(16 * 1024 * 1024):
             await asyncio.to_thread(place.node.stop)
             await place.node.restart()

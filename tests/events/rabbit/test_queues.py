@@ -1,4 +1,4 @@
-"""The two kinds of queues on RabbitMQ: how they are made, and what readers of classic ones do for themselves."""
+"""The kinds of queues on RabbitMQ: how they are made, and what readers of classic ones do for themselves."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from redraft.events.rabbit.topology import Kind
 
 QUEUE: Final = work_queue("critic", "judge")
 KINDS: Final[tuple[Kind, ...]] = ("quorum", "classic")
+READ: Final = [("quorum", QUEUE), *((kind, INBOX) for kind in KINDS)]
+"""Those that are read alike: requests whose inbox is of the first kind, and the inbox of each kind."""
+
 FOREVER: Final = 60.0
 
 
@@ -79,10 +82,10 @@ async def hold_and_die(queue: str, number: int) -> None:
     await connection.close()
 
 
-async def killed_reader(prefix: str, kind: Kind, poison: str, limit: int) -> list[str]:
+async def killed_reader(prefix: str, kind: Kind, queue: str, poison: str, limit: int) -> list[str]:
     """What a process read until it killed itself."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.events.killed_reader", prefix, kind, QUEUE, poison, str(limit)),
+        *(sys.executable, "-m", "tests.events.killed_reader", prefix, kind, queue, poison, str(limit)),
         stdout=asyncio.subprocess.PIPE,
     )
     out, _ = await process.communicate()
@@ -111,29 +114,57 @@ async def test_classic_queues_are_as_designed() -> None:
 @pytest.mark.parametrize(("there", "here"), [KINDS, KINDS[::-1]])
 async def test_a_queue_of_the_other_kind_is_refused_and_the_setting_is_named(there: Kind, here: Kind) -> None:
     async with opened(there) as (bus, prefix):
-        await bus.publish(QUEUE, bus_messages(1))
+        await bus.publish(INBOX, bus_messages(1))
         async with RabbitBus(URL, prefix=prefix, queues=here) as other:
-            told = rf"{prefix}.critic.judge is there with other settings .*REDRAFT_QUEUE_TYPE, here {here}"
+            told = rf"{prefix}.inbox is there with other settings .*REDRAFT_QUEUE_TYPE, here {here}"
             with pytest.raises(BusUnusable, match=told):
-                await other.publish(QUEUE, bus_messages(1))
-            async with other.consume(QUEUE, 1) as consumer:
-                with pytest.raises(BusUnusable, match=told):
-                    await consumer.take(1)
+                await other.publish(INBOX, bus_messages(1))
+            for queue in (INBOX, QUEUE):  # nobody takes requests whose answers he could not send
+                async with other.consume(queue, 1) as consumer:
+                    with pytest.raises(BusUnusable, match=told):
+                        await consumer.take(1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_letter_that_kills_its_reader_each_time_is_dead_lettered_and_the_others_are_read(kind: Kind) -> None:
-    async with opened(kind, limit=3) as (bus, prefix):
-        await bus.publish(QUEUE, bus_messages(3))
-        assert await killed_reader(prefix, kind, "run-2", 3) == ["run-1 1", "run-2 1"]
-        for times in (2, 3):
-            assert await killed_reader(prefix, kind, "run-2", 3) == [f"run-2 {times}"]
+async def test_a_queue_of_requests_that_an_earlier_release_made_is_refused_and_the_remedy_is_told() -> None:
+    """Each kind of requests was possible then: `classic` is what is made now."""
+    async with opened() as (bus, prefix), channel() as stranger:
+        earlier: FieldTable = {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": 19,
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": f"{prefix}.dead-letters",
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
+        await stranger.declare_queue(f"{prefix}.critic.judge", durable=True, arguments=earlier)
+        told = rf"{prefix}.critic.judge is there with other settings .*delete the queue, whatever is in it"
+        with pytest.raises(BusUnusable, match=told) as refused:
+            await bus.publish(QUEUE, bus_messages(1))
+        assert "REDRAFT_QUEUE_TYPE" not in str(refused.value)
         async with bus.consume(QUEUE, 1) as consumer:
+            with pytest.raises(BusUnusable, match=told):
+                await consumer.take(1)
+            await stranger.queue_delete(f"{prefix}.critic.judge")
+            await bus.publish(QUEUE, bus_messages(1))
+            assert [each.bus_message for each in await consumer.take(1)] == bus_messages(1)
+
+
+@pytest.mark.parametrize(("kind", "queue"), READ)
+async def test_a_letter_that_kills_its_reader_each_time_is_dead_lettered_and_the_others_are_read(
+    kind: Kind, queue: str
+) -> None:
+    async with opened(kind, limit=3) as (bus, prefix):
+        for each in bus_messages(3):  # together they would share a message in the inbox
+            await bus.publish(queue, [each])
+        assert await killed_reader(prefix, kind, queue, "run-2", 3) == ["run-1 1", "run-2 1"]
+        for times in (2, 3):
+            assert await killed_reader(prefix, kind, queue, "run-2", 3) == [f"run-2 {times}"]
+        async with bus.consume(queue, 1) as consumer:
             (last,) = await consumer.take(1)
             assert (last.bus_message, last.count) == (bus_messages(3)[2], 1)
             await consumer.ack([last])
             (dead_letter,) = await dead_letters_when(bus, 1)
-            assert (dead_letter.bus_message, dead_letter.queue) == (bus_messages(3)[1], QUEUE)
+            assert (dead_letter.bus_message, dead_letter.queue) == (bus_messages(3)[1], queue)
             assert "the last consumer left before it was settled" in dead_letter.reason
             assert await bus.retry(dead_letter.id)
             (again,) = await consumer.take(1)

@@ -113,6 +113,35 @@ async def test_a_slow_disk_is_for_the_thread(
         assert writer.calls == version - 2
 
 
+class Clock:
+    """Stands in for `time`: between two looks at it, `step` seconds go by."""
+
+    def __init__(self) -> None:
+        self.step = 0.000_5
+        self._now = 0.0
+
+    def perf_counter(self) -> float:
+        self._now += self.step
+        return self._now
+
+
+async def test_one_slow_commit_among_quick_ones_gives_nothing_back(
+    tmp_path: Path, notes: Notes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr("redraft.events.sqlite.recorder.time", clock)
+    async with opened(tmp_path / "log.db") as (store, writer):
+        version = await fill(store, notes, ENOUGH)
+        for clock.step in (0.02, 0.000_5, 0.000_5):
+            await append_to(store, "r", version, notes("r", after=version))
+            version += 1
+        assert writer.calls == ENOUGH
+        for clock.step in (0.02, 0.000_5, 0.000_5):  # another one so soon shows that the disk has become slow
+            await append_to(store, "r", version, notes("r", after=version))
+            version += 1
+        assert writer.calls == ENOUGH + 2
+
+
 @pytest.mark.usefixtures("quick")
 async def test_while_another_process_holds_the_file_the_event_loop_goes_on(tmp_path: Path, notes: Notes) -> None:
     async with opened(tmp_path / "log.db") as (store, writer):

@@ -31,7 +31,6 @@ PROJECTOR = Path(__file__).parents[1] / "projector_process.py"
 """A program that catches up with a store: STORE VIEWS [POSITION at which it kills itself]."""
 
 LOG = busy_log(12)
-SHORT = busy_log(5)
 
 
 def projecting(folder: Path, place: StorageLocation, *position: str, stdout: int = DEVNULL) -> Forked:
@@ -52,17 +51,17 @@ async def test_a_log_in_any_batches_gives_equal_rows(data: st.DataObject) -> Non
         assert await contents(views) == await made_afresh(log)
 
 
-@given(st.integers(0, len(SHORT)), st.integers(0, len(SHORT)), st.booleans())
+@given(st.integers(0, len(LOG)), st.integers(0, len(LOG)), st.booleans())
 async def test_what_comes_twice_counts_once(first: int, again: int, anew: bool) -> None:
     async with open_views(None, PROJECTIONS) as views:
         if first:
-            await views.write(SHORT[:first], 0)
+            await views.write(LOG[:first], 0)
         again = min(again, first)
-        await views.write(SHORT[again:], again)
+        await views.write(LOG[again:], again)
         if anew:
-            await rebuild(views, ListLog(SHORT), "runs")
-        assert await contents(views) == await made_afresh(SHORT)
-        assert views.position == len(SHORT)
+            await rebuild(views, ListLog(LOG), "runs")
+        assert await contents(views) == await made_afresh(LOG)
+        assert views.position == len(LOG)
 
 
 async def test_a_batch_that_leaves_a_gap_is_not_written() -> None:
@@ -111,7 +110,7 @@ async def test_a_rebuild_beside_a_follower_ends_with_each_event_counted_once(
 
 
 async def test_two_projectors_of_one_file_count_each_event_once(place: StorageLocation) -> None:
-    log = busy_log(40)
+    log = busy_log(80)
     async with AsyncExitStack() as held:
         both = (open_views(place, PROJECTIONS), open_views(place, PROJECTIONS))
         one, other = await asyncio.gather(*map(held.enter_async_context, both))
@@ -120,7 +119,7 @@ async def test_two_projectors_of_one_file_count_each_event_once(place: StorageLo
 
 
 async def test_three_processes_at_once_count_each_event_once(tmp_path: Path, place: StorageLocation) -> None:
-    log = busy_log(40)
+    log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
     processes = [projecting(tmp_path, place) for _ in range(3)]
@@ -145,11 +144,11 @@ async def test_a_projector_killed_within_a_batch_leaves_no_trace(tmp_path: Path,
 
 
 async def test_a_projector_killed_at_any_moment_leaves_whole_batches(tmp_path: Path, place: StorageLocation) -> None:
-    log = busy_log(40)
+    log = busy_log(80)
     async with open_store(f"sqlite:///{tmp_path}/log.db") as store:
         await fill(store, log)
     reached = 0
-    for lines in (1, 5, 9, 13, 17, 999):
+    for lines in (1, 9, 17, 25, 33, 999):
         with projecting(tmp_path, place, stdout=PIPE) as process:
             assert process.stdout
             async with asyncio.timeout(60):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.streams import START, Told, article, article_told, book, recorded
 
 from redraft.actors.conditions.reading import print_until
-from redraft.events.messages.content import Critique, DraftRef
-from redraft.events.messages.domain_events import DraftCritiqued, StepFailed, StepRequested
+from redraft.events.messages.content import Critique, DraftRef, Mark, new_draft
+from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, StepFailed, StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.usage import Usage
 from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
@@ -72,6 +72,19 @@ def test_it_says_what_a_critic_said():
     many = Critique(0.5, errors=tuple(f"error {n}" for n in range(MAX_SHOWN + 3)))
     said = details(("judge", DraftCritiqued("judge", 1, DraftRef(1, "0" * 64), many, Usage(12, calls=1))))[0]
     assert said[MAX_SHOWN:] == ("and 3 more errors", "used 1 call, 12 tokens")
+
+
+def test_it_says_why_a_criterion_was_scored_so_and_what_a_refiner_declined():
+    marks = (Mark("truth", 0.5, reason="once a day is wrong", quote="once a day"), Mark("tone", 0.7))
+    first, second = new_draft(1, "once a day"), new_draft(2, "twice a day")
+    many = ("“day”: say when — it is said", *(f"thing {n} — no" for n in range(MAX_SHOWN)))
+    told = details(
+        ("judge", DraftCritiqued("judge", 1, first.ref, Critique(0.5, criteria=marks))),
+        ("improve", DraftRefined("improve", 1, first.ref, second, declined=many)),
+    )
+    assert told[0] == ("truth: once a day is wrong, as in “once a day”",)
+    assert told[1][0] == "declined: “day”: say when — it is said"
+    assert told[1][MAX_SHOWN] == "and 1 more refusal"
 
 
 def test_each_event_names_the_one_that_led_to_it():

@@ -232,21 +232,37 @@ def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
     if term.quantity == "criterion":
         check_name_declared(name, critics)
     scale, written, value = scale_named(name, critics), print_condition(term), term.value
-    differ = len({each or UNIT for each in _scales(name, critics)}) > 1
     if term.top is not None:
         _check_top(term, scale)
     elif scale is None:
         if not 0 <= value <= 1:
-            hint = f"; the scales of {name} differ, so it is read as a share" if differ else ""
-            raise ConditionError(
-                f"scores are 0..1, so {written} is out of range; write a number such as 0.9, or declare a scale{hint}"
-            )
+            raise ConditionError(_no_share(term, critics))
     else:
         _check_on_scale(term, scale)
     if truth_of_score(term, critics) is False:
         low, high = scale_meant(value, term.top, scale) or UNIT
         scores = f"scores are {low:g}..{high:g}"
         raise ConditionError(f"{written} can never hold, as {scores}; change the number")
+
+
+def _no_share(term: Compare, critics: Sequence[Step]) -> str:
+    """Returns why a comparison cannot hold of a share, and what may be written in its place."""
+    name, written = name_of(term), print_condition(term)
+    own = name.rpartition(".")[2]
+    if own == CONFIDENCE:
+        return f"{name} is 0..1, so {written} is out of range; write a number such as 0.9"
+    if len({each or UNIT for each in _scales(name, critics)}) <= 1:
+        return f"scores are 0..1, so {written} is out of range; write a number such as 0.9, or declare a scale"
+    fault = f"the scales of {name} differ here, so it is a share, 0..1, and {written} is out of range"
+    number = f"{term.operator} {print_number(term.value)}"
+    of_one = [f"{step.name}.{own} {number}" for step in critics if own != LOWEST and _fits(term.value, own, step)]
+    named = f", or name a critic: {' or '.join(of_one)}" if of_one else ""
+    return f"{fault}; write a number such as 0.9{named}"
+
+
+def _fits(value: float, name: str, step: Step) -> bool:
+    """Returns whether a number lies on the scale that this critic has for what is named."""
+    return any(low <= value <= high for low, high in (each or UNIT for each in _scales(name, (step,))))
 
 
 def _check_top(term: Compare, scale: Scale | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE
@@ -50,13 +52,25 @@ def _why_measures_invalid(step: Step, critique: Critique) -> str:
 
 
 def as_declared(step: Step, critique: Critique) -> Critique:
-    """Returns the critique with the scales that the plan declares, on which its scores are shown."""
+    """Returns the critique with the scales that the plan declares, on which its scores are shown.
+
+    What a worker in another language leaves to its criteria is made of them, as it is for functions: the score is their
+    weighted mean, the confidence the lowest of theirs.
+    """
     if not critique.criteria:
         same = critique.scale == step.scale and not critique.on_scale
         return critique if same else replace(critique, scale=step.scale, on_scale=False)
     scales = {each.name: each.scale for each in step.criteria}
     marks = tuple(replace(each, scale=scales.get(each.name)) for each in critique.criteria)
-    return replace(critique, scale=step.scale, criteria=marks, on_scale=False)
+    confidence = critique.confidence
+    if confidence is None:
+        confidence = min((each.confidence for each in marks if each.confidence is not None), default=None)
+    critique = replace(critique, scale=step.scale, criteria=marks, confidence=confidence, on_scale=False)
+    if critique.scored:
+        return critique
+    weights = {each.name: each.weight for each in step.criteria}
+    score = fmean([each.score for each in marks], [weights.get(each.name, 1.0) for each in marks])
+    return replace(critique, score=score, scored=True)
 
 
 def judgement_of(

@@ -16,7 +16,7 @@ from redraft.actors.deciding.budget import NOTHING, ends_at
 from redraft.actors.deciding.decider import Decision, continue_from
 from redraft.actors.deciding.evolve import evolve, fold
 from redraft.actors.deciding.interpreter import GRACE, next_event
-from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, with_key
+from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, verdict_again, with_key, with_reuse
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
 from redraft.actors.plans.paths import map_nodes
@@ -52,13 +52,24 @@ def begin_fork(
     given = (start.key, start.tags, start.parent, rules, start.files)
     first = RunStarted(start.plan, start.brief, now - elapsed, *given)
     events: list[DomainEvent] = [first, *(event.data for event in past[1:])]
-    state = fold(events)
-    for event in _changes_and_repeats(state, start.plan, now):
+    state, memory = fold(events), Memory(start.run, recall)
+    for event in _changes_and_repeats(state, start.plan, now, memory):
         events.append(event)
         state = evolve(state, event)
-    memory = Memory(start.run, recall)
-    rest = continue_from(state, next_event(state, now, others, choose, memory), now, others, choose, memory)
-    return Decision((*events, *rest.events), rest.state)
+    known = _taken_again(state, memory)
+    rest = continue_from(known.state, next_event(known.state, now, others, choose, memory), now, others, choose, memory)
+    return Decision((*events, *known.events, *rest.events), rest.state)
+
+
+def _taken_again(state: RunState, memory: Memory) -> Decision:
+    """Returns the verdicts that open requests take again; a panel that one of them ends awaits none of the others."""
+    events: list[DomainEvent] = []
+    for path in tuple(state.open):
+        verdict = verdict_again(state, state.open[path].request, memory) if path in state.open else None
+        if verdict is not None:
+            events.append(verdict)
+            state = evolve(state, verdict)
+    return Decision(tuple(events), state)
 
 
 def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
@@ -91,7 +102,7 @@ def _shape(path: str, node: Node) -> Node:
             return node
 
 
-def _changes_and_repeats(state: RunState, plan: Plan, now: datetime) -> Iterator[DomainEvent]:
+def _changes_and_repeats(state: RunState, plan: Plan, now: datetime, memory: Memory) -> Iterator[DomainEvent]:
     """Yields the changes of the fork's plan, and the unanswered requests of its parent again."""
     if state.status != "running":
         return
@@ -106,16 +117,15 @@ def _changes_and_repeats(state: RunState, plan: Plan, now: datetime) -> Iterator
         yield replace(state.approval.request, due=now + timedelta(seconds=state.approval.node.deadline))
     for step in state.open.values():
         if step.retry_at is None:
-            yield _request_again(state, step, now)
+            yield _request_again(state, step, now, memory)
 
 
-def _request_again(state: RunState, step: OpenStep, now: datetime) -> StepRequested:
+def _request_again(state: RunState, step: OpenStep, now: datetime, memory: Memory) -> StepRequested:
     """Returns the same request with a new due time; its panel waits its whole time again."""
     due = ends_at(state, now + timedelta(seconds=step.step.timeout) + GRACE)
     panel = state.frames[-1].parallel
     if panel is not None and panel.node.deadline is not None:
         due = min(due, now + timedelta(seconds=panel.node.deadline))
     again = replace(step.request, actor=step.step.actor, due=due, queue_wait=step.step.queue_wait)
-    if step.step.reuse is None:
-        return replace(again, verdict_key="", reused=None)
-    return replace(with_key(state, step.step, again), reused=None)
+    again = replace(again, verdict_key="", reused=None)
+    return again if step.step.reuse is None else with_reuse(state, with_key(state, step.step, again), memory)

@@ -36,8 +36,8 @@ _MESSAGES: Final = "#/components/messages/"
 def contract(version: str, prefix: str = PREFIX, kind: Kind = "quorum", largest_draft: int = MAX_DRAFT_BYTES) -> Schema:
     """The AsyncAPI document of this version of Redraft, where names on the broker begin with `prefix`.
 
-    `kind` is that of the queues of messages, `largest_draft` the limit of a draft in bytes. The document is the same,
-    in the same order, each time it is made.
+    `kind` is that of the inbox and its partitions, `largest_draft` the limit of a draft in bytes. The document is the
+    same, in the same order, each time it is made.
     """
     places = channels(Names(prefix), kind)
     return {

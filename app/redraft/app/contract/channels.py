@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from redraft.app.contract.schemas import Schema
-from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, partition_queue
+from redraft.events.bus.port import DELIVERY_LIMIT, INBOX, partition_queue, work_queue
 from redraft.events.messages.commands import MESSAGE_NAMES, OUTCOMES, ROLES, WORK_NAMES, ConfirmStep, Failed, Work
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.plan import Role
@@ -67,8 +67,9 @@ _ACTOR: Final[Mapping[str, Schema]] = {
 
 
 def channels(names: Names, kind: Kind) -> Mapping[str, Channel]:
-    """Returns the channels by their names in the contract; `kind` is that of the queues of messages."""
+    """Returns the channels by their names in the contract; `kind` is that of the inbox and its partitions."""
     arguments = queue_arguments(INBOX, kind, names, DELIVERY_LIMIT)
+    work_arguments = queue_arguments(work_queue("critic", "any"), kind, names, DELIVERY_LIMIT)
     part = names.there(partition_queue(0)).removesuffix("0") + "{number}"
     work, key = names.there("redraft.ROLE.ACTOR").replace("ROLE.ACTOR", "{role}.{actor}"), "{role}.{actor}"
     return {
@@ -82,10 +83,12 @@ def channels(names: Names, kind: Kind) -> Mapping[str, Channel]:
         "work": Channel(
             work,
             "The queue of one actor. Its replicas compete for what is in it, and acknowledge a request once its "
-            "outcome is confirmed to be in the inbox. Who finds it missing declares it, with exactly these arguments, "
-            "or the server refuses those of others. A user who may not declare it waits until a coordinator has.",
+            "outcome is confirmed to be in the inbox. The broker keeps requests in memory alone, and does not count "
+            "their deliveries: what it loses when it restarts is sent again. Who finds the queue missing declares it, "
+            "with exactly these arguments, or the server refuses those of others. A user who may not declare it waits "
+            "until a coordinator has.",
             _WORK,
-            _queue(work, arguments, [(names.commands, key), (work, key)]),
+            _queue(work, work_arguments, [(names.commands, key), (work, key)]),
             _ACTOR,
         ),
         "inbox": Channel(

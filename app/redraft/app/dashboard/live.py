@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
+from functools import partial
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
@@ -12,6 +13,8 @@ import msgspec
 
 from redraft.actors.runtime.failures import traceback_of
 from redraft.app.process.lifecycle import retry_forever
+from redraft.app.server.api.answers import beside
+from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
 from redraft.app.server.service import Service
 
@@ -26,17 +29,20 @@ Render: TypeAlias = Callable[[], Awaitable[str]]
 
 
 class Fragment(msgspec.Struct, frozen=True):
-    """A rendered fragment: the hash of its HTML, and the server-sent event that all who look are sent."""
+    """A rendered fragment: the hash of its HTML, the server-sent event that all who look are sent, and the same event
+    as a piece of a gzip stream."""
 
     id: str
     event: bytes
+    compressed: bytes
 
 
 def fragment_of(html: str, kind: Literal["fragment", "trouble"] = "fragment") -> Fragment:
     """Returns HTML, or why there is none, as an event: made once for all, as each copy would cost as much."""
     found = sha256(f"{kind} {html}".encode()).hexdigest()[:16]
     lines = "\ndata: ".join(html.splitlines())
-    return Fragment(found, f"event: {kind}\nid: {found}\ndata: {lines}\n\n".encode())
+    event = f"event: {kind}\nid: {found}\ndata: {lines}\n\n".encode()
+    return Fragment(found, event, compress_piece(event))
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -160,7 +166,7 @@ class Broadcaster:
             if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
                 await self._service.shown(channel.position)
             try:
-                channel.publish(fragment_of(await channel.render()))
+                channel.publish(await beside(partial(fragment_of, await channel.render())))
             except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
                 channel.publish(fragment_of(self._tell(error), "trouble"))
             await asyncio.sleep(INTERVAL)

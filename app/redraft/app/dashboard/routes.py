@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from litestar import Request, Response, Router
 from litestar.connection import ASGIConnection
@@ -90,18 +90,35 @@ def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any,
     log = ProblemHandler(service.log)
 
     def answer(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
-        if request.method == "GET" and asks_to_sign_in(request, error):
-            asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return Redirect(f"/sign-in?next={quote(asked, safe='')}", status_code=303)
+        visit = Visit(service, identity_in(request), request, live)
+        if asks_to_sign_in(request, error):
+            if request.method != "GET":
+                told = visit.render("signed_out_said.html", way_in=_way_in(_page_of(request)))
+                return Response(told, status_code=403, media_type=HTML, headers={"Content-Security-Policy": POLICY})
+            return Redirect(_way_in(str(request.url)), status_code=303)
         log(request, error)
         found = problem_of(error) or problem(500, "this is a defect of Redraft; the server's log says more", "defect")
         template = "problem_said.html" if request.headers.get("hx-request") else "problem.html"
-        visit = Visit(service, identity_in(request), request, live)
         page = visit.render(template, problem=found, title=found.title, live="")
         headers = {"Content-Security-Policy": POLICY, **(error.headers if isinstance(error, Refused) else {})}
         return Response(page, status_code=found.status, media_type=HTML, headers=headers)
 
     return answer
+
+
+def _page_of(request: Request[Any, Any, Any]) -> str:
+    """Returns the address of the page that a form stands on; the first page where none is named."""
+    return request.headers.get("hx-current-url", "/")
+
+
+def _way_in(page: str) -> str:
+    """Returns the address at which to sign in, and then go on to a page of this server."""
+    try:
+        found = urlsplit(page)
+    except ValueError:  # a header may say anything
+        return "/sign-in"
+    asked = found.path + (f"?{found.query}" if found.query else "")
+    return f"/sign-in?next={quote(asked, safe='')}"
 
 
 def asks_to_sign_in(request: Request[Any, Any, Any], error: Exception) -> bool:

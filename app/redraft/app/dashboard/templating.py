@@ -48,6 +48,12 @@ def static_url(name: str) -> str:
 
 
 @cache
+def release() -> str:
+    """Returns what tells the files that pages load apart from those of another release."""
+    return sha256("".join(map(static_url, STATIC)).encode()).hexdigest()[:12]
+
+
+@cache
 def environment() -> Environment:
     """Returns the environment of the pages. It escapes every value, and rejects names that are not defined."""
     shared = page_environment()
@@ -58,7 +64,7 @@ def environment() -> Environment:
     return found
 
 
-_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (static_url, quoted, usage_text, cost_text, read_scale)
+_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (static_url, release, quoted, usage_text, cost_text, read_scale)
 
 
 def render(template: str, **values: object) -> str:

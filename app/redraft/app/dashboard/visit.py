@@ -15,9 +15,10 @@ from litestar.params import SkipValidation
 from litestar.response import Redirect, Stream
 
 from redraft.app.dashboard.live import Broadcaster, Subject
-from redraft.app.dashboard.templating import render
+from redraft.app.dashboard.templating import release, render
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, Identity
 from redraft.app.server.api.answers import beside
+from redraft.app.server.gzip_stream import HEADER, accepts_gzip, compress_piece
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Service
 from redraft.events.tokens import Scope
@@ -28,6 +29,9 @@ LIVE: Final = "/live"
 
 RECONNECT: Final = 2_000
 """Milliseconds after which a page whose stream has ended calls again."""
+
+_ALIVE: Final = b": alive\n\n"
+_ALIVE_COMPRESSED: Final = compress_piece(_ALIVE)
 
 EVERYTHING: Final = Subject()
 
@@ -65,14 +69,15 @@ class Visit:
             raise Refused(400, "parameters", str(error)) from None
 
     async def show(
-        self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING
+        self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING, part: Make | None = None
     ) -> Response[Any] | Stream:
         """Answers with the page of the template `NAME.html`, or with its fragment, `NAME_live.html`, as it changes.
 
-        `make` gives the value `view` of both. `subject` is what the fragment is about; None for a page without one.
+        `make` gives the value `view` of both, or `part` that of the fragment where it shows less. `subject` is what the
+        fragment is about; None for a page without one.
         """
         if self.request.url.path.startswith(f"{LIVE}/"):
-            return self._follow(f"{name}_live.html", make, subject or EVERYTHING)
+            return self._follow(f"{name}_live.html", part or make, subject or EVERYTHING)
         values = {"view": await make(), "title": title, "live": f"{LIVE}{self.address}" if subject else ""}
         return Response(await beside(lambda: self.render(f"{name}.html", **values)), media_type=HTML)
 
@@ -106,10 +111,15 @@ class Visit:
             raise Refused(
                 503, "streams", f"{limit} pages and readers are open already; come again", {"Retry-After": "5"}
             )
-        stream = self._events(template, make, subject)
-        return Stream(stream, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        headers = {"X-Accel-Buffering": "no", "Vary": "Accept-Encoding"}
+        if is_compressed := accepts_gzip(self.request.headers.get("accept-encoding", "")):
+            headers["Content-Encoding"] = "gzip"
+        stream = self._events(template, make, subject, is_compressed=is_compressed)
+        return Stream(stream, media_type="text/event-stream", headers=headers)
 
-    async def _events(self, template: str, make: Make, subject: Subject) -> AsyncIterator[bytes]:
+    async def _events(
+        self, template: str, make: Make, subject: Subject, *, is_compressed: bool
+    ) -> AsyncIterator[bytes]:
         """Yields the fragment as server-sent events. What it shows depends on the address and on what one may do."""
 
         async def rendered() -> str:
@@ -119,14 +129,15 @@ class Visit:
         scopes = " ".join(sorted(scope for scope in ("read", "submit", "operate", "admin") if self.may(scope)))
         seen = self.request.headers.get("last-event-id", "")
         with self.service.readers.one():
-            yield b"retry: %d\n\n" % RECONNECT
+            opening = b"retry: %d\n\nevent: release\ndata: %b\n\n" % (RECONNECT, release().encode())
+            yield HEADER + compress_piece(opening) if is_compressed else opening
             async with aclosing(self.live.watch(f"{self.address} {scopes}", subject, rendered)) as fragments:
                 async for fragment in fragments:
                     if fragment is None:
-                        yield b": alive\n\n"
+                        yield _ALIVE_COMPRESSED if is_compressed else _ALIVE
                     elif fragment.id != seen:
                         seen = fragment.id
-                        yield fragment.event
+                        yield fragment.compressed if is_compressed else fragment.event
 
     def _fragment(self, template: str, view: msgspec.Struct) -> str:
         """Returns a fragment, which many see: it knows what one may do, and nothing of who looks."""

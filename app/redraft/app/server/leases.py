@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import msgspec
 from cachetools import LRUCache, TTLCache
 
 from redraft.actors.runtime.admission import Admission
+from redraft.actors.runtime.working.in_flight import InFlightRequests
 from redraft.actors.workflow.actor import ActorKey
+from redraft.app.process.lifecycle import retry_forever
 from redraft.app.server.access.identity import Identity
 from redraft.app.server.problems import Refused
-from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, work_queue
-from redraft.events.errors import CodecError, InputError
+from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, PeerChannel, work_queue
+from redraft.events.errors import CodecError, InputError, StoreError
 from redraft.events.messages.commands import ROLES, Work
+from redraft.events.presence import PRESENT, HttpWorkers, Presence
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -36,15 +38,8 @@ LEEWAY: Final = 30.0
 """Seconds beyond its step's timeout for which a lease can be extended."""
 
 
-PRESENT: Final = 90.0
-"""Seconds after which somebody who asks for nothing any more, and extends no lease, is gone."""
-
-
-class Presence(msgspec.Struct, frozen=True):
-    """Somebody who works by HTTP: who (as events name them), and since when they have asked without a longer pause."""
-
-    who: str
-    since: datetime
+OFTEN: Final = 20.0
+"""Seconds for which it is not noted again that somebody works for an actor."""
 
 
 class Lease:
@@ -80,15 +75,57 @@ class Lease:
         return self.settled.is_set()
 
 
+class _Roll:
+    """Answers, for all consumers of an actor's queue that this server is, what they hold, as other workers do."""
+
+    def __init__(self, actor: ActorKey, me: str, peers: PeerChannel, log: FilteringBoundLogger) -> None:
+        self.consumers: set[Consumer] = set()
+        self._in_flight = InFlightRequests(work_queue(*actor), me, peers)
+        self._answering = asyncio.create_task(self._answer(log))
+
+    @contextmanager
+    def holding(self, request: str) -> Iterator[None]:
+        """Says of a request that it is held here, while the block lasts."""
+        is_first = self._in_flight.begin(request)
+        try:
+            yield
+        finally:
+            if is_first:
+                self._in_flight.end(request)
+
+    async def _answer(self, log: FilteringBoundLogger) -> None:
+        with self._in_flight.serving(self._ahead, lambda: len(self.consumers)):
+            await retry_forever("peers", self._in_flight.answer_peers, log)
+
+    def _ahead(self) -> Sequence[str]:
+        return [message for consumer in self.consumers for message in consumer.ahead()]
+
+    async def close(self) -> None:
+        self._answering.cancel()
+        await asyncio.wait({self._answering})
+
+
 class Leases:
     """Leases requests of this bus. `limit` is the largest draft; `new_id` makes ids that nobody can guess.
 
-    A lease that ends gives its request back, which counts as a delivery, as it does when a worker's connection breaks.
-    All end with the block that this is the context of.
+    `workers` keeps who works here, for other processes too; without it only this one knows. Through `peers` others
+    hear which requests are leased. A lease that ends gives
+    its request back, which counts as a delivery, as it does when a worker's connection breaks. All end with the block
+    that this is the context of.
     """
 
-    def __init__(self, bus: Bus, limit: int, new_id: Callable[[], str], log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        limit: int,
+        new_id: Callable[[], str],
+        log: FilteringBoundLogger,
+        workers: HttpWorkers | None = None,
+        peers: PeerChannel | None = None,
+    ) -> None:
         self._bus = bus
+        self._peers = peers
+        self._rolls: dict[ActorKey, _Roll] = {}
         self._admission = Admission(limit, bus.largest)
         self._new_id = new_id
         self._log = log
@@ -96,6 +133,8 @@ class Leases:
         self._ended: LRUCache[str, Lease] = LRUCache(ENDED)
         self._tasks: set[asyncio.Task[None]] = set()
         self._each: Counter[str] = Counter()
+        self._workers = workers
+        self._noted: TTLCache[tuple[ActorKey, str], bool] = TTLCache(10_000, OFTEN)
         self._present: TTLCache[tuple[ActorKey, str], Presence] = TTLCache(10_000, PRESENT)
 
     async def __aenter__(self) -> Self:
@@ -112,8 +151,8 @@ class Leases:
         Raises Refused when too many are leased, BusError when the bus cannot be reached. A call that is cancelled
         leases none.
         """
+        await self._note(identity, actor)
         self._require_room(identity)
-        self._note(identity, actor)
         opened: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(self._hold(identity, actor, seconds, opened))
         self._tasks.add(task)
@@ -133,21 +172,32 @@ class Leases:
             task.result()  # why none could be taken
         return None
 
-    def present(self, actor: ActorKey) -> Sequence[Presence]:
-        """Returns who works for an actor, those first who have for longest."""
-        found = [each for (key, _), each in self._present.items() if key == actor]
-        return sorted(found, key=lambda each: each.since)
+    async def present(self) -> Mapping[ActorKey, Sequence[Presence]]:
+        """Returns who works for each actor, those first who have for longest. Raises StoreError."""
+        if self._workers is not None:
+            return await self._workers.present()
+        found: dict[ActorKey, list[Presence]] = {}
+        for (actor, _), each in sorted(self._present.items(), key=lambda item: item[1].since):
+            found.setdefault(actor, []).append(each)
+        return found
 
-    def _note(self, identity: Identity, actor: ActorKey) -> None:
+    async def _note(self, identity: Identity, actor: ActorKey) -> None:
+        """Notes that somebody works for an actor. Where the store does not answer, the work goes on all the same."""
         key = actor, identity.how
-        now = datetime.now(UTC)
-        self._present[key] = self._present.get(key) or Presence(identity.signature, now)
+        self._present[key] = self._present.get(key) or Presence(identity.signature, datetime.now(UTC))
+        if self._workers is None or key in self._noted:
+            return
+        self._noted[key] = True
+        try:
+            await self._workers.note(actor, identity.how, identity.signature)
+        except StoreError as error:
+            self._log.warning("presence not noted", error=str(error))
 
-    def extend(self, identity: Identity, key: str, seconds: float) -> datetime:
+    async def extend(self, identity: Identity, key: str, seconds: float) -> datetime:
         """Has a lease go on for so many seconds from now; returns when it ends. Raises Refused as `held` does."""
-        lease = self.held(identity, key)
-        self._note(identity, lease.actor)
-        return lease.extend(seconds)
+        until = self.held(identity, key).extend(seconds)
+        await self._note(identity, self.held(identity, key).actor)
+        return until
 
     def drop(self, identity: Identity, key: str) -> None:
         """Ends a lease whose request nobody wants an answer to any more. Raises Refused as `held` does."""
@@ -171,13 +221,17 @@ class Leases:
 
     async def _hold(self, identity: Identity, actor: ActorKey, seconds: float, opened: asyncio.Future[Lease]) -> None:
         """Takes one request, and holds it until its lease is settled or ends."""
-        async with self._bus.consume(work_queue(*actor), 1) as requests:
+        async with (
+            self._bus.consume(work_queue(*actor), 1) as requests,
+            self._on_roll(actor, requests) as roll,
+        ):
             delivery, work = await self._next(requests, actor)
             lease = Lease(self._new_id(), identity.how, actor, delivery, work, seconds)
             self._held[lease.id] = lease
             opened.set_result(lease)
             try:
-                settled = await lease.over()
+                with roll.holding(work.request.id) if roll else nullcontext():
+                    settled = await lease.over()
             finally:
                 del self._held[lease.id]
             if settled and not lease.reason:
@@ -187,6 +241,24 @@ class Leases:
                 self._ended[lease.id] = lease
                 self._log.warning("lease ended", run=work.request.run, path=work.request.path, holder=lease.holder)
             await requests.reject(delivery, requeue=lease.requeue, reason=lease.reason or "its lease ended")
+
+    @asynccontextmanager
+    async def _on_roll(self, actor: ActorKey, requests: Consumer) -> AsyncIterator[_Roll | None]:
+        """Notes one more consumer of an actor's queue, while the block lasts; yields what answers for all of them."""
+        if self._peers is None:
+            yield None
+            return
+        roll = self._rolls.get(actor)
+        if roll is None:
+            roll = self._rolls[actor] = _Roll(actor, self._new_id(), self._peers, self._log)
+        roll.consumers.add(requests)
+        try:
+            yield roll
+        finally:
+            roll.consumers.discard(requests)
+            if not roll.consumers:
+                del self._rolls[actor]
+                await roll.close()
 
     async def _next(self, requests: Consumer, actor: ActorKey) -> tuple[Delivery, Work]:
         """Returns the next readable request; those that no worker could read become dead letters."""

@@ -24,7 +24,8 @@ from redraft.app.server.service import Service
 from redraft.app.settings.settings import Settings
 from redraft.app.telemetry.telemetry import find_telemetry
 from redraft.app.wiring.deployment import MEMORY
-from redraft.events.backends import open_subscriptions, open_tokens
+from redraft.events.backends import open_http_workers, open_subscriptions, open_tokens
+from redraft.events.bus.port import PeerChannel
 from redraft.events.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ async def answer_http(
         told = telemetry.meters.note_health if telemetry else None
         await stack.enter_async_context(health_file(health, runtime.store.head, log, told=told))
         names = None if tokens is None else await stack.enter_async_context(open_subscriptions(settings.store))
-        leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log)
+        workers = None if tokens is None else await stack.enter_async_context(open_http_workers(settings.store))
+        peers = runtime.bus if isinstance(runtime.bus, PeerChannel) else None
+        leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log, workers, peers)
         leases = await stack.enter_async_context(leasing)
         service = Service(settings, runtime, offers, queues, names, leases, tokens, log, read_only, openid)
         sessions = Sessions(tokens, os.urandom)

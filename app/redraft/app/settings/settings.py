@@ -114,7 +114,7 @@ class Settings(BaseSettings):
     - `max_draft_bytes`: the largest brief and the largest draft (64 MiB at most, 4 MiB through RabbitMQ).
     - `worker_concurrency`: how many requests one actor works on at the same time.
     - `request_batch_size`: how many requests for one actor may share a message on RabbitMQ; one worker gets them all.
-    - `queue_type`: the type of the queues on RabbitMQ, the same for all parts of a deployment; `classic` is quicker
+    - `queue_type`: the type of the inbox on RabbitMQ, the same for all parts of a deployment; `classic` is quicker
       where the broker is one server.
     - `inbox_partitions`: how many parts the inbox on RabbitMQ has, which coordinators divide among themselves; the same
       for all parts of a deployment. 0 leaves it whole: then any coordinator may take any message.

@@ -5,14 +5,14 @@ network.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
 from typing import Final, Self, TypeAlias
 
 from redraft.app.testing.faults import Faults
 from redraft.app.testing.loop import Process, SimLoop
 from redraft.events.bus.local import LocalBus
-from redraft.events.bus.port import INBOX, BusMessage, Consumer, DeadLetter, Depth, T, inbox_queue
+from redraft.events.bus.port import INBOX, BusMessage, Consumer, DeadLetter, Depth, T, inbox_queue, is_inbox
 from redraft.events.errors import BusError
 from redraft.events.messages.domain_events import RunCancelled
 from redraft.events.messages.envelope import Recorded
@@ -36,8 +36,11 @@ class SimBroker:
         self.queues = LocalBus(largest=2**24, shared=True)
         self.announced: list[Recorded] = []
         self.world = loop.process("broker")
-        self.readers: dict[Process, list[Consumer]] = {}
+        self.readers: dict[Process, list[tuple[str, Consumer]]] = {}
         self._ears: list[tuple[Process, str, Notes]] = []
+        self.dropped: set[str] = set()
+        """The runs whose requests were in memory alone when the broker restarted."""
+        self._cut_off: list[tuple[Process, Callable[[], None]]] = []
 
     def connection(self, process: Process) -> SimBus:
         """Returns the bus as a process has it."""
@@ -48,14 +51,43 @@ class SimBroker:
         for _, _, notes in [each for each in self._ears if each[0] is process]:
             self.unlisten(notes)
             notes.put_nowait(None)
-        for reader in self.readers.pop(process, []):
+        for _, reader in self.readers.pop(process, []):
             reader.leave()  # type: ignore[attr-defined]  # those of the shipped queues can
+
+    def readers_of(self, queue: str) -> list[Process]:
+        """Returns the processes that read a queue."""
+        reading = ((process, name) for process, readers in self.readers.items() for name, _ in readers)
+        return [process for process, name in reading if name == queue and not process.is_dead]
 
     def wipe(self) -> None:
         """Drops all queues with their messages; their consumers are cut off."""
         lost, self.queues = self.queues, LocalBus(largest=2**24, shared=True)
         self.readers.clear()
         self.loop.spawn(self.world, lost.close())
+        self._reconnect()
+
+    def restart(self) -> None:
+        """Cuts everybody off, and drops all requests; what was in the inbox is there again."""
+        for process in list(self.readers):
+            self.disconnect(process)
+        lost = self.queues.drop(lambda queue: not is_inbox(queue))
+        self.dropped.update(delivery.bus_message.run for delivery in lost)
+        self._reconnect()
+
+    @contextmanager
+    def told_of_reconnects(self, process: Process, tell: Callable[[], None]) -> Iterator[None]:
+        """Calls `tell`, while the block lasts, when the process was cut off and is connected again."""
+        told = process, tell
+        self._cut_off.append(told)
+        try:
+            yield
+        finally:
+            self._cut_off.remove(told)
+
+    def _reconnect(self) -> None:
+        for process, tell in self._cut_off:
+            if not process.is_dead:
+                self.loop.call_later(self.faults.between(0, 2), tell, context=process.context)
 
     def later(self, seconds: float, queue: str, bus_messages: Sequence[BusMessage]) -> None:
         """Delivers messages after a delay."""
@@ -126,11 +158,11 @@ class SimBus:
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
         async with self._broker.queues.consume(queue, prefetch) as reader:
             readers = self._broker.readers.setdefault(self._process, [])
-            readers.append(reader)
+            readers.append((queue, reader))
             try:
                 yield reader
             finally:
-                readers.remove(reader)
+                readers.remove((queue, reader))
 
     async def publish_events(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
         """Publishes events."""
@@ -165,6 +197,9 @@ class SimBus:
     async def broadcast(self, queue: str, note: bytes) -> None:
         await self._travel()
         self._broker.tell(queue, note)
+
+    def reconnects(self, tell: Callable[[], None]) -> AbstractContextManager[None]:
+        return self._broker.told_of_reconnects(self._process, tell)
 
     async def dead_letters(self, keep: Callable[[DeadLetter], T]) -> Sequence[T]:
         return await self._broker.queues.dead_letters(keep)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 PUNCTUAL: Final = timedelta(minutes=30)
 """How late a timer may be, considering all that may stall or get lost meanwhile."""
 
+NO_TIME: Final = timedelta()
+
 GRACE: Final = timedelta(hours=1)
 """How long beyond its time a request may stay open, as the docs say."""
 
@@ -51,8 +53,8 @@ def faults_of(events: Sequence[Recorded], world: World, script: Cast, faults: Fa
         *_check_repeated(events, script, faults),
         *_check_waited_out(events, world),
         *_check_resent(world, faults),
-        *_check_retries(events),
-        *_check_deadlines(events),
+        *_check_retries(events, world),
+        *_check_deadlines(events, world),
         *_check_published(events, script),
     ]
 
@@ -96,7 +98,8 @@ def _check_served(taken: Sequence[int], end: int, faults: Faults) -> Iterator[st
 def _check_waited_out(events: Sequence[Recorded], world: World) -> Iterator[str]:
     """Yields requests that ran into their deadline: after a crash or a loss they are taken over or sent again.
 
-    While an older release relays, the steps of newer runs may wait, as the docs say, and no longer.
+    While an older release relays, the steps of newer runs may wait, as the docs say, and no longer. What an older
+    release declined may be a dead letter, which no one restores here.
     """
     rules: defaultdict[str, int] = defaultdict(int)
     asked: defaultdict[tuple[str, str], float] = defaultdict(float)
@@ -108,7 +111,8 @@ def _check_waited_out(events: Sequence[Recorded], world: World) -> Iterator[str]
             case StepRequested(path=path):
                 asked[event.run, path] = at
             case StepFailed(path=path, message=message) if message.startswith("no answer by") and not event.repeats:
-                if world.database.relayed(rules[event.run], asked[event.run, path], at) > PUNCTUAL.total_seconds():
+                relayed = world.database.relayed(rules[event.run], asked[event.run, path], at)
+                if relayed > PUNCTUAL.total_seconds() and event.run not in world.declined:
                     where = f"event {event.version} of run {event.run}"
                     yield f"waited out: {where}: nobody answered, and nobody was asked again"
             case _:
@@ -125,15 +129,18 @@ def _check_resent(world: World, faults: Faults) -> Iterator[str]:
         return
     for run, path in world.missing:
         is_lost = any(run in each and ("is lost" in each or "comes late" in each) for each in faults.planted)
-        if not is_lost and run not in world.declined:
+        if not is_lost and run not in world.broker.dropped and run not in world.declined:
             yield f"sought: {path} of run {run} was sent again, and nothing of it was lost"
 
 
-def _check_retries(events: Sequence[Recorded]) -> Iterator[str]:
-    """Yields retries that came long after their time, unless their run was held up."""
+def _check_retries(events: Sequence[Recorded], world: World) -> Iterator[str]:
+    """Yields retries that came long after their time, unless their run was held up, or an older release declined it."""
     waiting: dict[tuple[str, str], datetime] = {}
+    held = _HeldUp(world)
     for event in events:
-        if event.repeats:
+        longer = held.note(event)
+        waiting = {place: again + (longer if place[0] == event.run else NO_TIME) for place, again in waiting.items()}
+        if event.repeats or event.run in world.declined:
             continue
         match event.data:
             case StepFailed(path=path, retry_at=datetime() as again):
@@ -151,19 +158,40 @@ def _check_retries(events: Sequence[Recorded]) -> Iterator[str]:
                 pass
 
 
-def _check_deadlines(events: Sequence[Recorded]) -> Iterator[str]:
+class _HeldUp:
+    """For how long each run was held up since its last event, as it is newer than the release that relayed."""
+
+    def __init__(self, world: World) -> None:
+        self._database = world.database
+        self._rules: dict[str, int] = {}
+        self._last: dict[str, float] = {}
+
+    def note(self, event: Recorded) -> timedelta:
+        """Returns that time, up to this event of the run."""
+        at = self._database.recorded[event.position]
+        if isinstance(event.data, RunStarted):
+            self._rules[event.run] = event.data.rules
+        since, self._last[event.run] = self._last.get(event.run, at), at
+        return self._database.held_up(self._rules.get(event.run, 0), since, at)
+
+
+def _check_deadlines(events: Sequence[Recorded], world: World) -> Iterator[str]:
     """Yields a fault for each request or approval that is still open half an hour after its deadline.
 
-    The deadline of a request is its `due`, or the longest timeout of the plan and an hour after it was made, whichever
-    is later.
+    The time for which an older release kept the time of a newer run does not count, nor do runs that one has declined:
+    what it was told of them may be dead letters. The deadline of a request is its `due`, or the longest timeout of the
+    plan and an hour after it was made, whichever is later.
     """
     longest: dict[str, timedelta] = {}
     waiting: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
+    held = _HeldUp(world)
     for event in events:
-        asked = waiting[event.run]
+        longer = held.note(event)
+        asked = waiting[event.run] = {path: limit + longer for path, limit in waiting[event.run].items()}
         for path in [path for path, limit in asked.items() if event.time > limit]:
             del asked[path]
-            yield f"overdue: {path} of run {event.run} was waited for until event {event.version}"
+            if event.run not in world.declined:
+                yield f"overdue: {path} of run {event.run} was waited for until event {event.version}"
         match event.data:
             case RunStarted(plan=plan):
                 longest[event.run] = timedelta(seconds=max(step.timeout for _, step in steps_in(plan.steps)))

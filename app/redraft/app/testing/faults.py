@@ -38,6 +38,8 @@ class Odds(msgspec.Struct, frozen=True):
     """Once in a history the broker loses its queues and all messages; people send open requests again."""
     broker_forgets: float = 0.08
     """Once in a history the broker loses its queues and all messages, and nobody sends open requests again."""
+    broker_restarts: float = 0.08
+    """Once in a history the broker restarts: requests in its queues are lost, and the inbox is not."""
     older: float = 0.03
     """A coordinator starts as an older release, without the newest rules."""
     clock_differs: float = 0.1

@@ -29,6 +29,7 @@ from redraft.app.testing.places import held_plan
 from redraft.app.testing.reusing import reusing_plans
 from redraft.app.testing.storage import SILENT, SimDatabase
 from redraft.app.testing.workload import Cast, Script, random_plan
+from redraft.events.bus.port import partition_queue
 from redraft.events.messages.content import Brief
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import RULES, Plan
@@ -39,14 +40,25 @@ from redraft.projections.engine.views import Views
 LONGEST: Final = 5 * 86_400.0
 """Seconds after which a run that has not ended is stuck: no plan takes that long, whatever goes wrong."""
 
+STILL: Final = 400.0
+"""The most seconds for which a process stands still."""
+
+SETTLED: Final = STILL + 300.0
+"""Seconds after which each partition of the inbox has one reader, when no more processes are killed or stopped."""
+
 WIPED: Final = "the broker loses its queues, and all that is in them"
 FORGOTTEN: Final = f"{WIPED}, and nobody sends it again"
+RESTARTED: Final = "the broker restarts, and loses the requests in its queues"
 
 SOON: Final = 120.0
 """The faults drawn for a process happen within this many seconds of its start, or of the history's."""
 
 RESTART: Final = (0.5, 30.0)
 """Seconds until a killed process is started again, at least and at most."""
+
+
+UPGRADE: Final = (600.0, 20_000.0)
+"""Seconds until a process of an older release is ended, and started as the newest one, at least and at most."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -105,34 +117,13 @@ def history(seed: int, setting: Setting = Setting()) -> History:  # noqa: B008 -
             loop.dispose()
 
 
-def _criteria_of(seed: int) -> Random | None:
-    """Returns what draws the criteria of a history's plans; None for most, whose plans have none."""
-    random = Random(f"{seed} criteria 23560")
-    return random if random.random() < 0.3 else None
+def _random_for(seed: int, trait: str, share: float) -> Random | None:
+    """Returns the randomness with which a trait is drawn for a history; None if the history does not have it.
 
-
-def _measures_of(seed: int) -> Random | None:
-    """Returns what draws the measures of a history's plans; None for most, whose plans have none."""
-    random = Random(f"{seed} measures 676")
-    return random if random.random() < 0.2 else None
-
-
-def _places_of(seed: int) -> Random | None:
-    """Returns what draws the issues and edits of a history; None for most, whose drafts are only rewritten."""
-    random = Random(f"{seed} places 72")
-    return random if random.random() < 0.15 else None
-
-
-def _late_of(seed: int) -> Random | None:
-    """Returns what draws critics that run late, and steps with the history; None for most histories."""
-    random = Random(f"{seed} late 68")
-    return random if random.random() < 0.15 else None
-
-
-def _reuse_of(seed: int) -> Random | None:
-    """Returns what draws critics whose verdicts are taken again, and texts that come back; None for most histories."""
-    random = Random(f"{seed} reuse")
-    return random if random.random() < 0.15 else None
+    `share` of all seeds have it. The trait's text is part of the randomness, so that no trait changes another.
+    """
+    random = Random(f"{seed} {trait}")
+    return random if random.random() < share else None
 
 
 class _Deployment:
@@ -151,18 +142,19 @@ class _Deployment:
         self._outside = copy_context()
         self._parts: dict[Process, Any] = {}
         self._cast = setting.cast(Random(f"{seed} script"), self._faults, lambda each: here.strike(each))
-        places = _places_of(seed)
+        places = _random_for(seed, "places 72", 0.15)
         if places is not None and isinstance(self._cast, Script):
             self._cast.places = places
         self._wrong: list[str] = []
         self._is_looked_at = False
+        self._upgraded: set[str] = set()
         count = self._random.choice((1, 1, 2, 2, 3))
         drawn = setting.plans or tuple(self._draw_plans(seed, count))
         if places and not setting.plans:
             drawn = tuple(held_plan(places, each) for each in drawn)
-        late = None if setting.plans else _late_of(seed)
+        late = None if setting.plans else _random_for(seed, "late 68", 0.15)
         self._plans = drawn if late is None else tuple(late_plan(late, each) for each in drawn)
-        again = None if setting.plans else _reuse_of(seed)
+        again = None if setting.plans else _random_for(seed, "reuse", 0.15)
         if again is not None:
             self._plans = reusing_plans(again, self._plans)
         if again is not None and isinstance(self._cast, Script):
@@ -174,9 +166,9 @@ class _Deployment:
         self._world.servers = Random(f"{seed} servers").choice((0, 0, 0, 0, 0, 0, 1, 2))
 
     def _draw_plans(self, seed: int, count: int) -> Iterator[Plan]:
-        measures = _measures_of(seed)
+        measures = _random_for(seed, "measures 676", 0.2)
         for _ in range(count):
-            yield random_plan(self._random, _criteria_of(seed), measures)
+            yield random_plan(self._random, _random_for(seed, "criteria 23560", 0.3), measures)
 
     def run(self) -> History:
         """Runs until every run has ended, and for a while after."""
@@ -207,14 +199,24 @@ class _Deployment:
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, WIPED)
         if self._faults.happens(self._faults.odds.broker_forgets, FORGOTTEN):
             self._loop.call_later(self._faults.between(2, SOON), self._wipe, FORGOTTEN)
+        if self._faults.happens(self._faults.odds.broker_restarts, RESTARTED):
+            self._loop.call_later(self._faults.between(2, SOON), self._restart_broker)
         while self._loop.time() < LONGEST:
             await self._until(self._is_over, LONGEST)
             await asyncio.sleep(30)
             await self._until(self._is_read, 3_600)
             if self._is_over():  # a fork that was asked for before may have begun meanwhile
                 break
+        await self._until(lambda: not self._badly_divided(), SETTLED)
         self._is_looked_at = True
+        self._wrong += self._badly_divided()
         self._wrong += await self._compare_read_models()
+
+    def _badly_divided(self) -> list[str]:
+        """Returns which partitions of the inbox are not read by exactly one coordinator."""
+        broker = self._world.broker
+        readers = {number: broker.readers_of(partition_queue(number)) for number in range(broker.partitions)}
+        return [f"shares: {found} read partition {number}" for number, found in readers.items() if len(found) != 1]
 
     async def _until(self, holds: Callable[[], bool], longest: float) -> None:
         """Waits until the condition holds, or for `longest` seconds, and looks at the rows meanwhile."""
@@ -225,31 +227,30 @@ class _Deployment:
             self._world.note_ends()
 
     async def _compare_read_models(self) -> list[str]:
-        """Returns where the read models of coordinators differ from a rebuild."""
-        wrong = []
-        live = {process: views for process, views in self._world.views.items() if not process.is_dead}
-        end = self._world.database.rows.max_notification_id() or 0
-        rebuilt = {rules: await self._rebuild(rules) for rules in sorted({process.rules for process in live})}
-        for process, views in live.items():
-            if views.position < end:
-                wrong.append(f"projection: {process} has come to event {views.position} of {end}")
-            for table in ("runs", "steps"):
-                every = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of our own
-                if await rebuilt[process.rules].query(every) != await views.query(every):
-                    wrong.append(f"projection: the {table} of {process} are not those of a rebuild")
+        """Returns where the read models that coordinators share differ from a rebuild.
+
+        Runs that an older release has left to a newer one are not compared.
+        """
+        database = self._world.database
+        wrong = [] if self._is_projected() else [f"projection: it has come to event {database.projected()} of the log"]
+        shared, rebuilt = await self._shared(), await self._rebuild()
+        for table in ("runs", "steps"):
+            every = f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - names of our own
+            kept, again = await shared.query(every), await rebuilt.query(every)
+            left = database.left_aside()
+            if [row for row in kept if row[0] not in left] != [row for row in again if row[0] not in left]:
+                wrong.append(f"projection: the {table} are not those of a rebuild")
         return wrong
 
-    async def _rebuild(self, rules: int) -> Views:
-        """Returns the read models as a release with these rules builds them."""
+    async def _shared(self) -> Views:
+        """Returns the read models that coordinators share, to be read."""
+        return await self._world.opened(lambda name: Inline(), lambda: self._world.database.tables)
 
-        async def built() -> Views:
-            views = await self._world.opened(lambda name: Inline())
-            await catch_up(views, self._world.database.quiet())
-            return views
-
-        process = self._loop.process(f"one who knows rules {rules}")
-        process.rules = rules
-        return await self._loop.spawn(process, built())
+    async def _rebuild(self) -> Views:
+        """Returns the read models as the newest release builds them."""
+        views = await self._world.opened(lambda name: Inline())
+        await catch_up(views, self._world.database.quiet())
+        return views
 
     def _is_over(self) -> bool:
         if len(self._world.ended) < len(self._plans):
@@ -261,20 +262,38 @@ class _Deployment:
         """Returns whether subscribers and projections have reached the end of the log."""
         end = self._world.database.rows.max_notification_id() or 0
         seen = self._world.seen[-1].position if self._world.seen else 0
-        views = [each for process, each in self._world.views.items() if not process.is_dead]
         served = self._world.served[-1].position if self._world.served else end * (not self._world.servers)
-        return seen >= end and served >= end and all(each.position >= end for each in views)
+        return seen >= end and served >= end and self._is_projected()
+
+    def _is_projected(self) -> bool:
+        """Returns whether the shared read models have all events; while an older release relays, without newer runs."""
+        database = self._world.database
+        if database.projected() < (database.rows.max_notification_id() or 0):
+            return False
+        relaying = database.relaying
+        return not database.left_aside() or (relaying is not None and relaying.rules < RULES)
 
     def _start(self, name: str, part, *, mortal: bool = False) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         process = self._loop.process(name)
         if name.startswith("coordinator") and name != "coordinator 1":
-            older = self._faults.happens(self._faults.odds.older, f"{process} starts as an older release")
-            process.rules = RULES - older
+            self._draw_release(process)
         self._parts[process] = part
         task = self._loop.spawn(process, part(process))
         task.add_done_callback(lambda done: self._note_end(name, done))
         if mortal:
             self._doom(process, part)
+
+    def _draw_release(self, process: Process) -> None:
+        """Draws whether a coordinator is of an older release; that is replaced by the newer one within hours."""
+        faults, name = self._faults, process.name
+        if name in self._upgraded or not faults.happens(faults.odds.older, f"{process} starts as an older release"):
+            return
+        process.rules = RULES - 1
+        self._loop.call_later(faults.between(*UPGRADE), self._upgrade, process)
+
+    def _upgrade(self, process: Process) -> None:
+        self._upgraded.add(process.name)
+        self._kill(process, self._parts[process])
 
     def _note_end(self, name: str, done: asyncio.Task[None]) -> None:
         if not done.cancelled() and (error := done.exception()) is not None:
@@ -288,7 +307,7 @@ class _Deployment:
         if faults.happens(odds.crashes / 5, f"{process} is going to be killed"):
             loop.call_later(faults.between(0.5, SOON), self._kill, process, part)
         if faults.happens(odds.pauses / 5, f"{process} is going to stand still"):
-            loop.call_later(faults.between(1, SOON), self._pause, process, faults.between(1, 400))
+            loop.call_later(faults.between(1, SOON), self._pause, process, faults.between(1, STILL))
 
         if faults.happens(odds.clock_differs, f"{process} has a clock that differs"):
             process.skew = timedelta(seconds=faults.skew())
@@ -303,6 +322,11 @@ class _Deployment:
         if what == WIPED:
             self._loop.call_later(self._faults.between(30, 300), self._start, "operator", partial(rebuild, self._world))
 
+    def _restart_broker(self) -> None:
+        if not self._is_looked_at:
+            self._faults.note(RESTARTED)
+            self._world.broker.restart()
+
     def _jump(self, process: Process, seconds: float) -> None:
         self._faults.note(f"the clock of {process} jumps by {seconds:.0f} s")
         process.skew += timedelta(seconds=seconds)
@@ -312,13 +336,12 @@ class _Deployment:
             return
         self._faults.note(f"{process} is killed")
         self._loop.kill(process)
-        self._world.views.pop(process, None)
         silence = self._faults.between(0.1, SILENT)
         self._loop.call_later(silence, self._unheard, process)
         self._loop.call_later(self._faults.between(*RESTART), self._start_again, process, part)
 
     def _start_again(self, process: Process, part) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
-        if not self._is_looked_at:  # its views would begin at event 0, in the middle of the look
+        if not self._is_looked_at:
             self._start(process.name, part, mortal=True)
 
     def _pause(self, process: Process, seconds: float) -> None:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from functools import partial
 from itertools import count
 from random import Random
+from sqlite3 import Connection
 from typing import Any, Final
 
 import structlog
@@ -119,7 +120,6 @@ class World:
         self.database = database
         self.broker = broker
         self.random = random
-        self.views: dict[Process, Views] = {}
         self.seen: list[Recorded] = []
         self.servers = 0
         self.served: list[Recorded] = []
@@ -143,9 +143,9 @@ class World:
             elif isinstance(event.data, RunQuarantined):
                 self.ended.setdefault(event.run, "quarantined")
 
-    async def opened(self, threads: Threads) -> Views:
-        """Returns read models in memory."""
-        views = Views(SqliteStorage(None, new_views), FOLLOWED, lambda notice: None, threads)
+    async def opened(self, threads: Threads, memory: Callable[[], Connection] = new_views) -> Views:
+        """Returns read models in memory, in new tables or in these."""
+        views = Views(SqliteStorage(None, memory), FOLLOWED, lambda notice: None, threads)
         await views.open()
         return views
 
@@ -162,13 +162,10 @@ _SILENT: Final[Any] = structlog.wrap_logger(structlog.ReturnLogger(), wrapper_cl
 
 
 async def coordinate(world: World, process: Process) -> None:
-    """Runs what `redraft coordinator` runs.
-
-    The read models of each are in its own memory, so that each keeps them, and the time, itself.
-    """
+    """Runs what `redraft coordinator` runs: it decides on its share of the runs, and stands by for the relay."""
     store, bus = world.database.store(process), world.broker.connection(process)
-    views = await world.opened(lambda name: SimExecutor(world.loop, process, world.database.takes, near=True))
-    world.views[process] = views
+    executor = partial(SimExecutor, world.loop, process, world.database.takes, near=True)
+    views = await world.opened(lambda name: executor(), lambda: world.database.tables)
     clock = partial(world.loop.clock, process)
 
     def report(run: str, why: str) -> None:
@@ -185,15 +182,8 @@ async def coordinate(world: World, process: Process) -> None:
         else None
     )
     coordinator = Coordinator(handler, bus, share)
-    agenda = StepsAgenda(views, None)
-    timekeeper = Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus))
-    parts: dict[str, Part] = {
-        "coordinator": coordinator.run,
-        "relay": partial(_relay, world, process, store, bus, agenda),
-        "timekeeper": timekeeper.run,
-        "projector": partial(follow, views, store),
-    }
-    await all_kept_up(parts, _SILENT)
+    relaying = partial(_relay, world, process, store, bus, views)
+    await all_kept_up({"coordinator": coordinator.run, "relay": relaying}, _SILENT)
 
 
 async def _candidates(world: World, process: Process, store: EventStore) -> Candidates:
@@ -210,10 +200,13 @@ async def _candidates(world: World, process: Process, store: EventStore) -> Cand
     return candidates
 
 
-async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, agenda: StepsAgenda) -> None:
+async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, views: Views) -> None:
+    """Stands by until nobody else relays; then relays, keeps the read models, and keeps time for all runs."""
     async with SimLease(world.database, process) as lease:
         after = await lease.acquire()
         relay = Relay(store, bus, every_run, bus, partitions=world.broker.partitions)
+        agenda = StepsAgenda(views, None)
+        clock = partial(world.loop.clock, process)
 
         async def resend(run: str, path: str) -> None:
             if await relay.resend(run, path):
@@ -221,8 +214,16 @@ async def _relay(world: World, process: Process, store: EventStore, bus: SimBus,
 
         inbox = inbox_queues(world.broker.partitions)
         missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox)
-        async with together([retry_forever("missing", missing.run, _SILENT)]):
-            await relay.run(after, lease.save, lease.check, doubtful=await store.head())
+        beside: dict[str, Part] = {
+            "projector": partial(follow, views, store),
+            "timekeeper": Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus)).run,
+            "missing requests": missing.run,
+        }
+        follows = relay.run(after, lease.save, lease.check, doubtful=await store.head())
+        kept_up = [retry_forever(name, part, _SILENT) for name, part in beside.items()]
+        with bus.reconnects(missing.hurry):
+            async with together([follows, lease.keep(), *kept_up]) as tasks:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def work(world: World, process: Process, actors: Sequence[Actor]) -> None:

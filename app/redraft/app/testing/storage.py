@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import timedelta
 from functools import cache, cached_property
 from typing import Any, Self
 from uuid import UUID
@@ -32,8 +33,9 @@ from redraft.events.store.recorder import (
 )
 from redraft.events.subscriptions.subscriptions import CREATE, Execute, Subscriptions
 from redraft.projections.backends import FOLLOWED
+from redraft.projections.engine.positions import Positions
 from redraft.projections.engine.writer import Writer
-from redraft.projections.sqlite.storage import SqliteSession, SqliteStorage, open_memory
+from redraft.projections.sqlite.storage import SQLITE_TABLES, SqliteSession, SqliteStorage, open_memory
 
 
 @cache
@@ -104,6 +106,27 @@ class SimDatabase:
         return Opened(recorder, "simulated", True, lambda: None, listen=listen, keys=self._keys)
 
     @cached_property
+    def tables(self) -> sqlite3.Connection:
+        """The read models that all coordinators share, in SQLite in memory: each transaction of a process is whole."""
+        return new_views()
+
+    def projected(self) -> int:
+        """Returns the position up to which the shared read models count the log, as they say themselves."""
+        with closing(self.tables.cursor()) as cursor:
+            return min((each.position for each in Positions(SQLITE_TABLES).checkpoints(cursor).values()), default=0)
+
+    def left_aside(self) -> set[str]:
+        """Returns the runs that the shared read models leave to a newer release."""
+        with closing(self.tables.cursor()) as cursor:
+            return {each.run for each in Positions(SQLITE_TABLES).aside(cursor)}
+
+    @property
+    def relaying(self) -> Process | None:
+        """The process that holds the relay's lease; None when nobody does."""
+        lease = self.holders.get(RELAY)
+        return lease.process if lease else None
+
+    @cached_property
     def book(self) -> sqlite3.Connection:
         """The tables of named subscriptions and of coordinators' shares, in SQLite in memory."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -138,6 +161,13 @@ class SimDatabase:
             for (began, known), end in zip(self.relays, ends, strict=True)
             if known >= rules
         )
+
+    def held_up(self, rules: int, since: float, until: float) -> timedelta:
+        """For how long between two times an older release than these rules relayed, and so kept the time, of all."""
+        return timedelta(seconds=max(0.0, until - max(since, self._first_relay()) - self.relayed(rules, since, until)))
+
+    def _first_relay(self) -> float:
+        return self.relays[0][0] if self.relays else 0.0
 
     def notify(self) -> None:
         """Notifies the listeners that the log has grown, each after a delay, unless the notification is lost."""
@@ -249,8 +279,10 @@ class SimLease:
         return self._database.position
 
     async def keep(self) -> None:
-        """Waits for ever; the database takes the lease from a process that stalls for long."""
-        await asyncio.get_running_loop().create_future()
+        """Raises LeaseLost a while after the database took the lease from its process, which had stalled for long."""
+        while True:
+            await asyncio.sleep(POLL)
+            self._require()
 
     async def check(self) -> None:
         """Raises nothing: a holder may be asked just before it learns that it has lost the lease."""

@@ -228,7 +228,7 @@ class Relaying:
                 "projector": partial(follow, resources.views, store),
                 "timekeeper": build_timekeeper(resources, None, self._servers.survey, tell).run,
                 "dead letters": partial(self._lost.run, self._servers.count_dead_letters),
-                "missing requests": self._missing_requests(self._relay, lease).run,
+                "missing requests": partial(self._look_for_missing, self._missing_requests(self._relay, lease)),
             }
             follows = self._relay.run(after, lease.save, lease.check, doubtful=doubtful)
             kept_up = [retry_forever(name, part, log) for name, part in beside.items()]
@@ -247,6 +247,10 @@ class Relaying:
         agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
         inbox = inbox_queues(self._servers.resources.settings.inbox_partitions)
         return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id(), inbox)
+
+    async def _look_for_missing(self, missing: MissingRequests) -> None:
+        with self._servers.bus.reconnects(missing.hurry):
+            await missing.run()
 
     def _log_standby(self, held: LeaseHolder) -> None:
         self._log.info("standing by", part="relay", holder=held.holder, since=held.since)

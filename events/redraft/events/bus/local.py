@@ -18,6 +18,7 @@ from redraft.events.bus.port import (
     BusMessage,
     Consumer,
     DeadLetter,
+    Delivery,
     Depth,
     T,
     require_at_least_one,
@@ -139,6 +140,14 @@ class LocalBus:
     async def discard_all(self) -> Sequence[str]:
         """Deletes all present dead letters, and returns their ids."""
         return [each.id for each in tuple(self._dead_letters.bus_messages) if await self.discard(each.id)]
+
+    def drop(self, is_lost: Callable[[str], bool]) -> Sequence[Delivery]:
+        """Drops the messages that wait in queues of these names, as a broker does that had them in memory alone.
+
+        Returns them.
+        """
+        lost = [queue for name, queue in self._queues.items() if is_lost(name)]
+        return [delivery for queue in lost for delivery in queue.pop(len(queue.ready))]
 
     async def close(self) -> None:
         """Ends the bus and drops its messages; every waiting call raises BusError. Closing again does nothing."""

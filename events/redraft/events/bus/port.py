@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar, runtime_checkable
 from urllib.parse import quote
 from zlib import crc32
 
@@ -277,6 +277,7 @@ class Bus(Protocol):
     async def __aexit__(self, *exception: object) -> None: ...
 
 
+@runtime_checkable
 class PeerChannel(Protocol):
     """Broadcasts among the consumers of one queue. Nothing is kept: absent consumers miss them."""
 

@@ -273,8 +273,8 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `raised` are those that the latest critique names, `fixed` those of earlier critiques that it no longer names,
     `returned` those that had gone and came back. `advice` is people's advice since the last refinement. `disputed` are
     the suggestions that refiners rejected, each with the reason; `oscillation` says which drafts were repeated, and
-    which changes undone. `drafts` are those whose texts `text` gives: as many of the latest as the step's `history`
-    says, and the one that the actor works on.
+    which changes undone. `drafts` are the earlier ones whose texts came along, as many of the latest as the step's
+    `history` says; the one that the actor works on is none of them, and `own` in what a function is given.
     """
 
     rounds: tuple[Round, ...] = ()
@@ -285,24 +285,26 @@ class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     disputed: tuple[str, ...] = ()
     oscillation: tuple[str, ...] = ()
     drafts: tuple[Draft, ...] = ()
+    own: Draft | None = None
 
     async def text(self, number: int) -> str:
-        """Returns the text of the run's draft of this number, from 1.
+        """Returns the text of the run's draft of this number, from 1: an earlier one, or that which the actor works on.
 
         Raises PermanentError for one that did not come along, TypeError for what is no number.
         """
         if type(number) is not int:  # True and False would be numbers
             raise TypeError(f"history.text({number!r}): give the number of a draft, such as 3")
-        for each in self.drafts:
-            if each.version == number:
+        for each in (*self.drafts, self.own):
+            if each is not None and each.version == number:
                 return each.text
         raise PermanentError(f"history.text({number}): {self._why_missing(number)}")
 
     def _why_missing(self, number: int) -> str:
-        judged = [each.draft.version for each in self.rounds]
+        own = self.own.version if self.own else 0
+        judged = [each.draft.version for each in self.rounds if each.draft.version != own]
         there = ", ".join(str(each.version) for each in self.drafts) or "none"
         if number not in judged:
-            known = ", ".join(map(str, dict.fromkeys((*judged, *(each.version for each in self.drafts))))) or "none"
+            known = ", ".join(map(str, filter(None, (*judged, own)))) or "none"
             return f"draft {number} is none of those that the history tells of ({known})"
         needed = len(judged) - judged.index(number)
         return (

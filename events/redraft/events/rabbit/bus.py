@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from random import randrange
 from typing import Final, Self
@@ -117,13 +117,13 @@ class RabbitBus:
         """`url` is `amqp://user:password@host:port/vhost`, or `amqps://` with TLS (`read_address`).
 
         `delivery_limit` (at least 1) is the number of deliveries before a message becomes a dead letter, and `queues`
-        the type of the queues of messages (`Kind`): both the same for all who use the server. `prefix` is the beginning
-        of all names there. Publishers wait while `capacity` messages wait in the queue: each one's count is a moment
-        old, so several together may exceed it. `batch` (at least 1) is how many messages of one `publish` to a work
-        queue travel together, see `rabbit.cloudevents`: then one worker gets all of them. `partitions` is the number of
-        those of the inbox, which `prepare` makes: see `rabbit.inbox`. After one or two times `heartbeat` seconds
-        without a heartbeat the server drops the connection and redelivers our unsettled messages to others. Raises
-        InputError for a URL or number that cannot be used.
+        the type of the inbox and its partitions (`Kind`): both the same for all who use the server. `prefix` is the
+        beginning of all names there. Publishers wait while `capacity` messages wait in the queue: each one's count is a
+        moment old, so several together may exceed it. `batch` (at least 1) is how many messages of one `publish` to a
+        work queue travel together, see `rabbit.cloudevents`: then one worker gets all of them. `partitions` is the
+        number of those of the inbox, which `prepare` makes: see `rabbit.inbox`. After one or two times `heartbeat`
+        seconds without a heartbeat the server drops the connection and redelivers our unsettled messages to others.
+        Raises InputError for a URL or number that cannot be used.
         """
         self._limit = require_at_least_one("delivery_limit", delivery_limit)
         self._capacity = require_at_least_one("capacity", capacity)
@@ -177,7 +177,7 @@ class RabbitBus:
         for each, messages in chosen.items():
             exchange, key = self._names.asking(each), self._names.key(each)
             for group in group_messages(messages, limit):
-                yield _message(exchange, key, group)
+                yield _message(exchange, key, group, transient=not is_inbox(each))
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:
@@ -278,6 +278,18 @@ class RabbitBus:
         async with self._life.during():
             await self._notes.tell(queue, note)
 
+    @contextmanager
+    def reconnects(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Calls `tell`, while the block lasts, each time that the connection was made again after it broke.
+
+        The server may have restarted meanwhile, and lost the requests that it had.
+        """
+        self._out.reconnected.add(tell)
+        try:
+            yield
+        finally:
+            self._out.reconnected.discard(tell)
+
     async def close(self) -> None:
         """Ends every waiting call with BusError. Unsettled messages of consumers go back to their queues."""
         self._life.end()
@@ -309,7 +321,7 @@ class RabbitBus:
             try:
                 await self._dead_letters.put(held.headers, body, held.delivery.queue, reason, on_top=on_top)
             except (MessageTooLarge, NotAllowed):
-                if self._in_topology.kind == "classic":
+                if not self._in_topology.counts(held.delivery.queue):
                     await self._dead_letters.ready()
                 raise
 
@@ -332,15 +344,15 @@ class RabbitBus:
     def _to_outgoing(self, key: str, bus_message: Redelivery) -> Outgoing:
         held = bus_message.held
         headers = {**held.headers, DELIVERED: bus_message.delivered} if bus_message.delivered else held.headers
-        priority = int(self._out_topology.kind == "classic")
-        body = held.delivery.bus_message.body
-        own = self._names.own(held.delivery.queue)
-        return Outgoing(own, key, body, headers, held.sent, priority=priority)
+        queue, body = held.delivery.queue, held.delivery.bus_message.body
+        priority = int(not self._out_topology.counts(queue))
+        own, transient = self._names.own(queue), not is_inbox(queue)
+        return Outgoing(own, key, body, headers, held.sent, priority=priority, transient=transient)
 
 
-def _message(exchange: str, key: str, bus_messages: Sequence[BusMessage]) -> Outgoing:
+def _message(exchange: str, key: str, bus_messages: Sequence[BusMessage], *, transient: bool) -> Outgoing:
     """Returns one message in binary mode, or several as a batch."""
     if len(bus_messages) > 1:
-        return Outgoing(exchange, key, write_batch(bus_messages), {}, kind=BATCH)
+        return Outgoing(exchange, key, write_batch(bus_messages), {}, kind=BATCH, transient=transient)
     (bus_message,) = bus_messages
-    return Outgoing(exchange, key, bus_message.body, message_headers(bus_message))
+    return Outgoing(exchange, key, bus_message.body, message_headers(bus_message), transient=transient)

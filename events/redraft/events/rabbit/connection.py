@@ -212,6 +212,8 @@ class Link:
         self._connection: asyncio.Task[RobustConnection] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
+        self.reconnected: set[Callable[[], None]] = set()
+        """Called each time that the connection was made again after it broke."""
 
     async def connect(self) -> None:
         """Connects. Raises BusError at once when the server cannot be reached or refuses the user."""
@@ -298,6 +300,7 @@ class Link:
             ssl_context=self._address.tls,
             client_properties={"connection_name": f"redraft {self._purpose}"},
         )
+        connection.reconnect_callbacks.add(self._tell_reconnected)
         try:
             await answer(connection.connect(timeout=ANSWER), within=2 * ANSWER)
         except BaseException:
@@ -305,6 +308,10 @@ class Link:
                 await answer(connection.close(), within=_CLOSE)
             raise
         return connection
+
+    def _tell_reconnected(self, _: object) -> None:
+        for tell in tuple(self.reconnected):
+            tell()
 
 
 def _failed(task: asyncio.Task[RobustConnection]) -> bool:

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiormq.abc import DeliveredMessage
 
-from redraft.events.bus.port import Delivery, require_at_least_one
+from redraft.events.bus.port import INBOX, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.rabbit.channel_consumer import Batch, Prefetch, Session, UnsettledDelivery, tag_of
 from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_batch, read_message, user_of
@@ -144,7 +144,7 @@ class RabbitConsumer:
     async def _leave(self, session: Session) -> None:
         try:
             await session.stop()
-            if self._topology.kind == "classic":
+            if not self._topology.counts(self._queue):
                 await self._send_back(session)
         finally:
             mine = self._unsettled(session)
@@ -227,6 +227,8 @@ class RabbitConsumer:
 
     async def _open(self) -> Session:
         self._older = await self._topology.queue(self._queue)
+        if not is_inbox(self._queue):
+            await self._topology.queue(INBOX)  # nobody takes a request whose answer could not be put there
         channel = await self._link.channel()
         session = Session(channel)
 
@@ -264,7 +266,7 @@ class RabbitConsumer:
             )
             for bus_message in bus_messages or (read_message(message),)
         ]
-        if (back and self._topology.kind == "classic") or (batch is not None and times > 1):
+        if (back and not self._topology.counts(self._queue)) or (batch is not None and times > 1):
             self._redeliveries.add(arrived, begun=False)
         else:
             self._ready += arrived
@@ -272,9 +274,9 @@ class RabbitConsumer:
 
     def _count_redeliveries(self, message: DeliveredMessage) -> int:
         """Returns the server's count of earlier deliveries; a classic queue knows only whether there was one."""
-        if self._topology.kind == "classic":
-            return int(bool(message.redelivered))
-        return number(headers_of(message), "x-delivery-count")
+        if self._topology.counts(self._queue):
+            return number(headers_of(message), "x-delivery-count")
+        return int(bool(message.redelivered))
 
     def _drop(self, session: Session) -> None:
         """Drops untaken messages of a session that ended. Taken ones stay until they are settled."""

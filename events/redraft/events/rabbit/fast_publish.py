@@ -30,6 +30,7 @@ _FLAGS: Final = 0x8000 | 0x2000 | 0x1000 | 0x0800 | 0x0080
 _USER: Final = 0x0010
 """After them comes the user's name, which the server compares with the connection's user."""
 
+_TRANSIENT: Final = b"\x01"
 _PERSISTENT: Final = b"\x02"
 
 _frame = struct.Struct(">BHI").pack
@@ -51,15 +52,17 @@ def publish_frames(
     user: str = "",
     *,
     optional: bool = False,
+    transient: bool = False,
 ) -> bytes:
-    """Returns a persistent message of the content type `kind` for a channel, mandatory unless it is `optional`.
+    """Returns a message of the content type `kind` for a channel.
 
-    Its body is in frames of at most `most` bytes. `priority` is 0 to 255; without a `user` none is named. Raises
-    ValueError for another priority, and when a name is longer than 255 bytes, struct.error for a number of more than
-    64 bits.
+    It is mandatory unless it is `optional`, and persistent unless it is `transient`. Its body is in frames of at most
+    `most` bytes. `priority` is 0 to 255; without a `user` none is named. Raises ValueError for another priority, and
+    when a name is longer than 255 bytes, struct.error for a number of more than 64 bits.
     """
     user_field = _short(user) if user else b""
-    properties = (_short(kind), _table(headers), _PERSISTENT, bytes((priority,)), _short(message_id), user_field)
+    mode = _TRANSIENT if transient else _PERSISTENT
+    properties = (_short(kind), _table(headers), mode, bytes((priority,)), _short(message_id), user_field)
     header = _content(60, 0, len(body), _FLAGS | _USER if user else _FLAGS) + b"".join(properties)
     pieces = [_method(channel, exchange, key, optional), _frame(_HEADER, channel, len(header)), header, _END]
     for start in range(0, len(body), most):
@@ -106,7 +109,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """A message to send, of the content type `kind`. `sent` is how often it was sent before: the queue may have it
     already.
 
-    The server says so when no queue is bound for it, and drops an `optional` one.
+    The server says so when no queue is bound for it, and drops an `optional` one. It need not write a `transient` one
+    to its disk, and loses it when it restarts.
     In a queue with priorities, messages of `priority` 1 come before those of 0.
     """
 
@@ -118,6 +122,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     kind: str = "application/json"
     priority: int = 0
     optional: bool = False
+    transient: bool = False
 
 
 class FrameWriter:
@@ -208,4 +213,5 @@ def _payload(channel: Channel, message: Outgoing, attempt: str, user: str) -> by
         message.priority,
         user,
         optional=message.optional,
+        transient=message.transient,
     )

@@ -1,6 +1,6 @@
 """The exchanges, queues and bindings on the server. The first process that needs one makes it.
 
-    redraft.commands      (direct)  -- critic.judge ----> redraft.critic.judge   quorum or classic queue, one per actor
+    redraft.commands      (direct)  -- critic.judge ----> redraft.critic.judge   classic queue, one per actor
                                     -- inbox -----------> redraft.inbox          quorum or classic queue
     redraft.incoming      (direct)  -- inbox -----------> redraft.inbox
                                     -- inbox.0 ---------> redraft.inbox.0        the same with one active consumer
@@ -13,6 +13,10 @@
 Requests go through `redraft.commands`, which only coordinators need. Messages to the inbox have an exchange of their
 own, messages among the workers of one actor have one for each actor, and cancellations have one more. So a user's
 rights, which RabbitMQ grants by names, determine to whom it can send. A user who may make nothing uses existing queues.
+
+Requests are in the log before they are here, so the server keeps them in memory alone: their queues are classic ones,
+which outlive the server's restart, and their messages, which do not (`Outgoing.transient`), are sent again from the log
+(`MissingRequests`). What comes into the inbox is nowhere else, and is persistent.
 
 Redraft uses only features that RabbitMQ 3.10 and 4.x both have. A quorum queue dead-letters a message after too many
 deliveries: the server moves it, at least once, and keeps it until `redraft.dead-letters` has it. Delivery limits are
@@ -44,9 +48,12 @@ from redraft.events.errors import BusUnusable, InputError
 from redraft.events.rabbit.connection import Link, answer, explain
 
 Kind: TypeAlias = Literal["quorum", "classic"]
-"""The type of the queues of messages: `quorum` syncs each message to disk, on most nodes of a cluster, before it
+"""The type of the inbox and its partitions: `quorum` syncs each message to disk, on most nodes of a cluster, before it
 delivers it; `classic` delivers at once and writes in parallel, on one node.
 """
+
+REQUESTS: Final[Kind] = "classic"
+"""The type of the queues of requests."""
 
 PREFIX: Final = "redraft"
 """The default beginning of every name on the server; in Redraft, names of queues are always `redraft.…`."""
@@ -58,6 +65,12 @@ STREAM_ARGUMENTS: Final[FieldTable] = {"x-queue-type": "stream", "x-max-length-b
 DEAD_LETTER_ARGUMENTS: Final[FieldTable] = {"x-queue-type": "quorum", "x-delivery-limit": 2**31 - 1}
 """Nothing is dropped from the dead letters, however often they are looked at."""
 
+_REMEDY: Final = "all processes on one broker need the same release"
+_END: Final = "and the same delivery limit: end the others, or delete the queue when it is empty"
+_END_ALL: Final = (
+    "and the same delivery limit: end the others, and delete the queue, whatever is in it: requests that are open are "
+    "sent again"
+)
 _PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _RESERVED: Final = ("dead-letters", "events", "commands", "incoming", "cancellations", "looking")
 _STOPPED: Final = ("run.cancelled.#", "run.quarantined.#", "budget.reached.#")
@@ -119,13 +132,17 @@ class Topology:
     """
 
     def __init__(self, link: Link, names: Names, delivery_limit: int, kind: Kind) -> None:
-        self.kind = kind
+        self._kind = kind
         self._link = link
         self._names = names
         self._limit = delivery_limit
         self._one = asyncio.Lock()
         self._channel: Channel | None = None
         self.makes = True
+
+    def counts(self, queue: str) -> bool:
+        """Returns whether the server counts a queue's deliveries; where it does not, its readers do."""
+        return kind_of(queue, self._kind) == "quorum"
 
     async def queue(self, queue: str) -> int:
         """Makes a queue with its exchanges and bindings; returns its number of waiting messages."""
@@ -179,7 +196,13 @@ class Topology:
 
     async def _declare_queue(self, queue: str) -> int:
         names = self._names
-        return await self._declare(names.there(queue), queue_arguments(queue, self.kind, names, self._limit))
+        arguments = queue_arguments(queue, self._kind, names, self._limit)
+        return await self._declare(names.there(queue), arguments, self._remedy(queue))
+
+    def _remedy(self, queue: str) -> str:
+        if is_inbox(queue):
+            return f"{_REMEDY}, the same setting `queue_type` (REDRAFT_QUEUE_TYPE, here {self._kind}) {_END}"
+        return f"{_REMEDY} {_END_ALL}"
 
     async def _own(self) -> Channel:
         if self._channel is None or self._channel.is_closed:
@@ -222,7 +245,7 @@ class Topology:
                 "does, when it starts or has the first message for it"
             ) from None
 
-    async def _declare(self, name: str, arguments: FieldTable) -> int:
+    async def _declare(self, name: str, arguments: FieldTable, remedy: str = f"{_REMEDY} {_END}") -> int:
         if not self.makes:
             return await self._require_existing(name)
         channel = await self._own()
@@ -233,16 +256,21 @@ class Topology:
             return await self._require_existing(name)
         except (ChannelPreconditionFailed, ChannelLockedResource) as error:
             self._channel = None
-            raise BusUnusable(
-                f"the queue {name} is there with other settings ({explain(error)}); all processes on one broker need "
-                f"the same release, the same setting `queue_type` (REDRAFT_QUEUE_TYPE, here {self.kind}) and the same "
-                "delivery limit: end the others, or delete the queue when it is empty"
-            ) from None
+            raise BusUnusable(f"the queue {name} is there with other settings ({explain(error)}); {remedy}") from None
         return made.message_count or 0
 
 
-def queue_arguments(queue: str, kind: Kind, names: Names, delivery_limit: int) -> FieldTable:
-    """Returns the arguments of a queue of messages; a partition of the inbox has one active consumer at a time."""
+def kind_of(queue: str, inbox: Kind) -> Kind:
+    """Returns the type of a queue of messages where the inbox has this one."""
+    return inbox if is_inbox(queue) else REQUESTS
+
+
+def queue_arguments(queue: str, inbox: Kind, names: Names, delivery_limit: int) -> FieldTable:
+    """Returns the arguments of a queue of messages where the inbox has this type.
+
+    A partition of the inbox has one active consumer at a time.
+    """
+    kind = kind_of(queue, inbox)
     common: FieldTable = {
         "x-queue-type": kind,
         "x-dead-letter-exchange": "",

@@ -1,8 +1,9 @@
 """Appends to a SQLite file from the event loop itself, without a thread, where the disk is quick.
 
 A hop to a thread and back takes longer than SQLite's own work on a few events. So the event loop writes these itself
-once `ENOUGH` commits in a row took less than `QUICK`; a slower one gives the writing back to the thread. Nothing waits
-here for another process that holds the file: the thread does. It also moves the write-ahead log into the file.
+once commits have usually taken less than `QUICK`, for `ENOUGH` of them in a row; when that is over, the thread writes
+again. Nothing waits here for another process that holds the file: the thread does. It also moves the write-ahead log
+into the file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from redraft.events.sqlite.recorder import SQLiteRecorder
 
 ENOUGH: Final = 16
-"""How many commits in a row have to be quick before the event loop writes, or writes again."""
+"""For how many commits in a row the usual time has to be short before the event loop writes, or writes again."""
 
 TURN: Final = 64
 """Every so many commits the thread writes, which looks after the write-ahead log."""

@@ -48,7 +48,10 @@ _MOST_ROWS: Final = 4096
 """Rows in one INSERT; SQLite takes 32,766 parameters, four a row."""
 
 QUICK: Final = 0.002
-"""Seconds: commits that take less may be waited for by an event loop."""
+"""Seconds: commits that usually take less may be waited for by an event loop."""
+
+_SMOOTHING: Final = 16
+"""The usual time of a commit is a moving average: each commit moves it by one part in so many of the difference."""
 
 _PATIENT: Final = (f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}", "PRAGMA wal_autocheckpoint=1000")
 _IMPATIENT: Final = ("PRAGMA busy_timeout=0", "PRAGMA wal_autocheckpoint=0")
@@ -155,8 +158,9 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         writer = SharedConnection(partial(connect, Path(datastore.pool.db_name)), _errors_of_the_library)
         self.writing, self.close_writer = writer.lend, writer.close
         self._is_patient = True
+        self._usual_seconds = 0.0
         self.quick_commits = 0
-        """How many commits in a row took less than `QUICK`."""
+        """How many commits in a row left the usual time of a commit below `QUICK`."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:  # noqa: ANN401
         """Records all of the events or none, and returns their positions.
@@ -193,7 +197,8 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
         values = [v for row in rows for v in (str(row.originator_id), row.originator_version, row.topic, row.state)]
         begun = time.perf_counter()
         last = connection.execute(_insert(self.events_table_name, len(rows)), values).lastrowid or 0
-        self.quick_commits = self.quick_commits + 1 if time.perf_counter() - begun < QUICK else 0
+        self._usual_seconds += (time.perf_counter() - begun - self._usual_seconds) / _SMOOTHING
+        self.quick_commits = self.quick_commits + 1 if self._usual_seconds < QUICK else 0
         return list(range(last - len(rows) + 1, last + 1))
 
     def select_events(

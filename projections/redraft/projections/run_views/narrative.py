@@ -155,7 +155,8 @@ class _RunSoFar:
             case events.DraftCritiqued(critique=critique, usage=usage):
                 yield from _list_remarks(critique)
                 yield from _describe_usage(usage)
-            case events.DraftRefined(before=before, draft=draft, usage=usage):
+            case events.DraftRefined(before=before, draft=draft, usage=usage, declined=declined):
+                yield from _list_some("declined", declined, "refusal")
                 yield from _describe_change(self._drafts.get(before.version), draft.text)
                 yield from _describe_usage(usage)
             case events.DraftEdited(before=before, draft=draft):
@@ -233,15 +234,22 @@ def _list_remarks(critique: Critique) -> Iterator[str]:
         ("suggestion", critique.suggestions),
         ("strength", critique.strengths),
     )
+    for mark in critique.criteria[:MAX_SHOWN]:
+        if mark.reason:
+            yield f"{plain(mark.name)}: {plain(mark.reason)}{f', as in “{plain(mark.quote)}”' if mark.quote else ''}"
     for name, lines in parts:
-        for line in lines[:MAX_SHOWN]:
-            yield f"{name}: {plain(line)}"
-        if len(lines) > MAX_SHOWN:
-            yield f"and {counted(len(lines) - MAX_SHOWN, f'more {name}')}"
+        yield from _list_some(name, lines)
     for name, value in list(critique.details.items())[:MAX_SHOWN]:
         yield f"details: {plain(name)}: {plain(str(value))}"
     if len(critique.details) > MAX_SHOWN:
         yield f"and {counted(len(critique.details) - MAX_SHOWN, 'more detail')}"
+
+
+def _list_some(name: str, lines: Sequence[str], noun: str = "") -> Iterator[str]:
+    for line in lines[:MAX_SHOWN]:
+        yield f"{name}: {plain(line)}"
+    if len(lines) > MAX_SHOWN:
+        yield f"and {counted(len(lines) - MAX_SHOWN, f'more {noun or name}')}"
 
 
 def _list_lines(message: str) -> Iterator[str]:

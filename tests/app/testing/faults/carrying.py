@@ -9,7 +9,7 @@ CARRYING = [
         "QueuePublisher.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        36,
+        117,
     ),
     Fault(
         "relay forgets requests",
@@ -18,7 +18,7 @@ CARRYING = [
         "return work_queue(request.role, request.actor), OutgoingMessage(bus_message, event, request)",
         'queue = work_queue(request.role, request.actor) if event.position % 7 else "nowhere"\n'
         "    return queue, OutgoingMessage(bus_message, event, request)",
-        1,
+        0,
     ),
     Fault(
         "relay sends what a fork repeats",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        95,
+        18,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -35,7 +35,7 @@ CARRYING = [
         "while finished := await calls.take_finished():",
         "while finished := await calls.take_finished():\n"
         "        await requests.ack([each.delivery for each in finished])",
-        29,
+        115,
     ),
     Fault(
         "lost timer",
@@ -43,7 +43,7 @@ CARRYING = [
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if step.retry:\n        return None\n    message =",
-        11,
+        8,
     ),
     Fault(
         "double notification",
@@ -59,7 +59,7 @@ CARRYING = [
         "Tail.follow",
         "position = batch[-1].position\n                yield batch",
         "position = batch[-1].position + (self._bell.count % 9 == 8)\n                yield batch",
-        2,
+        0,
     ),
     Fault(
         "projection passes over a batch",
@@ -83,7 +83,7 @@ CARRYING = [
         "SubscriptionServer._deliver",
         "taken = cursor.taken\n",
         "taken = cursor.taken\n    cursor.passed(event.position)\n    await cursor.save()\n",
-        74,
+        34,
     ),
     Fault(
         "name served without its lease",
@@ -91,7 +91,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        200,
+        22,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -99,7 +99,7 @@ CARRYING = [
         "SubscriptionServer._deliver",
         "cursor.set_to(event.position - 1)",
         "cursor.set_to(event.position - 1)\n        return",
-        13,
+        11,
     ),
     Fault(
         "older release sets a newer run aside",
@@ -107,7 +107,29 @@ CARRYING = [
         "belongs_elsewhere",
         "UnknownRules",
         "MemoryError",
-        97,
+        27,
+    ),
+    Fault(
+        "lease of a share never ends",
+        "events.shares",
+        "Shares.take_turn",
+        "execute(_FREE, (*_over(now),",
+        "execute(_FREE, (0.0, 1e12,",
+        13,
+    ),
+    Fault(
+        "two read one share",
+        "actors.runtime.coordinating.sharing",
+        "_ShareReader._follow",
+        "closing.set()",
+        "pass",
+        5,
+        (
+            "events.shares",
+            "Shares.take_turn",
+            "for number in held.difference(reads):",
+            "for number in held.difference(sorted(reads)[:fair]):",
+        ),
     ),
     Fault(
         "lease never ends",
@@ -115,15 +137,15 @@ CARRYING = [
         "SimDatabase.unheard",
         "lease.process is not process",
         "lease",
-        7,
+        0,
     ),
     Fault(
         "what a broker lost is not looked for",
         "actors.runtime.working.in_flight",
         "MissingRequests.look",
-        "for queue in self._inbox:",
-        "return\n    for queue in self._inbox:",
-        26,
+        "unanswered = {actor:",
+        "return\n    unanswered = {actor:",
+        2,
     ),
     Fault(
         "deadlines are not told, and what a broker lost is not looked for",
@@ -131,12 +153,12 @@ CARRYING = [
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        394,
+        313,
         (
             "actors.runtime.working.in_flight",
             "MissingRequests.look",
-            "for queue in self._inbox:",
-            "return\n    for queue in self._inbox:",
+            "unanswered = {actor:",
+            "return\n    unanswered = {actor:",
         ),
     ),
 ]

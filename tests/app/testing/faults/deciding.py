@@ -9,7 +9,7 @@ DECIDING = [
         "why_barred",
         'return beyond_people(state, draft) or (bars.vetoes.get(sha256, "") if sha256 not in bars.overruled else "")',
         "return beyond_people(state, draft)",
-        24,
+        4,
     ),
     Fault(
         "gate passed over",
@@ -25,7 +25,7 @@ DECIDING = [
         "draft_to_keep",
         "return best_of(state, _drafts_of(state, loop))",
         "return state.best",
-        4,
+        0,
     ),
     Fault(
         "one iteration too many",
@@ -33,7 +33,7 @@ DECIDING = [
         "_after_body",
         "top.iteration < top.node.max_iterations",
         "top.iteration <= top.node.max_iterations",
-        2,
+        0,
     ),
     Fault(
         "counter not reset",
@@ -49,7 +49,7 @@ DECIDING = [
         "_step_failed",
         "message.attempt < retry.attempts",
         "message.attempt < retry.attempts + 1",
-        1,
+        6,
     ),
     Fault(
         "panel does not wait",
@@ -65,7 +65,7 @@ DECIDING = [
         "best_of",
         "max(reversed(judged), key=lambda each: (_rank(state, each, of), each.ref.version))",
         "min(judged, key=lambda each: each.judgement.score)",
-        1,
+        0,
     ),
     Fault(
         "earlier of equals instead of later",
@@ -81,7 +81,7 @@ DECIDING = [
         "_end_left_loop",
         "_LEFT if against else _LEFT_ACCEPTED",
         "_LEFT_ACCEPTED",
-        26,
+        65,
     ),
     Fault(
         "cancelled run goes on",
@@ -89,7 +89,7 @@ DECIDING = [
         "_decide_next",
         'return _end_run(state, Verdict("cancelled", state.cancelled), state.best or state.current)',
         "pass",
-        15,
+        37,
     ),
     Fault(
         "paused run goes on",
@@ -97,7 +97,7 @@ DECIDING = [
         "_decide_next",
         "if state.paused:\n        return _end_paused(state, now)",
         "if state.paused:\n        pass",
-        42,
+        121,
     ),
     Fault(
         "failed run ends accepted",
@@ -105,7 +105,7 @@ DECIDING = [
         "_after_failure",
         "return _end_run(state, Verdict(failure.outcome, failure.reason), state.best or state.current)",
         'return _end_run(state, Verdict("accepted", failure.reason), state.best or state.current)',
-        1,
+        5,
     ),
     Fault(
         "budget passed over",
@@ -113,7 +113,7 @@ DECIDING = [
         "_over",
         "if limit is not None and (gone >= limit or gone + more > limit):",
         "if limit is not None and gone > 3 * limit:",
-        25,
+        5,
     ),
     Fault(
         "approval passed over",
@@ -137,7 +137,7 @@ DECIDING = [
         "_outcome",
         "open_step.request.attempt != message.attempt or ",
         "",
-        456,
+        1074,
         (
             "actors.runtime.coordinating.command_handler",
             "CommandHandler._refusal",
@@ -207,6 +207,6 @@ DECIDING = [
         "find_earlier",
         "critique = proven_verdict(events, event.version, key)",
         "critique = next((each.data.critique for each in events if isinstance(each.data, DraftCritiqued)), None)",
-        57,
+        62,
     ),
 ]

@@ -9,7 +9,7 @@ JUDGING = [
         "compare",
         "share if scale is None else on_scale(share, scale)",
         "share",
-        24,
+        17,
     ),
     Fault(
         "criteria of a panel joined as if all counted least",
@@ -17,7 +17,7 @@ JUDGING = [
         "_join_marks",
         "_join_scores(values, combine, theirs, vetoed=vetoed)",
         "min(values)",
-        586,
+        66,
     ),
     Fault(
         "one criterion's best scores mixed with all",
@@ -25,7 +25,7 @@ JUDGING = [
         "_with_scores",
         "judged.judgement.mark(name)",
         "judged.judgement.score",
-        23,
+        214,
     ),
     Fault(
         "what nobody counted taken for nothing",
@@ -33,7 +33,7 @@ JUDGING = [
         "_is_known",
         "return _counted(atom, facts) is not None",
         "return True",
-        47,
+        28,
     ),
     Fault(
         "change since the first draft instead of the one before",
@@ -41,7 +41,7 @@ JUDGING = [
         "judged_before",
         "reversed(frame.judged)",
         "frame.judged",
-        47,
+        127,
     ),
     Fault(
         "panel forgets what its critics counted",

@@ -242,7 +242,7 @@ def _history(work: Generate | CritiqueDraft | Refine) -> History:
     history = history_with_points(work.history or History(), scales)
     if isinstance(work, Generate):
         return history
-    return msgspec.structs.replace(history, drafts=(*history.drafts, work.draft))
+    return msgspec.structs.replace(history, own=work.draft)
 
 
 def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:

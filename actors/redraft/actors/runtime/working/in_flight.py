@@ -3,7 +3,8 @@
 Before a request that may be a duplicate is begun, this worker looks for it among its own and asks every other worker of
 the actor. While one of them holds it, it waits. Each worker also answers on demand with all that it holds.
 
-So a coordinator finds requests that the broker confirmed and lost, or whose answers it lost. A request is missing when
+So a coordinator finds requests that the broker confirmed and lost, as it does with those in its queues when it
+restarts, or whose answers it lost. A request is missing when
 it was put into its queue, has no answer, its queue is empty, and no worker of the queue reports that it holds it. A
 single look may come during a handover, or while the answer is recorded, so several must agree. If a worker cannot
 report what it holds (an older release, or another language), nothing is certain, and the deadline of the step applies.
@@ -12,16 +13,16 @@ report what it holds (an older release, or another language), nothing is certain
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
 
 import msgspec
 
-from redraft.actors.runtime.coordinating.timekeeper import Agenda
+from redraft.actors.runtime.coordinating.timekeeper import Agenda, DueStep
 from redraft.actors.workflow.actor import ActorKey
-from redraft.events.bus.port import INBOX, PeerChannel, Queues, work_queue
-from redraft.events.errors import BusError, InputError
+from redraft.events.bus.port import INBOX, PeerChannel, Queues, reply_key, reply_queue, work_queue
+from redraft.events.errors import BusError, BusUnusable, InputError
 from redraft.events.messages.commands import request_id
 
 SILENCE: Final = 1.0
@@ -39,13 +40,14 @@ class Note(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     """A worker's question about a request (`asks`), or its answer that it holds the request.
 
     In an answer to `ROLL_CALL`, `has` are the ids of all requests that it works on, and of messages that it has not
-    begun.
+    begun, and `consumers` is how many consumers of the queue it answers for.
     """
 
     request: str
     by: str
     asks: bool
     has: tuple[str, ...] = ()
+    consumers: int = 1
 
 
 _DECODER: Final = msgspec.json.Decoder(Note)
@@ -57,6 +59,10 @@ class _InFlight:
     def __init__(self) -> None:
         self.over = asyncio.Event()
         self.worked = False
+
+
+def _one() -> int:
+    return 1
 
 
 class InFlightRequests:
@@ -76,11 +82,16 @@ class InFlightRequests:
         self._own: dict[str, _InFlight | None] = {}
         self._inquiries: dict[str, asyncio.Event] = {}
         self._not_begun: Callable[[], Iterable[str]] | None = None
+        self._consumers: Callable[[], int] = _one
 
     @contextmanager
-    def serving(self, not_begun: Callable[[], Iterable[str]]) -> Iterator[None]:
-        """Answers roll calls while the block lasts. `not_begun` returns the ids of messages that are not begun."""
-        self._not_begun = not_begun
+    def serving(self, not_begun: Callable[[], Iterable[str]], consumers: Callable[[], int] = _one) -> Iterator[None]:
+        """Answers roll calls while the block lasts.
+
+        `not_begun` returns the ids of messages that are not begun, `consumers` how many consumers of the queue are
+        answered for.
+        """
+        self._not_begun, self._consumers = not_begun, consumers
         try:
             yield
         finally:
@@ -123,10 +134,20 @@ class InFlightRequests:
             await asyncio.sleep(self._again)
 
     async def answer_peers(self) -> None:
-        """Answers other workers' questions until it is cancelled. Raises BusError."""
-        if self._peers is None:
-            return
-        async with aclosing(self._peers.read_broadcasts(self._queue)) as notes:
+        """Answers other workers' questions until it is cancelled; waits while the queue exists with other settings.
+
+        Raises BusError.
+        """
+        while self._peers is not None:
+            try:
+                await self._answer_peers(self._peers)
+            except BusUnusable:
+                await asyncio.sleep(self._again)
+            else:
+                return
+
+    async def _answer_peers(self, peers: PeerChannel) -> None:
+        async with aclosing(peers.read_broadcasts(self._queue)) as notes:
             async for raw in notes:
                 try:
                     note = _DECODER.decode(raw)
@@ -139,7 +160,8 @@ class InFlightRequests:
             return
         if note.request == ROLL_CALL:
             if note.asks and self._not_begun is not None:
-                await self._broadcast(Note(ROLL_CALL, self._me, asks=False, has=(*self._own, *self._not_begun())))
+                has = (*self._own, *self._not_begun())
+                await self._broadcast(Note(ROLL_CALL, self._me, asks=False, has=has, consumers=self._consumers()))
             return
         answered = self._inquiries.get(note.request)
         if not note.asks:
@@ -174,7 +196,8 @@ class InFlightRequests:
 
 
 async def ask_peers(peers: PeerChannel, queue: str, me: str, count: int, silence: float = SILENCE) -> list[Note]:
-    """Asks the workers of a queue what they hold; returns `count` answers, or fewer after `silence` seconds.
+    """Asks the workers of a queue what they hold; returns their answers for `count` consumers, or for fewer after
+    `silence` seconds.
 
     `me` is who asks. Raises BusError.
     """
@@ -190,7 +213,7 @@ async def ask_peers(peers: PeerChannel, queue: str, me: str, count: int, silence
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(silence), aclosing(peers.read_broadcasts(queue)) as notes:
-                while len(answers) < count:
+                while _consumers_of(answers.values()) < count:
                     with suppress(msgspec.MsgspecError, UnicodeDecodeError):
                         note = _DECODER.decode(await anext(notes))
                         if note.request == ROLL_CALL and not note.asks:
@@ -201,11 +224,25 @@ async def ask_peers(peers: PeerChannel, queue: str, me: str, count: int, silence
     return list(answers.values())
 
 
+def _consumers_of(answers: Iterable[Note]) -> int:
+    """Returns how many consumers of a queue these answers to a roll call are for."""
+    return sum(each.consumers for each in answers)
+
+
 EVERY: Final = 10.0
 """Seconds between two looks."""
 
+SOON: Final = 2.0
+"""Seconds between two looks when the broker may have restarted."""
+
 LOOKS: Final = 4
-"""A request is sent again when this number of looks did not find it, then after twice and four times as many."""
+"""A request is sent again when this number of looks did not find it, then after twice and four times as many.
+
+The first of them asks nobody: most requests are answered before the next one.
+"""
+
+HURRIED: Final = 2 * LOOKS
+"""The number of looks at short intervals: some may not count, as workers connect again."""
 
 MAX_REQUESTS: Final = 10_000
 """The number of an actor's requests that are checked, the oldest first."""
@@ -240,50 +277,94 @@ class MissingRequests:
         self._resend = resend
         self._me = me
         self._misses: dict[RequestKey, int] = {}
+        self._hurried = HURRIED
+        self._hurry = asyncio.Event()
+
+    def hurry(self) -> None:
+        """Looks at once, and at short intervals for a while: the broker may have restarted and lost requests.
+
+        A new one of these does so too: it may have started together with the broker.
+        """
+        self._hurried = HURRIED
+        self._hurry.set()
 
     async def run(self) -> None:
-        """Looks every `EVERY` seconds until it is cancelled. Raises BusError, StoreError."""
+        """Looks every `EVERY` seconds, at times every `SOON`, until it is cancelled. Raises BusError, StoreError."""
         while True:
-            await asyncio.sleep(EVERY)
+            self._hurry.clear()
             await self.look()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Waits until the next look is due."""
+        interval = SOON if self._hurried else EVERY
+        self._hurried -= bool(self._hurried)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval):
+                await self._hurry.wait()
 
     async def look(self) -> None:
         """Looks for every request once, and sends missing ones again. Raises BusError, StoreError."""
-        for queue in self._inbox:
-            depth = await self._queues.queue(queue)
-            if depth is not None and depth.waiting:
-                return
+        unanswered = {actor: await self._unanswered(actor) for actor in await self._agenda.actors()}
+        seen_before = any(key in self._misses for requests in unanswered.values() for key in requests)
+        busy = await self._busy_inbox() if seen_before else ()
+        if INBOX in busy:  # anybody's answer may be among them
+            return
         misses: dict[RequestKey, int] = {}
-        for actor in await self._agenda.actors():
-            misses |= await self._count_misses(actor)
-        self._misses = misses
-        for (run, path, _), times in misses.items():
-            if times >= LOOKS and times.bit_count() == 1:
+        for actor, requests in unanswered.items():
+            misses |= await self._count_misses(actor, requests, busy)
+        before, self._misses = self._misses, misses
+        for key, times in misses.items():
+            if times >= LOOKS and times.bit_count() == 1 and times != before.get(key):
+                run, path, _ = key
                 await self._resend(run, path)
 
-    async def _count_misses(self, actor: ActorKey) -> dict[RequestKey, int]:
-        """Returns at how many looks each unanswered request of an actor was missing.
+    async def _unanswered(self, actor: ActorKey) -> dict[RequestKey, DueStep]:
+        """Returns the requests of an actor that were put into its queue and have no answer."""
+        due = await self._agenda.unanswered(actor, self._put_until(), MAX_REQUESTS)
+        return {(each.run, each.path, each.attempt): each for each in due}
 
-        This look counts only if it finds the queue empty and all workers answer.
+    async def _busy_inbox(self) -> Container[str]:
+        """Returns the queues of the inbox in which messages wait."""
+        depths = {queue: await self._queues.queue(queue) for queue in self._inbox}
+        return {queue for queue, depth in depths.items() if depth is not None and depth.waiting}
+
+    async def _count_misses(
+        self, actor: ActorKey, unanswered: Mapping[RequestKey, DueStep], busy: Container[str]
+    ) -> dict[RequestKey, int]:
+        """Returns at how many looks each unanswered request of an actor was missing; the first look asks nobody.
+
+        This look counts only if it finds the queue empty and all workers answer, and for those runs alone whose part of
+        the inbox is not `busy`: their answers may wait there.
         """
-        queue, put_until = work_queue(*actor), self._put_until()
+        before = {key: self._misses.get(key, 1) for key in unanswered}
+        if not any(key in self._misses for key in unanswered):
+            return before
         try:
-            depth = await self._queues.queue(queue)
+            has = await self._ask_workers(work_queue(*actor))
         except InputError:  # no queue can have its name; the relay says so
             return {}
-        due = await self._agenda.unanswered(actor, put_until, MAX_REQUESTS)
-        unanswered = {(each.run, each.path, each.attempt): each for each in due}
-        before = {key: self._misses[key] for key in unanswered if key in self._misses}
-        if depth is not None and depth.waiting:
+        if has is None:
             return before
-        has: set[str] = set()
-        if depth is not None and depth.consumers and before:
-            answers = await ask_peers(self._peers, queue, self._me, depth.consumers)
-            if len(answers) < depth.consumers:
-                return before
-            has = {each for note in answers for each in note.has}
         return {
-            key: before.get(key, 0) + 1
+            key: before[key] + (key in self._misses and self._answers_of(key) not in busy)
             for key, each in unanswered.items()
             if request_id(*key) not in has and each.cause not in has
         }
+
+    async def _ask_workers(self, queue: str) -> Container[str] | None:
+        """Returns what the workers of a queue have; None while messages wait in it, or when a worker does not answer.
+
+        Raises InputError for a name that no queue can have.
+        """
+        depth = await self._queues.queue(queue)
+        if depth is None or not (depth.waiting or depth.consumers):
+            return ()
+        if depth.waiting:
+            return None
+        answers = await ask_peers(self._peers, queue, self._me, depth.consumers)
+        return None if _consumers_of(answers) < depth.consumers else {each for note in answers for each in note.has}
+
+    def _answers_of(self, request: RequestKey) -> str:
+        """Returns the queue that the answer to a request goes to."""
+        return reply_queue(reply_key(request[0], len(self._inbox) - 1))

@@ -128,7 +128,7 @@ class Worker:
         """Answers other workers of the same actors until it is cancelled. Raises BusError."""
         async with asyncio.TaskGroup() as group:
             for in_flight in self._in_flight.values():
-                group.create_task(_answer_peers(in_flight))
+                group.create_task(in_flight.answer_peers())
 
     async def _serve(self, actor: Actor) -> None:
         """Serves the queue of an actor; retries while the queue exists with other settings."""
@@ -226,17 +226,6 @@ class Worker:
             else:
                 calls.begin(delivery, work, now)
         return unreadable
-
-
-async def _answer_peers(in_flight: InFlightRequests) -> None:
-    """Answers other workers; retries while their queue exists with other settings."""
-    while True:
-        try:
-            await in_flight.answer_peers()
-        except BusUnusable:
-            await asyncio.sleep(AGAIN)
-        else:
-            return
 
 
 def _first_of(errors: BaseExceptionGroup[BusUnusable]) -> BusUnusable:

@@ -29,6 +29,7 @@ from redraft.app.builtin.llm.reply import (
     RevisionReply,
     critique_fault,
     critique_reply,
+    declined_of,
     patch_fault,
     patched,
     revision_fault,
@@ -85,7 +86,7 @@ def llm_critic(models: Models) -> Actor:
     async def judge(draft: Draft, brief: Brief, context: Context, history: History = NO_HISTORY) -> Critique:
         options = check_options(read_options(CriticOptions, context.options, "llm"))
         judged = _judged(options, context)
-        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(None, history, options.history, draft)}
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(None, history, options.history)}
         first = await _judge_once(models, options, context, draft, texts, judged)
         if options.samples == 1 or not _is_borderline(judged.share(first), options, judged):
             return _critique([first], judged)
@@ -107,7 +108,7 @@ def llm_refiner(models: Models) -> Actor:
         draft: Draft, critique: Critique | None, history: History, brief: Brief, context: Context
     ) -> Revision:
         options = read_options(RefinerOptions, context.options, "llm")
-        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history, options.history, draft)}
+        texts = {"BRIEF": brief.text, "DRAFT": draft.text, **remarks_on(critique, history, options.history)}
         texts |= parts_of(context)
         asked = _Asked(models, options, context, texts)
         held = (context.only_issues or options.only_issues) and not history.advice
@@ -156,14 +157,14 @@ async def _whole_text(asked: _Asked, draft: Draft, critique: Critique | None, *,
             return wrong
         try:
             if held:
-                check_only_issues(draft.text, revision(given, draft).text, issues)
+                check_only_issues(draft.text, revision(given, draft, issues).text, issues)
         except ContentError as error:
             return f"You {error}."
         return ""
 
     prompt = asked.prompt("refiner", held=held)
     reply = await ask_model(asked.models, asked.options, asked.context, prompt, asked.texts, RevisionReply, fault)
-    return revision(reply, draft)
+    return revision(reply, draft, issues)
 
 
 async def _patch(asked: _Asked, draft: Draft, critique: Critique | None, *, held: bool) -> Revision:
@@ -179,27 +180,26 @@ async def _patch(asked: _Asked, draft: Draft, critique: Critique | None, *, held
     return msgspec.structs.replace(made, saved_tokens=max(0, len(made.text) - written) // CHARACTERS)
 
 
-def revision(reply: RevisionReply, draft: Draft) -> Revision:
+def revision(reply: RevisionReply, draft: Draft, issues: Sequence[Issue] = ()) -> Revision:
     """A refiner's reply as a Revision of this draft; it keeps the draft's last line end, and adds no code fence."""
     text = draft.text if reply.text is None else _as_before(reply.text, draft.text)
-    declined = tuple(map(str, reply.declined))
-    return Revision(text, tuple(reply.changes), exit=text == draft.text, declined=declined)
+    declined, refusals = declined_of(reply.declined, issues)
+    changed = tuple(reply.changes)
+    return Revision(text, changes=changed, exit=text == draft.text, declined=declined, refusals=refusals)
 
 
-def remarks_on(
-    critique: Critique | None, history: History, rounds: int | None = None, draft: Draft | None = None
-) -> dict[str, str]:
-    """Returns the critiques of the draft and the latest rounds (None: all), with the texts of their drafts if these are
-    there, as texts for a model. Of the `draft` that it works on it has the text.
+def remarks_on(critique: Critique | None, history: History, rounds: int | None = None) -> dict[str, str]:
+    """Returns the critiques of the draft and the latest rounds (None: all), with the texts of their earlier drafts if
+    these are there, as texts for a model.
     """
     shown = history.rounds if rounds is None else history.rounds[max(0, len(history.rounds) - rounds) :]
-    tried = msgspec.structs.replace(history, rounds=shown, advice=(), drafts=())
+    tried = msgspec.structs.replace(history, rounds=shown, advice=(), drafts=(), own=None)
     of_rounds = {each.draft for each in shown}
     return {
         "ADVICE OF PEOPLE": "\n".join(history.advice),
         "CRITIQUE": _json(critique) if critique else "",
         "HISTORY": _json(tried) if shown else "",
-    } | {f"DRAFT {each.version}": each.text for each in history.drafts if each.ref in of_rounds and each != draft}
+    } | {f"DRAFT {each.version}": each.text for each in history.drafts if each.ref in of_rounds}
 
 
 def parts_of(context: Context) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import starmap
 from types import MappingProxyType
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from redraft.actors.editing.edits import MAX_EDITS, check_only_issues, with_text
 from redraft.events.errors import ContentError
-from redraft.events.messages.content import MOST_MEASURED, Critique, Edit, Revision, Severity
+from redraft.events.messages.content import MOST_MEASURED, Critique, Edit, Issue, Refusal, Revision, Severity
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import Scale
 
@@ -235,8 +236,30 @@ def patch_fault(reply: PatchReply, text: str, critique: Critique | None, *, only
 def patched(reply: PatchReply, text: str, critique: Critique | None) -> Revision:
     """A refiner's edits as a Revision of this text. Raises ContentError when they do not apply."""
     edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues)) for each in reply.edits)
-    said = Revision("", tuple(reply.changes), not edits, tuple(map(str, reply.declined)), edits)
-    return with_text(said, text, critique.issues if critique else ())
+    issues = critique.issues if critique else ()
+    declined, refusals = declined_of(reply.declined, issues)
+    said = Revision("", tuple(reply.changes), not edits, declined, edits, refusals)
+    return with_text(said, text, issues)
+
+
+def declined_of(declined: Sequence[Declined], issues: Sequence[Issue]) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
+    """Returns what a reply declines: in words, and those issues that it names by their id, their line or their text."""
+    named: dict[str, set[str]] = {}
+    for issue in issues:
+        for name in (issue.id, issue.line, issue.text):
+            named.setdefault(_folded(name), set()).add(issue.id)
+    words, refused = [], {}
+    for each in declined:
+        match tuple(named.get(_folded(each.suggestion), ())):
+            case (one,):
+                refused[one] = each.reason
+            case _:  # none of them, or words that several share
+                words.append(str(each))
+    return tuple(words), tuple(starmap(Refusal, refused.items()))
+
+
+def _folded(text: str) -> str:
+    return _one_line(text).casefold().strip(".")
 
 
 def _one_line(text: str) -> str:

@@ -189,9 +189,10 @@ async def command_refiner(
     return Revision(text, changed_lines(draft.text, text, Path(options.run[0]).name))
 
 
-def _known(**given: msgspec.Struct | None) -> dict[str, bytes]:
+def _known(*, history: History | None, **given: msgspec.Struct) -> dict[str, bytes]:
     """Returns the contents of the files that a program is given beside the text, by placeholder."""
-    return {name: msgspec.json.encode(each) for name, each in given.items() if each is not None}
+    earlier = {} if history is None else {"history": msgspec.structs.replace(history, own=None)}
+    return {name: msgspec.json.encode(each) for name, each in (given | earlier).items()}
 
 
 def _decode_text(answer: Answer, options: WriterOptions) -> str:

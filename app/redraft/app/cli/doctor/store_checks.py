@@ -23,7 +23,7 @@ from redraft.app.record.copying.with_texts import find_command
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import MEMORY
 from redraft.app.wiring.stores import open_store_of, open_views_of
-from redraft.events.backends import may_have_subscriptions, open_subscriptions, read_lease
+from redraft.events.backends import may_have_subscriptions, open_subscriptions, read_http_workers, read_lease
 from redraft.events.errors import (
     CodecError,
     EncryptionKeyMissing,
@@ -102,6 +102,21 @@ async def _store(
             yield found
     async for each in _subscriptions(settings, head):
         yield each
+    async for each in _http_workers(settings):
+        yield each
+
+
+async def _http_workers(settings: Settings) -> AsyncIterator[Check]:
+    """Names those who work by HTTP at a server of this store; yields nothing when there are none."""
+    try:
+        found = await read_http_workers(settings.store)
+    except StoreError as error:
+        yield Check("by http", "fail", str(error))
+        return
+    if found:
+        each = [f"{role}.{name} by {', '.join(one.who for one in them)}" for (role, name), them in found.items()]
+        more = f" and {counted(len(each) - MOST_ACTORS, 'other actor')}" if len(each) > MOST_ACTORS else ""
+        yield Check("by http", "ok", plain(f"served: {'; '.join(each[:MOST_ACTORS])}{more}", 2_000))
 
 
 async def _read_models(

@@ -21,7 +21,7 @@ from redraft.app.process.logs import shown_url
 from redraft.app.settings.settings import LOCAL, Settings
 from redraft.app.wiring.deployment import no_worker, open_survey
 from redraft.events.backends import open_shares
-from redraft.events.bus.port import INBOX, work_queue
+from redraft.events.bus.port import INBOX, is_inbox, work_queue
 from redraft.events.errors import BusError, InputError, suggest
 from redraft.events.messages.plan import Role
 from redraft.events.rabbit.survey import DEAD_LETTERS, Survey
@@ -239,9 +239,15 @@ async def _served(survey: Survey, kind: Kind, queue: str, unserved: str) -> Chec
     if depth is None:
         return Check("queue", "warn", f"{name} does not exist yet; {unserved}")
     if not await survey.fits(queue, kind):
-        message = f"{name} is there with other settings than REDRAFT_QUEUE_TYPE={kind} asks for"
-        return Check(
-            "queue", "fail", f"{message}; give all processes the same setting, or delete the queue when it is empty"
-        )
+        return Check("queue", "fail", f"{name} {_unfit(queue, kind)}")
     message = f"{name}: {counted(depth.consumers, 'consumer')}, {counted(depth.waiting, 'message')} waiting"
     return Check("queue", "ok", message) if depth.consumers else Check("queue", "warn", f"{message}; {unserved}")
+
+
+def _unfit(queue: str, kind: Kind) -> str:
+    """Returns what is wrong with a queue that is there with other settings, and the remedy."""
+    if is_inbox(queue):
+        other = f"is there with other settings than REDRAFT_QUEUE_TYPE={kind} asks for"
+        return f"{other}; give all processes the same setting, or delete the queue when it is empty"
+    other = "is there with other settings, such as those of another release"
+    return f"{other}; end what uses it, and delete the queue: requests that are open are sent again"

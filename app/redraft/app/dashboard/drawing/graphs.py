@@ -10,7 +10,9 @@ import msgspec
 
 WIDTH: Final = 640
 HEIGHT: Final = 210
-LEFT: Final = 66
+LEFT: Final = 78
+"""Room for a label of six figures on a narrow window, where they are larger than the drawing."""
+
 RIGHT: Final = 610
 TOP: Final = 18
 BOTTOM: Final = 168
@@ -76,6 +78,11 @@ class Graph(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     bars: tuple[Bar, ...] = ()
     chosen: float | None = None
+
+    @property
+    def left(self) -> int:
+        """The distance of its lines from the left edge."""
+        return LEFT
 
 
 def line_graph(

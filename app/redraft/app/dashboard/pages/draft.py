@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from nh3 import clean
 
+from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
 from redraft.app.record.changes import Changes, compare_drafts
@@ -21,9 +22,10 @@ from redraft.app.runs.steering import draft_meant
 from redraft.app.server.api.answers import beside
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.problems import Refused
-from redraft.events.messages.content import Issue, Span
-from redraft.events.messages.domain_events import DraftMade, RunEnded
+from redraft.events.messages.content import DraftRef, Issue, Span
+from redraft.events.messages.domain_events import DraftMade, RunEnded, RunErased, RunQuarantined
 from redraft.events.messages.envelope import Recorded
+from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import kept_draft
 
 LONGEST: Final = 200_000
@@ -89,8 +91,24 @@ class DraftChoice(msgspec.Struct, frozen=True):
     form: Literal["text", "rendered"] = "text"
 
 
+class Decision(msgspec.Struct, frozen=True):
+    """The decisions that are open on a draft of a run.
+
+    `waits`: people are asked about this one; `waiting` is the number of the draft that they are asked about (0: none).
+    `is_over`: the run has ended, or was set aside.
+    """
+
+    run: str
+    draft: DraftRef
+    waits: bool
+    waiting: int
+    newest: int
+    is_over: bool
+    is_erased: bool
+
+
 class DraftShown(msgspec.Struct, frozen=True):
-    """A draft of a run. `others` are the numbers of all drafts; `waits`: people are asked to decide on this one."""
+    """A draft of a run. `others` are the numbers of all drafts."""
 
     run: str
     choice: DraftChoice
@@ -100,33 +118,34 @@ class DraftShown(msgspec.Struct, frozen=True):
     rendered: Markup
     others: Sequence[int]
     is_kept: bool
-    waits: bool
-    ended: bool
+    decision: Decision
     cut: int
     command: str
 
 
 @page("/runs/{run:str}/drafts/{number:int}")
 async def show_draft(visit: Visits, run: RunPath, number: FromPath[int]) -> Response[Any]:
-    """Shows a draft as it is for good, so that a decision is about what was looked at."""
+    """Shows a draft as it is for good, so that a decision is about what was looked at, and what can be decided now."""
     choice = visit.query(DraftChoice)
-    events = await events_of(visit.service.runtime, run)
+    line = await find_run(visit.service.runtime.views, run)
 
     async def make() -> DraftShown:
+        events = await events_of(visit.service.runtime, line.run)
         return await beside(lambda: draft_shown(events, number, choice))
 
-    return await visit.show("draft", f"Draft {number} · {events[0].run[-8:]}", make, None)
+    async def decide() -> Decision:
+        return decision_on(await events_of(visit.service.runtime, line.run), number)
+
+    return await visit.show("draft", f"Draft {number} · {line.run[-8:]}", make, Subject(run=line.run), decide)
 
 
 def draft_shown(events: Sequence[Recorded], number: int, choice: DraftChoice) -> DraftShown:
     """Returns what a page shows of a draft. Raises Refused when there is none of this number."""
+    decision = decision_on(events, number)
     made = {each.draft.version: each for each in versions(events)}
-    if number not in made:
-        raise Refused(404, "no-such-draft", f"run {events[0].run} has {len(made)} drafts, and no draft {number}")
     version = made[number]
     text = version.draft.text[:LONGEST]
     notes = notes_of(version, text)
-    ended = any(isinstance(each.data, RunEnded) for each in events)
     return DraftShown(
         events[0].run,
         choice,
@@ -136,11 +155,22 @@ def draft_shown(events: Sequence[Recorded], number: int, choice: DraftChoice) ->
         rendered(text) if choice.form == "rendered" else Markup(""),
         list(made),
         kept_draft(events) == number,
-        not ended and draft_meant(events, None) == version.draft.ref,
-        ended,
+        decision,
         len(version.draft.text) - len(text),
         f"redraft show {events[0].run} --at {_made_at(events, number)} --text",
     )
+
+
+def decision_on(events: Sequence[Recorded], number: int) -> Decision:
+    """Returns what can be decided on a draft after these events. Raises Refused when there is none of this number."""
+    made = {each.data.draft.version: each.data.draft.ref for each in events if isinstance(each.data, DraftMade)}
+    if number not in made:
+        raise Refused(404, "no-such-draft", f"run {events[0].run} has {len(made)} drafts, and no draft {number}")
+    told = {type(each.data) for each in events}
+    is_over = bool(told & {RunEnded, RunQuarantined})
+    waiting = DraftRef(0, "") if is_over else draft_meant(events, None)
+    waits = waiting == made[number]
+    return Decision(events[0].run, made[number], waits, waiting.version, max(made), is_over, RunErased in told)
 
 
 def _made_at(events: Sequence[Recorded], number: int) -> int:

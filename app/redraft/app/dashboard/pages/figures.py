@@ -150,13 +150,19 @@ def _by_day(days: Sequence[CostLine]) -> Iterator[Graph]:
     currencies = {each.currency for each in days if each.currency}
     unit = currencies.pop() if len(currencies) == 1 else ""
     names = [each.name[5:] for each in days]
+    unit_of_time, seconds = _unit_for(max((each.seconds for each in days), default=0))
     for key, title, text, values in (
         ("cost", f"Cost by day{f', {unit}' if unit else ''}", _amount, [each.cost for each in days]),
         ("tokens", "Tokens by day", _count, [float(each.tokens) for each in days]),
-        ("time", "Hours of work by day", _amount, [each.seconds / 3600 for each in days]),
+        ("time", f"{unit_of_time} of work by day", _amount, [each.seconds / seconds for each in days]),
     ):
         if any(values):
             yield bar_graph(key, title, "day (UTC)", [*zip(names, values, strict=True)], text)
+
+
+def _unit_for(seconds: float) -> tuple[str, int]:
+    """Returns the unit in which a chart up to so many seconds is read best, and how many seconds it is."""
+    return next((each for each in (("Hours", 3600), ("Minutes", 60)) if seconds >= 2 * each[1]), ("Seconds", 1))
 
 
 def _count(value: float) -> str:
@@ -167,7 +173,7 @@ def _count(value: float) -> str:
 
 
 def _amount(value: float) -> str:
-    return f"{value:,.4g}"
+    return _count(value) if value >= 10_000 else f"{value:,.4g}"
 
 
 def _day(x: float) -> str:

@@ -15,6 +15,7 @@ from redraft.app.dashboard.chain import ChainCheck, ChainShown
 from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visit, Visits, page
 from redraft.app.record.auditing.audit_drafts import Change, change_of
+from redraft.app.record.copying.with_texts import with_texts
 from redraft.app.record.past import drafts_of, events_of
 from redraft.app.runs.searching import Found, Listing, list_matching
 from redraft.app.server.api.answers import beside
@@ -138,7 +139,8 @@ async def compare_runs(visit: Visits) -> Response[Any]:
 
 async def _side(visit: Visit, text: str) -> Side:
     log = visit.service.runtime
-    line, events = await find_run(log.views, text), await events_of(log, text)
+    (line,) = await with_texts(log.store, [await find_run(log.views, text)])
+    events = await events_of(log, text)
     drafts, kept = drafts_of(events), kept_draft(events)
     begun = next((each.data for each in events if isinstance(each.data, RunStarted)), None)
     plan = new_draft(1, print_plan(begun.plan) if begun else "")

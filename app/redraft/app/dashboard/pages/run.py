@@ -23,7 +23,7 @@ from redraft.app.server.api.bodies import Approval, Edit, Forking, Guidance, Rea
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.api.submitting import begin_fork
 from redraft.app.server.problems import Refused
-from redraft.events.messages.domain_events import RunEnded, RunStarted
+from redraft.events.messages.domain_events import RunEnded, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import Chart, Point, chart, goals, kept_draft, scores, scores_by_part
@@ -45,7 +45,7 @@ class RunShown(msgspec.Struct, frozen=True):
     """A run after `tree.version` of its `total` events, of which `sentence` tells what counts most.
 
     `chart` has its scores, `parts` those of criteria or critics. `final` is the newest draft, or that which it ended
-    with, and `waiting` the draft that waits for people (0: none does).
+    with, and `waiting` the draft that waits for people (0: none does). `is_erased`: its texts can no longer be read.
     """
 
     tree: Tree
@@ -62,6 +62,7 @@ class RunShown(msgspec.Struct, frozen=True):
     drafts: Sequence[Version]
     kept: int
     waiting: int
+    is_erased: bool
     final: str
     command: str
 
@@ -114,6 +115,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
         drafts[-DRAFTS:],
         kept or 0,
         draft_meant(past, None).version if seen.ended is None else 0,
+        any(isinstance(each.data, RunErased) for each in events),
         final_draft(past).text if drafts else "",
         f"redraft show {seen.run}" + (f" --at {seen.version}" if at else ""),
     )

@@ -11,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromPath, QueryParameter, SkipValidation, URLEncodedBody
 from litestar.response import Redirect
 
-from redraft.app.dashboard.templating import STATIC, static_file
+from redraft.app.dashboard.templating import STATIC, static_file, static_url
 from redraft.app.dashboard.visit import Visit, Visits
 from redraft.app.server.access.identity import UNKNOWN
 from redraft.app.server.access.sessions import COOKIE, LASTS, Sessions
@@ -76,7 +76,8 @@ async def send_file(request: Request[Any, Any, Any], name: FromPath[str]) -> Res
     """Sends a file that pages load; its address changes with it."""
     if name not in STATIC:
         raise Refused(404, "no-such-path", f"there is no file {name!r}")
-    kept = f"max-age={_A_YEAR}, immutable" if request.url.query else "no-cache"
+    is_own = str(request.url).endswith(static_url(name))  # while releases change, one may be asked for another's
+    kept = f"max-age={_A_YEAR}, immutable" if is_own else "no-cache"
     return Response(static_file(name), media_type=STATIC[name][2], headers={"Cache-Control": kept})
 
 

@@ -3,6 +3,7 @@
 (() => {
   let source = null;
   let target = null;
+  const erased = document.querySelector("[data-erased]") !== null;
 
   const state = (name) => { document.documentElement.dataset.line = name; };
 
@@ -13,6 +14,11 @@
     if (!target || !target.dataset.live || source || document.hidden) return;
     source = new EventSource(target.dataset.live);
     source.addEventListener("open", () => state("live"));
+    source.addEventListener("release", (event) => {
+      if (event.data === document.querySelector("meta[name=redraft-release]").content) return;
+      close();
+      state("outdated");
+    });
     source.addEventListener("trouble", (event) => {
       document.querySelector(".line.trouble span").textContent = event.data;
       state("trouble");
@@ -20,6 +26,7 @@
     source.addEventListener("fragment", (event) => {
       state("live");
       htmx.swap({ sourceElement: target, target, text: event.data, swap: "innerMorph" });
+      if (!erased && target.querySelector("[data-erased]")) location.reload();  // what else it shows is erased as well
     });
     source.addEventListener("error", () => state(source.readyState === EventSource.CLOSED ? "closed" : "offline"));
   };
@@ -31,6 +38,18 @@
     open();
   };
 
+  // What is pressed while nobody answers: the page says so, until something else is.
+  const unanswered = ({ detail: { ctx } }) => {
+    if (!ctx || ctx.response) return;
+    const told = document.createElement("p");
+    told.className = "told bad unanswered";
+    told.textContent = ctx.request.method === "GET" ? "The server did not answer. Try it again in a while."
+      : "The server did not answer, so nobody knows here whether it was done: look before you do it again.";
+    document.getElementById("said").replaceChildren(told);
+  };
+
+  document.addEventListener("htmx:error", unanswered);
+  document.addEventListener("htmx:before:request", () => document.querySelector(".unanswered")?.remove());
   document.addEventListener("htmx:after:swap", follow);
   document.addEventListener("input", (event) => {
     const told = event.target.closest(".slider")?.querySelector("output");

@@ -103,6 +103,7 @@ def page_environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("redraft.app.record"),
         autoescape=True,
+        auto_reload=False,  # or each rendering looks whether the files have changed
         undefined=StrictUndefined,
         finalize=_visible,
         trim_blocks=True,

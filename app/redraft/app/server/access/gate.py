@@ -17,6 +17,7 @@ from cachetools import TTLCache
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, Provided, identity_of
 from redraft.app.server.access.rates import Rates
 from redraft.app.server.access.sessions import Sessions
+from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.settings.openid import CALLBACK
 from redraft.app.settings.settings import HttpSettings
@@ -93,6 +94,7 @@ class _Sending:
         self._send = send
         self.begun = False
         self._streams = False
+        self._is_compressed = False
         self.stalled = False
 
     async def send(self, message: _Message) -> None:
@@ -100,6 +102,7 @@ class _Sending:
         if message["type"] == "http.response.start":
             own = dict(message["headers"])
             self._streams = own.get(b"content-type", b"").startswith(b"text/event-stream")
+            self._is_compressed = own.get(b"content-encoding") == b"gzip"
             added = [(name, value) for name, value in HEADERS.items() if name not in own]
             message = {**message, "headers": [*message["headers"], *added]}
         try:
@@ -113,8 +116,9 @@ class _Sending:
         """Ends events that are followed with a word why; anything else is seen to be cut off."""
         if self._streams:
             told = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error.problem)
+            body = compress_piece(told) if self._is_compressed else told
             with suppress(TimeoutError):
-                await self.send({"type": "http.response.body", "body": told, "more_body": False})
+                await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class Gate:

@@ -26,6 +26,7 @@ from redraft.events.tokens import Link, Token
 LinkText = Annotated[str, PathParameter(description="The link's own text.")]
 
 _UNKNOWN: Final = "This link is not known here, it has ended, or it was used. Ask whoever gave it to you for another."
+_ON_ITS_WAY: Final = "Your decision was sent. It counts once it is recorded, if the run still waits with this draft."
 _OVER: Final = "Nothing is to be decided any more: the run went on, or ended, or waits with another draft."
 
 
@@ -67,11 +68,13 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
         return await _told("Nothing to decide", _OVER, 410)
     try:
         settings, runtime, who = service.settings, service.runtime, f"{token.name} (link {token.id})"
-        await steer_on(settings, runtime, token.link.run, lambda _: message, runtime.client, who)
+        _, event = await steer_on(settings, runtime, token.link.run, lambda _: message, runtime.client, who)
     except InputError as error:
         return await _told("Not recorded", str(error), 409)
     assert service.tokens is not None  # noqa: S101 - the link was found there
     await service.tokens.revoke(token.id)
+    if event is None:
+        return await _told("On its way", _ON_ITS_WAY, 202)
     done = "approved" if decision == "approve" else "rejected"
     return await _told("Thank you", f"Draft {token.link.draft.version} is {done}, in the name of {token.name}.", 200)
 

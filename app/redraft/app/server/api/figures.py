@@ -16,15 +16,16 @@ from litestar.response import Stream
 from redraft.app.process.times import moment_of
 from redraft.app.record.copying.transfer import RunSelection, export_log
 from redraft.app.record.copying.with_texts import with_texts
+from redraft.app.runs.by_http import with_workers
 from redraft.app.server.api.answers import answer
 from redraft.app.server.api.parameters import Limit, Since
-from redraft.app.server.leases import Presence
 from redraft.app.server.problems import Refused
 from redraft.app.server.service import Serves, Service
 from redraft.app.workflows.actor_registry import projections_for
 from redraft.events.bus.port import work_queue
 from redraft.events.errors import InputError
 from redraft.events.messages.plan import Role
+from redraft.events.presence import Presence
 from redraft.projections.backends import ReadModels
 from redraft.projections.read_models import actor_work, costs, critiques
 from redraft.projections.read_models import agreement as of_critics
@@ -46,14 +47,15 @@ Figures: TypeAlias = Literal[
     "distributions",
     "drift",
     "issues",
+    "measures",
     "people",
     "publications",
     "recurring",
     "scores",
     "tree",
 ]
-OfRuns: TypeAlias = Literal["actors", "choices", "criteria", "critics", "issues", "publications", "scores", "tree"]
-"""The figures over many runs, or of one."""
+OfRuns: TypeAlias = Literal["choices", "criteria", "critics", "issues", "measures", "publications", "scores", "tree"]
+"""The figures over many runs, or of one, beside `actors`."""
 
 OverRuns: TypeAlias = Literal["agreement", "budgets", "distributions", "drift", "people", "recurring"]
 """The figures that are not those of one run, beside `costs`."""
@@ -64,8 +66,8 @@ _CHUNK: Final = 256 * 1024
 class ActorSeen(msgspec.Struct, frozen=True):
     """An actor that runs have asked, and what it did. `consumers` serve it now, and `waiting` requests are queued.
 
-    Both are None where that cannot be known: nothing runs here, or it has no queue. `by_http` work by leases of this
-    server.
+    Both are None where that cannot be known: nothing runs here, or it has no queue. `by_http` work by leases of a
+    server of this store.
     """
 
     role: Role
@@ -99,6 +101,9 @@ async def show_stats(
             found = await costs.costs(await models.of(actor_work.ACTORS), by, start, workflow, limit)
         case "agreement" | "budgets" | "distributions" | "drift" | "people" | "recurring":
             found = await _over_runs(models, figures, start, workflow, limit)
+        case "actors":
+            lines = await actor_work.actors(await models.of(actor_work.ACTORS), chosen, start, workflow)
+            found = with_workers(lines, await service.working.present())
         case _:
             found = await _figures(models, figures, chosen, start, workflow, limit)
     return answer(await with_texts(service.runtime.store, found))
@@ -108,8 +113,6 @@ async def _figures(
     models: ReadModels, figures: OfRuns, run: str, since: datetime | None, workflow: str, limit: int
 ) -> Sequence[Any]:
     match figures:
-        case "actors":
-            return await actor_work.actors(await models.of(actor_work.ACTORS), run, since, workflow)
         case "choices":
             return await arms(await models.of(CHOICES), run, since, workflow)
         case "critics":
@@ -118,6 +121,9 @@ async def _figures(
         case "criteria":
             views = await models.of(critiques.CRITIQUES)
             return await (critiques.criteria_of(views, run) if run else critiques.criteria(views, since, workflow))
+        case "measures":
+            views = await models.of(critiques.CRITIQUES)
+            return await (critiques.measures_of(views, run) if run else critiques.measures(views, since, workflow))
         case "scores":
             views = await models.of(of_scores.SCORES)
             return await (of_scores.series(views, run) if run else of_scores.course(views, since, workflow))
@@ -158,13 +164,13 @@ async def list_actors(service: Serves, since: Since = "", workflow: FromQuery[st
 async def read_actors(service: Service, since: datetime | None, workflow: str) -> list[ActorSeen]:
     """Returns the actors that runs have asked since a time, of a workflow's runs or of all, and who serves them."""
     lines = await actor_work.actors(await service.runtime.models.of(actor_work.ACTORS), "", since, workflow)
-    return [await _seen(service, each) for each in lines]
+    present = await service.working.present()
+    return [await _seen(service, each, present.get((each.role, each.actor), ())) for each in lines]
 
 
-async def _seen(service: Service, line: actor_work.ActorLine) -> ActorSeen:
+async def _seen(service: Service, line: actor_work.ActorLine, present: Sequence[Presence]) -> ActorSeen:
     depth = await service.queues.queue(work_queue(line.role, line.actor)) if service.queues else None
     consumers, waiting = (depth.consumers, depth.waiting) if depth else (None, None)
-    present = service.working.present((line.role, line.actor))
     return ActorSeen(line.role, line.actor, consumers, waiting, line, present)
 
 

@@ -101,8 +101,9 @@ async def extend(service: Serves, identity: Asks, lease_id: LeaseId, data: JSONB
 
     Where its run has ended meanwhile, the lease ends, and the worker is told so.
     """
-    until = service.working.extend(identity, lease_id, data.seconds)
-    is_over = await _is_over(service, service.working.held(identity, lease_id).work.request.run)
+    run = service.working.held(identity, lease_id).work.request.run
+    until = await service.working.extend(identity, lease_id, data.seconds)
+    is_over = await _is_over(service, run)
     if is_over:
         service.working.drop(identity, lease_id)
     return answer(Extended(lease_id, until, is_over))

@@ -152,7 +152,8 @@ def asked_of(actor: Actor, given: dict[str, Any]) -> str:
     context: Context = given["context"]
     draft: Draft | None = given.get("draft")
     history: History | None = given.get("history")
-    told = history and (msgspec.structs.replace(history, drafts=()), [each.text for each in history.drafts])
+    texts = [each.text for each in (*history.drafts, history.own) if each is not None] if history else []
+    told = history and (msgspec.structs.replace(history, drafts=(), own=None), texts)
     asked = (
         *(actor.role, actor.name, given["brief"].text, draft and draft.text),
         *(given.get("critique"), told, dict(sorted(context.options.items()))),

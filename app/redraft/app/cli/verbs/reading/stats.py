@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Generic, TypeAlias, TypeVar
 
@@ -15,7 +15,10 @@ from redraft.app.cli.shared.output import print_json, print_line
 from redraft.app.cli.shared.reading import ask
 from redraft.app.cli.shared.tables import print_table
 from redraft.app.process.times import moment_of
+from redraft.app.runs.by_http import with_workers
+from redraft.app.settings.settings import read_settings
 from redraft.app.wiring.local import LocalRuntime
+from redraft.events.backends import read_http_workers
 from redraft.events.errors import InputError
 from redraft.events.messages.content import number_text
 from redraft.events.messages.scales import read_scale, score_text
@@ -92,45 +95,38 @@ def verb(example: str) -> Callable[[Question], Question]:
     return add
 
 
-@verb("--since 7d")
-async def actors(models: ReadModels, selected: Selection) -> Answer[actor_work.ActorLine]:
-    """Show for each actor the attempts asked for, done and failed, seconds from request to answer, tokens and cost."""
-    found = await actor_work.actors(await models.of(actor_work.ACTORS), selected.run, selected.since, selected.workflow)
-    names = (
-        "role",
-        "actor",
-        "asked",
-        "done",
-        "reused",
-        "failed",
-        "unanswered",
-        "mean s",
-        "longest s",
-        "all s",
-        "tokens",
-        "cost",
-    )
-    return Answer(found, names, _actor_row)
+@APP.command("actors", epilog="Example: redraft stats actors --since 7d")
+@with_options
+def actors(given: StatsOptions) -> None:
+    """Show for each actor the attempts asked for, done and failed, seconds from request to answer, tokens and cost.
+
+    The last column names those who work for it by HTTP now, at any server of the store.
+    """
+
+    async def asked(models: ReadModels, selected: Selection) -> Answer[dict[str, Any]]:
+        views = await models.of(actor_work.ACTORS)
+        found = await actor_work.actors(views, selected.run, selected.since, selected.workflow)
+        present = await read_http_workers(read_settings(store=given.store).store)
+        return Answer(with_workers(found, present), _ACTOR_COLUMNS, _actor_row)
+
+    print_answer(asked, given)
 
 
-def _actor_row(each: actor_work.ActorLine) -> Sequence[object]:
-    kinds = {name: getattr(each, name) for name in ("error", "invalid", "timeout", "lost", "unserved")}
-    failed = ", ".join(f"{kind} {count}" for kind, count in kinds.items() if count)
-    left = each.open + each.dropped
-    cost = cost_text(each.cost, each.currency, each.unpriced)
-    times = ("" if value is None else f"{value:.3g}" for value in (each.mean, each.longest, each.seconds))
-    return (
-        each.role,
-        each.actor,
-        each.asked,
-        each.done,
-        each.reused or "",
-        failed,
-        left or "",
-        *times,
-        each.tokens or "",
-        cost,
-    )
+_ACTOR_COLUMNS: Final = (
+    *("role", "actor", "asked", "done", "reused", "failed", "unanswered"),
+    *("mean s", "longest s", "all s", "tokens", "cost", "by HTTP"),
+)
+
+
+def _actor_row(each: Mapping[str, Any]) -> Sequence[object]:
+    kinds = ("error", "invalid", "timeout", "lost", "unserved")
+    failed = ", ".join(f"{kind} {each[kind]}" for kind in kinds if each[kind])
+    left = each["open"] + each["dropped"]
+    cost = cost_text(each["cost"], each["currency"], each["unpriced"])
+    times = ("" if each[name] is None else f"{each[name]:.3g}" for name in ("mean", "longest", "seconds"))
+    counts = (each["asked"], each["done"], each["reused"] or "", failed, left or "")
+    present = ", ".join(one.who for one in each["by_http"])
+    return each["role"], each["actor"], *counts, *times, each["tokens"] or "", cost, present
 
 
 @verb("--workflow article")
