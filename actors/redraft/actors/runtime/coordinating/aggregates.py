@@ -7,7 +7,7 @@ Nothing wrong is recorded either way: each append names the hash that it was dec
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from sys import getsizeof
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from redraft.actors.deciding.state import RunState
 from redraft.actors.runtime.coordinating.proving import RunTexts
 from redraft.events.errors import Tampered
 from redraft.events.messages.codec import GENESIS
-from redraft.events.messages.domain_events import DomainEvent, StepRequested
+from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import nodes_of
 
@@ -92,8 +92,8 @@ class Aggregate(msgspec.Struct, eq=False):
     Both move on with each decision. It is `void` once one of these could not be recorded: then nothing that was decided
     on it counts, unless it is recorded already. `request_ids` maps the path of each open step, and of at most `CLOSED`
     others, to the id of the event that requested it. `trace` is the trace context that the run's first event records.
-    `texts` are those that its outcomes were compared with, if any were. `plan_size` is the memory of its plan in bytes.
-    `encrypted`: its texts are kept encrypted.
+    `texts` are those that its outcomes were compared with, if any were. `fixed_size` is the memory in bytes that it
+    takes whatever happens; 0 before it is estimated. `encrypted`: its texts are kept encrypted.
     """
 
     state: RunState = RunState()
@@ -102,17 +102,18 @@ class Aggregate(msgspec.Struct, eq=False):
     request_ids: dict[str, str] = {}
     trace: str = ""
     texts: RunTexts | None = None
-    plan_size: int = 0
+    fixed_size: int = 0
     encrypted: bool = False
 
-    def advance(self, state: RunState, last: str, events: Iterable[tuple[str, DomainEvent]]) -> None:
-        """Moves on to this state and hash by these events, each given with its id; requests alone are enough."""
-        request_ids = self.request_ids
-        for number, event in events:
-            if type(event) is StepRequested:
-                request_ids[event.path] = number
-        if len(request_ids) > CLOSED and len(request_ids) > CLOSED + len(state.late) + len(state.open):
-            self.request_ids = {path: request_ids[path] for path in (*state.late, *state.open) if path in request_ids}
+    def note_request(self, number: str, request: StepRequested) -> None:
+        """Notes the id of an event that requests a step."""
+        self.request_ids[request.path] = number
+
+    def advance(self, state: RunState, last: str) -> None:
+        """Moves on to this state and hash; forgets the requests of steps that were closed long ago."""
+        known = self.request_ids
+        if len(known) > CLOSED and len(known) > CLOSED + len(state.late) + len(state.open):
+            self.request_ids = {path: known[path] for path in (*state.late, *state.open) if path in known}
         self.state, self.hash = state, last
 
 
@@ -134,8 +135,9 @@ class Aggregates:
 
     def keep(self, run: str, aggregate: Aggregate) -> None:
         """Keeps a run, in place of what was kept of it."""
-        if not aggregate.plan_size:
-            aggregate.plan_size = NODE * sum(1 for _ in nodes_of(aggregate.state.plan.steps))
+        if not aggregate.fixed_size:
+            nodes = sum(1 for _ in nodes_of(aggregate.state.plan.steps))
+            aggregate.fixed_size = OVERHEAD + NODE * nodes + getsizeof(aggregate.state.brief.text)
         self._kept.keep(run, aggregate, _size(aggregate))
 
     def drop(self, run: str, aggregate: Aggregate) -> None:
@@ -165,14 +167,14 @@ class Aggregates:
 def _size(aggregate: Aggregate) -> int:
     """Returns the approximate memory of a run, in bytes."""
     state = aggregate.state
-    size = OVERHEAD + aggregate.plan_size + getsizeof(state.brief.text)
-    size += aggregate.texts.size if aggregate.texts else 0
-    size += PART * (len(state.open) + len(state.late)) + PART // 4 * len(aggregate.request_ids)
+    size, parts = aggregate.fixed_size, len(state.open) + len(state.late)
+    if aggregate.texts is not None:
+        size += aggregate.texts.size
     for frame in state.frames:
-        size += PART * len(frame.judged)
-        for made in frame.made:
-            size += made.size
-    return size
+        parts += len(frame.judged)
+        if frame.made:
+            size += sum(made.size for made in frame.made)
+    return size + PART * parts + PART // 4 * len(aggregate.request_ids)
 
 
 def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
@@ -189,5 +191,8 @@ def aggregate_of(events: Sequence[Recorded]) -> Aggregate:
         last = event.hash
     first = events[0] if events else None
     made = Aggregate(trace=first.trace if first else "", encrypted=first is not None and first.encrypted)
-    made.advance(fold(event.data for event in events), last, ((event.id, event.data) for event in events))
+    for event in events:
+        if isinstance(event.data, StepRequested):
+            made.note_request(event.id, event.data)
+    made.advance(fold(event.data for event in events), last)
     return made

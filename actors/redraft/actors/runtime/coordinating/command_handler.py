@@ -295,8 +295,10 @@ class CommandHandler:
         except CodecError as error:
             return await self._fail_unencodable(each, str(error), now)
         aggregate.encrypted = aggregate.encrypted or encoded.sealed
-        requests = [(new.origin.id, new.data) for new in events if isinstance(new.data, StepRequested)]
-        aggregate.advance(decision.state, encoded.hash, requests)
+        for new in events:
+            if type(new.data) is StepRequested:
+                aggregate.note_request(new.origin.id, new.data)
+        aggregate.advance(decision.state, encoded.hash)
         self._aggregates.keep(run, aggregate)
         return Decided(each, aggregate, on, encoded)
 

@@ -282,7 +282,7 @@ class Relay:
         if builder.size != before:
             builder.forget_drafts()
             self._builders.keep(event.run, builder, builder.size)
-        if isinstance(event.data, StepRequested) and not builder.has_drafts(event.data):
+        if type(event.data) is StepRequested and not builder.has_drafts(event.data):
             return None
         return builder
 

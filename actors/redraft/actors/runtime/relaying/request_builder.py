@@ -23,6 +23,8 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     DraftRejected,
     IterationStarted,
+    LoopEnded,
+    RunEnded,
     RunGuided,
     RunStarted,
     StepRequested,
@@ -58,6 +60,9 @@ TEMPERATURE_STEP: Final = 0.2
 MAX_TEMPERATURE: Final = 2.0
 """The highest temperature that models accept."""
 
+
+_WITHOUT_TEXT: Final = frozenset({StepRequested, IterationStarted, LoopEnded, RunEnded})
+"""The most frequent of the events that have no text that a request may need."""
 
 _OF_LOOPS: Final = 4
 """The rules from which on a history is of the loop around a step; before, it was of the whole run."""
@@ -100,9 +105,9 @@ class RequestBuilder:
             return
         self.version = event.version
         data = event.data
+        if type(data) in _WITHOUT_TEXT:
+            return
         match data:
-            case StepRequested() | IterationStarted():  # the most frequent
-                pass
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
                 self.size += CRITIQUE
