@@ -1,4 +1,4 @@
-"""The queue of the inbox to which answers go: one for all partitions of one coordinator, so that they share messages."""
+"""The queue of the inbox that answers go to: one for all partitions of one coordinator, so that they share messages."""
 
 from __future__ import annotations
 
