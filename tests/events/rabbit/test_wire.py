@@ -21,6 +21,7 @@ from pamqp.frame import FrameTypes
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
+from redraft.events.rabbit.message_header import read_header
 from redraft.events.rabbit.wire import Confirmations, Deliveries, Wire, ack_frame
 
 CONSUMING, PUBLISHING, OTHER = 1, 2, 3
@@ -95,6 +96,39 @@ def test_deliveries_arrive_whole_and_everything_else_goes_to_the_client(bodies, 
             assert (message.header.properties.headers or {}) == headers
 
     asyncio.run(read())
+
+
+VALUES = st.one_of(
+    st.text(max_size=20), st.integers(-(2**63), 2**63 - 1), st.booleans(), st.lists(st.text(max_size=3), max_size=2)
+)
+PROPERTIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "content_type": st.text("a/b+é", min_size=1, max_size=9),
+        "headers": st.dictionaries(st.text("a:b", min_size=1, max_size=9), VALUES, max_size=4),
+        "delivery_mode": st.sampled_from([1, 2]),
+        "priority": st.integers(0, 255),
+        "message_id": st.text(min_size=1, max_size=9),
+        "user_id": st.just("guest"),
+        "reply_to": st.just("me"),
+        "app_id": st.just("other"),
+    },
+)
+
+
+@given(st.integers(0, 2**63), PROPERTIES)
+def test_the_properties_of_a_message_are_read_as_the_client_reads_them(size: int, properties: dict[str, Any]) -> None:
+    payload = frame.marshal(ContentHeader(0, size, Basic.Properties(**properties)), 1)[7:-1]
+    expected = ContentHeader()
+    expected.unmarshal(payload)
+    found = read_header(payload)
+    assert (found.weight, found.body_size, found.properties) == (0, size, expected.properties)
+
+
+def test_a_header_that_is_no_text_is_read_as_the_client_reads_it() -> None:
+    header = ContentHeader(0, 1, Basic.Properties(headers={"name": "other text"}))
+    payload = frame.marshal(header, 1)[7:-1].replace(b"other", b"oth\xffr")
+    assert read_header(payload).properties.headers == {"name": b"oth\xffr text"}
 
 
 async def test_a_message_that_was_fetched_goes_to_the_client() -> None:

@@ -20,6 +20,8 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 from yarl import URL
 
+from redraft.events.rabbit.message_header import read_header, read_short
+
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END: Final = b"\xce"
 _BEAT: Final = struct.pack(">BHI", HEARTBEAT, 0, 0) + END
@@ -124,8 +126,7 @@ class _Content:
     def add(self, kind: int, payload: bytes) -> bool:
         """Adds a frame; returns whether the message is whole."""
         if kind == HEADER:
-            self.header = ContentHeader()
-            self.header.unmarshal(payload)
+            self.header = read_header(payload)
             self._missing = self.header.body_size
         else:
             self.pieces.append(payload)
@@ -160,16 +161,11 @@ class Deliveries:
 
 
 def _read_deliver(payload: bytes) -> Basic.Deliver:
-    consumer, at = _read_short(payload, 4)
+    consumer, at = read_short(payload, 4)
     tag, redelivered = _tag_and_bits(payload, at)
-    exchange, at = _read_short(payload, at + 9)
-    key, _ = _read_short(payload, at)
+    exchange, at = read_short(payload, at + 9)
+    key, _ = read_short(payload, at)
     return Basic.Deliver(consumer, tag, bool(redelivered & 1), exchange, key)
-
-
-def _read_short(payload: bytes, at: int) -> tuple[str, int]:
-    end = at + 1 + payload[at]
-    return payload[at + 1 : end].decode(), end
 
 
 class Confirmations:
