@@ -55,6 +55,15 @@ async def test_one_coordinator_holds_all_and_a_second_gets_half_once_it_is_given
     assert [each.holder for each in await shares.all()] == ["a"] * 4 + ["b"] * 4
 
 
+async def test_each_partition_is_told_with_the_first_of_those_that_its_holder_keeps(at: At) -> None:
+    shares = at(0.0)
+    assert (await shares.take_turn("a", (), 6)).joint == (0, 0, 0, 0, 0, 0)
+    assert (await shares.take_turn("b", (), 6)).joint == (0, 0, 0, 3, 4, 5)  # those that are to be given up are apart
+    assert (await shares.take_turn("a", (0, 1, 2), 6)).joint == (0, 0, 0, 3, 4, 5)
+    assert (await shares.take_turn("b", (), 6)).joint == (0, 0, 0, 3, 3, 3)
+    assert (await at(LASTS + 0.1).take_turn("c", (), 8)).joint == (0,) * 8
+
+
 async def test_the_share_of_a_dead_one_is_taken_once_its_leases_have_expired(at: At) -> None:
     await at(0.0).take_turn("dead", (), 4)
     assert (await at(LASTS - 0.1).take_turn("b", (), 4)).held == ()

@@ -53,10 +53,15 @@ _ALL: Final = f"SELECT number, CASE WHEN {_OVER} THEN '' ELSE holder END FROM re
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """The partitions that a coordinator holds after its turn; it should give up the `surplus`, a part of them."""
+    """The partitions that a coordinator holds after its turn; it should give up the `surplus`, a part of them.
+
+    `joint` has, for each partition of all, the first of those that its holder keeps: what goes there is read by the
+    same coordinator. One that nobody holds, or that is to be given up, has itself.
+    """
 
     held: tuple[int, ...]
     surplus: tuple[int, ...] = ()
+    joint: tuple[int, ...] = ()
 
 
 class PartitionHolder(msgspec.Struct, frozen=True):
@@ -107,7 +112,7 @@ class Shares:
                 execute(_TAKE, (me, now + LASTS, number))
                 held.add(number)
             execute(_RENEW, (now + LASTS, me))
-            return Turn(tuple(sorted(held)), tuple(sorted(held)[fair:]))
+            return Turn(tuple(sorted(held)), tuple(sorted(held)[fair:]), _joint(execute(_ALL, _over(now)), fair))
 
         return await self._tables.run(taken)
 
@@ -139,6 +144,17 @@ class Shares:
 def _over(now: float) -> tuple[float, float]:
     """Returns the values of `_OVER`."""
     return now, now + 2 * LASTS
+
+
+def _joint(rows: Sequence[tuple[int, str]], fair: int) -> tuple[int, ...]:
+    """Returns `Turn.joint` for the partitions with their holders, in order, of which each keeps its fair share."""
+    kept: dict[str, list[int]] = {}
+    joint = []
+    for number, holder in rows:
+        theirs = kept.setdefault(holder, [])
+        theirs.append(number)
+        joint.append(theirs[0] if holder and len(theirs) <= fair else number)
+    return tuple(joint)
 
 
 def _fair_share(execute: Execute, partitions: int) -> int:

@@ -129,8 +129,9 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def test_a_coordinator_reads_the_inbox_and_what_it_holds(bus: Bus) -> None:
     turns, told = Turns(0), []
+    seen: list[Turn] = []
     await bus.publish(SECOND, [message(2)])
-    async with open_inbox(bus, Share("me", 2, turns, changed=told.append)) as inbox:
+    async with open_inbox(bus, Share("me", 2, turns, changed=told.append, turned=seen.append)) as inbox:
         await bus.publish(INBOX, [BusMessage("x.y.v1", b"{}", Origin("no run", "test"))])
         await bus.publish(FIRST, [message(1)])
         found = await taken(inbox, 2)
@@ -141,6 +142,7 @@ async def test_a_coordinator_reads_the_inbox_and_what_it_holds(bus: Bus) -> None
         await inbox.ack(found)
         await until(lambda: turns.reads[-1] == (1,))
     assert told == [[0], [1]]
+    assert list(dict.fromkeys(seen)) == [Turn((0,)), Turn((0, 1), (0,)), Turn((1,))]
     assert turns.left == ["me"]
 
 

@@ -17,6 +17,7 @@ from tests.projections.logs import view_of
 from tests.properties.test_deciding_properties import NOW
 from tests.streams import recorded
 
+from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.actors.runtime.working import in_flight
 from redraft.actors.runtime.working.in_flight import (
     LOOKS,
@@ -80,8 +81,8 @@ class Search:
         self, views: Views, queues: Queues, room: PeerChannel, put: int = 100, inbox: tuple[str, ...] = (INBOX,)
     ) -> None:
         self.sent: list[str] = []
-        agenda = StepsAgenda(views, None)
-        self.missing = MissingRequests(agenda, queues, room, lambda: put, self._again, "search", inbox)
+        agenda, routes = StepsAgenda(views, None), AnswerRoutes(len(inbox) - 1)
+        self.missing = MissingRequests(agenda, queues, room, lambda: put, self._again, "search", inbox, routes.queues)
         self._more = asyncio.Event()
 
     async def until_sent(self, number: int) -> None:

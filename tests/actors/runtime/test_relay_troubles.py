@@ -266,8 +266,9 @@ async def test_a_full_queue_holds_up_nobody_else(full: str):
         await at_work.until(lambda: Blocked(queue, told) in at_work.troubles)
 
 
-async def test_where_nothing_takes_the_events_requests_go_on_and_they_are_made_known_afterwards():
+async def test_where_nothing_takes_the_events_requests_go_on_and_they_are_made_known_afterwards(monkeypatch):
     """As on a broker whose stream has ended for good on a full disk: what is put there is never confirmed."""
+    monkeypatch.setattr("redraft.actors.runtime.relaying.event_publisher.MAX_WAITING_BYTES", 50_000)
     events = one_after_the_other(*(numbered() for _ in range(40)))
 
     class Silent(Heard):
@@ -283,7 +284,8 @@ async def test_where_nothing_takes_the_events_requests_go_on_and_they_are_made_k
     asked = sum(isinstance(each.data, StepRequested) and each.data.role == "critic" for each in events)
     async with LocalBus() as bus, relaying(Log(events), bus, heard, slow=0.05) as at_work:
         assert len(await taken(bus, work_queue("critic", "judge"), asked)) == asked
-        assert at_work.troubles == [Blocked("redraft.events", "redraft.events took nothing within 0.05 seconds")]
+        nothing = "redraft.events took nothing within 0.05 seconds"
+        await at_work.until(lambda: at_work.troubles == [Blocked("redraft.events", nothing)])
         await at_work.until(lambda: at_work.relay.put_until() == events[-1].position)
         assert at_work.position == 0
         heard.mended.set()
@@ -308,7 +310,7 @@ async def test_where_events_cannot_be_made_known_requests_go_on_and_they_are_mad
     asked = sum(isinstance(each.data, StepRequested) and each.data.role == "critic" for each in events)
     async with LocalBus() as bus, relaying(Log(events), bus, heard) as at_work:
         assert len(await taken(bus, work_queue("critic", "judge"), asked)) == asked
-        assert at_work.troubles == [Blocked("redraft.events", "a stranger's stream")]
+        await at_work.until(lambda: at_work.troubles == [Blocked("redraft.events", "a stranger's stream")])
         assert at_work.position == 0
         heard.mended = True
         await at_work.until(lambda: at_work.position == events[-1].position)

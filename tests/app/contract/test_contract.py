@@ -33,8 +33,7 @@ from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
 from redraft.events.rabbit.cloudevents import BATCH, event_headers, message_headers, write_batch
-from redraft.events.rabbit.event_batches import to_stream
-from redraft.events.rabbit.fast_publish import Outgoing
+from redraft.events.rabbit.event_batches import announce, to_stream
 from redraft.events.rabbit.topology import Kind, Names
 
 DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(contract("0.1.0")))
@@ -101,12 +100,8 @@ def test_headers_of_recorded_events_fit() -> None:
 
 
 def test_a_batch_of_recorded_events_fits() -> None:
-    facts = RunFacts("article", ("spring",))
-    alone = [
-        Outgoing("topic", "key", msgspec.json.encode(each.data), event_headers(each, facts, each.position - 1))
-        for each in golden()
-    ]
-    batches = list(to_stream("stream", alone))
+    events, facts = list(golden()), RunFacts("article", ("spring",))
+    batches = list(to_stream("stream", announce(events, {each.run: facts for each in events})))
     assert {(each.exchange, each.key, each.kind) for each in batches} == {("", "stream", BATCH)}
     assert all(not faults("cloudevents.batch.events", "payload", json.loads(each.body)) for each in batches)
 

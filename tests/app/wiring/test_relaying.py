@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 from tests.app.subscribers import write_run
 
+from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.app.process.lifecycle import together
 from redraft.app.process.logs import new_log
 from redraft.app.settings.settings import read_settings
@@ -70,7 +71,7 @@ async def test_a_store_that_fails_leaves_no_coroutine_that_nobody_awaited(tmp_pa
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         with pytest.raises(StoreError, match="the disk is full"):
-            await Relaying(servers, lost, new_log(io.StringIO(), "json", "coordinator"), 0).run()
+            await Relaying(servers, lost, new_log(io.StringIO(), "json", "coordinator"), 0, AnswerRoutes(0)).run()
         gc.collect()
     assert [str(each.message) for each in told] == []
 
@@ -90,7 +91,7 @@ async def test_only_who_relays_keeps_the_read_models(tmp_path: Path) -> None:
         resources = Resources(settings, store, views, cast("Any", None), bus)
         servers = cast("Any", SimpleNamespace(resources=resources, bus=bus, survey=bus, count_dead_letters=bus.none))
         lost = DeadLetterReplies(store, bus, str, new_log(said, "json", "coordinator"))
-        async with together([Relaying(servers, lost, new_log(said, "json", "coordinator"), 0).run()]):
+        async with together([Relaying(servers, lost, new_log(said, "json", "coordinator"), 0, AnswerRoutes(0)).run()]):
             while "standing by" not in said.getvalue():  # noqa: ASYNC110
                 await asyncio.sleep(0)
             assert await views.refresh() == 0, "the one that relays keeps them"

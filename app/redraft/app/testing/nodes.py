@@ -19,6 +19,7 @@ from typing import Any, Final
 import structlog
 
 from redraft.actors import Actor
+from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.actors.runtime.coordinating.command_handler import CommandHandler
 from redraft.actors.runtime.coordinating.coordinator import Coordinator
 from redraft.actors.runtime.coordinating.recalling import Candidates, find_earlier
@@ -172,17 +173,18 @@ async def coordinate(world: World, process: Process) -> None:
         world.declined.add(run)
 
     partitions = world.broker.partitions
-    relay = Relay(store, bus, every_run, partitions=partitions)
+    routes = AnswerRoutes(partitions)
+    relay = Relay(store, bus, every_run, reply_key=routes.key)
     earlier = partial(find_earlier, store, await _candidates(world, process, store)) if world.recalls else None
     spent = partial(spent_on, views)
     handler = CommandHandler(store, clock, resend_by(relay), spent=spent, report=report, earlier=earlier)
     share = (
-        Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process))
+        Share(f"{process} {next(world.coordinators)}", partitions, world.database.shares(process), turned=routes.follow)
         if partitions
         else None
     )
     coordinator = Coordinator(handler, bus, share)
-    relaying = partial(_relay, world, process, store, bus, views)
+    relaying = partial(_relay, world, process, store, bus, views, routes)
     await all_kept_up({"coordinator": coordinator.run, "relay": relaying}, _SILENT)
 
 
@@ -200,11 +202,13 @@ async def _candidates(world: World, process: Process, store: EventStore) -> Cand
     return candidates
 
 
-async def _relay(world: World, process: Process, store: EventStore, bus: SimBus, views: Views) -> None:
+async def _relay(
+    world: World, process: Process, store: EventStore, bus: SimBus, views: Views, routes: AnswerRoutes
+) -> None:
     """Stands by until nobody else relays; then relays, keeps the read models, and keeps time for all runs."""
     async with SimLease(world.database, process) as lease:
         after = await lease.acquire()
-        relay = Relay(store, bus, every_run, bus, partitions=world.broker.partitions)
+        relay = Relay(store, bus, every_run, bus, reply_key=routes.key)
         agenda = StepsAgenda(views, None)
         clock = partial(world.loop.clock, process)
 
@@ -213,7 +217,7 @@ async def _relay(world: World, process: Process, store: EventStore, bus: SimBus,
                 world.missing.append((run, path))
 
         inbox = inbox_queues(world.broker.partitions)
-        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox)
+        missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox, routes.queues)
         beside: dict[str, Part] = {
             "projector": partial(follow, views, store),
             "timekeeper": Timekeeper(agenda, bus, clock, world.new_id, monitor=QueueMonitor(bus)).run,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from redraft.actors.runtime.admission import Authority
+from redraft.actors.runtime.coordinating.answer_routes import AnswerRoutes
 from redraft.actors.runtime.coordinating.sharing import Share
 from redraft.actors.runtime.relaying.relay import Relay
 from redraft.actors.runtime.working.in_flight import MissingRequests
@@ -81,7 +82,8 @@ async def coordinate(
         await store.require_sealing()
         authority, tell = _authority(settings), partial(log_trouble, log)
         partitions = settings.inbox_partitions
-        relay = Relay(store, bus, every_run, on_trouble=tell, partitions=partitions)
+        routes = AnswerRoutes(partitions)
+        relay = Relay(store, bus, every_run, on_trouble=tell, reply_key=routes.key)
         others = OtherRuns(resources)
         share = Share(
             f"{this_process()}, {new_message_id()}",
@@ -89,6 +91,7 @@ async def coordinate(
             servers.shares,
             servers.survey.ping,
             lambda numbers: log.info("share of the inbox", partitions=numbers),
+            routes.follow,
         )
         coordinator = build_coordinator(
             resources,
@@ -98,9 +101,8 @@ async def coordinate(
             authority,
             share,
         )
-        relaying = Relaying(
-            servers, DeadLetterReplies(store, bus, new_message_id, log, authority), log, await store.head()
-        )
+        lost = DeadLetterReplies(store, bus, new_message_id, log, authority)
+        relaying = Relaying(servers, lost, log, await store.head(), routes)
         parts: dict[str, Part] = {
             "coordinator": coordinator.run,
             "relay": relaying.run,
@@ -186,11 +188,19 @@ class Relaying:
     It passes on recorded events, keeps the read models and the time, answers for dead letters, and resends lost
     requests. What all coordinators would do alike costs no more with each of them.
 
-    `began` is the position of the log before this process recorded anything.
+    `began` is the position of the log before this process recorded anything; `routes` are those of answers.
     """
 
-    def __init__(self, servers: _Servers, lost: DeadLetterReplies, log: FilteringBoundLogger, began: int) -> None:
+    def __init__(
+        self,
+        servers: _Servers,
+        lost: DeadLetterReplies,
+        log: FilteringBoundLogger,
+        began: int,
+        routes: AnswerRoutes,
+    ) -> None:
         self._began = began
+        self._routes = routes
         self._publisher = LoggedPublisher(servers.bus, log)
         self._servers = servers
         self._lost = lost
@@ -221,8 +231,8 @@ class Relaying:
             await _require_same_log(store, after, resources.settings.store)
             log.info("relaying", after=after)
             tell = partial(log_trouble, log)
-            partitions = resources.settings.inbox_partitions
-            self._relay = Relay(store, resources.bus, every_run, self._publisher, tell, partitions=partitions)
+            reply_key = self._routes.key
+            self._relay = Relay(store, resources.bus, every_run, self._publisher, tell, reply_key=reply_key)
             doubtful = self._began if lease.is_first else await store.head()  # first, as it may raise
             beside: dict[str, Part] = {
                 "projector": partial(follow, resources.views, store),
@@ -246,7 +256,8 @@ class Relaying:
 
         agenda, bus = StepsAgenda(self._servers.resources.views, None), self._servers.bus
         inbox = inbox_queues(self._servers.resources.settings.inbox_partitions)
-        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, new_message_id(), inbox)
+        me, answers_of = new_message_id(), self._routes.queues
+        return MissingRequests(agenda, self._servers.survey, bus, relay.put_until, again, me, inbox, answers_of)
 
     async def _look_for_missing(self, missing: MissingRequests) -> None:
         with self._servers.bus.reconnects(missing.hurry):

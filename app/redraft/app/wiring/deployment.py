@@ -32,7 +32,7 @@ from redraft.app.wiring.local import build_client, open_readonly
 from redraft.app.wiring.parts import build_worker, every_run, log_trouble, stop_cancelled
 from redraft.app.wiring.stores import hold_lease_of, open_store_of, open_views_of
 from redraft.app.workflows.actor_registry import SHIPPED
-from redraft.events.bus.port import Bus, PeerChannel, work_queue
+from redraft.events.bus.port import Bus, PeerChannel, reply_key, work_queue
 from redraft.events.errors import BusError, InputError
 from redraft.events.messages.commands import Request
 from redraft.events.messages.domain_events import RunEnded, RunQuarantined, RunStarted
@@ -286,7 +286,7 @@ async def send_again(store: EventStore, bus: Bus, partitions: int) -> int:
     What was not lost is sent twice, and confirmed before it is worked on. `partitions` is the number of those of the
     inbox. Raises StoreError, BusError.
     """
-    relay = Relay(store, bus, every_run, partitions=partitions)
+    relay = Relay(store, bus, every_run, reply_key=partial(reply_key, partitions=partitions))
     return sum([await relay.resend(run) for run in await open_runs(store)])
 
 

@@ -87,6 +87,9 @@ CAPACITY: Final = 10_000
 INBOX_BATCH: Final = 64
 """The most messages for the inbox that travel in one batch."""
 
+_PARTITION_BYTES: Final = MOST_BYTES // 4
+"""Bytes that the server may send ahead from one partition: as a rule one of a coordinator's brings most messages."""
+
 PATIENCE: Final = 60.0
 """The default number of seconds for which calls wait for a server that was reached before."""
 
@@ -184,9 +187,7 @@ class RabbitBus:
         require_at_least_one("prefetch", prefetch)
         self._life.require_open()
         name = self._names.there(queue)
-        ahead = (
-            Prefetch(prefetch, MOST_BYTES // max(1, self._partitions), 2) if is_partition(queue) else Prefetch(prefetch)
-        )
+        ahead = Prefetch(prefetch, _PARTITION_BYTES, 2) if is_partition(queue) else Prefetch(prefetch)
         consumer = RabbitConsumer(
             queue, name, ahead, self._in, self._in_topology, self._park, self._send_again, self._limit
         )

@@ -14,7 +14,8 @@ from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus.port import Delivery
 from redraft.events.rabbit.cloudevents import SENT, USER, Headers, headers_of, message_headers, number, sendable
-from redraft.events.rabbit.connection import LOST, answer, close_channel, hand_over
+from redraft.events.rabbit.connection import LOST, Lost, answer, close_channel, hand_over
+from redraft.events.rabbit.wire import Deliveries, Wire, ack_frame
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Bytes that the server may send ahead to one reader."""
@@ -116,9 +117,10 @@ class Session:
     may; it shrinks at once, and reading resumes when the queue has the messages back.
     """
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, wire: Wire) -> None:
         self.ended = False
         self._channel = channel
+        self._wire = wire
         self._open: dict[int, int] = {}
         self._settled: set[int] = set()
         self._due = asyncio.Event()
@@ -133,15 +135,16 @@ class Session:
         """Starts reading a queue; passes each message to `arrived`, in order."""
         self._queue, self._arrived = queue, arrived
         self._channel.on_consumer_cancel_callbacks.add(lambda _: self.end())
+        self._wire.read_channel(self._channel.number, Deliveries(self._channel, self._receive))
         await self._consume(prefetch)
 
     async def _consume(self, prefetch: int) -> None:
         self._readers += 1
         self._prefetch = prefetch
         await answer(self._channel.basic_qos(prefetch_count=prefetch))
-        await answer(self._channel.basic_consume(self._queue, self._deliver, consumer_tag=self._tag))
+        await answer(self._channel.basic_consume(self._queue, _passed_by, consumer_tag=self._tag))
 
-    async def _deliver(self, message: DeliveredMessage) -> None:
+    def _receive(self, message: DeliveredMessage) -> None:
         reader = int((message.consumer_tag or self._tag).rpartition(".")[2])
         self._open[tag_of(message)] = reader
         self._unsettled_by_reader[reader] += 1
@@ -203,7 +206,7 @@ class Session:
                     await answer(self._channel.basic_cancel(self._tag))
                     await answer(self._channel.queue_declare(self._queue, passive=True))
                     await self._consume(prefetch)
-                await self._send()
+                self._send()
         except LOST:
             self.end()
 
@@ -226,24 +229,29 @@ class Session:
         """Sends acknowledgements, returns the rest in order. 4.3 does not count those that were not `held`."""
         try:
             if not self.ended:
-                await self._send()
+                self._send()
                 for tag in list(self._open):
                     back = self._channel.basic_reject if tag in held else self._channel.basic_nack
                     await hand_over(back(tag, requeue=True, wait=False))
         finally:
             await close_channel(self._channel)
 
-    async def _send(self) -> None:
-        """Acknowledges all messages before the first unsettled one at once, and the others one by one."""
+    def _send(self) -> None:
+        """Acknowledges all messages before the first unsettled one at once, and the others one by one.
+
+        Raises Lost once the channel has ended.
+        """
         together = list(takewhile(self._settled.__contains__, self._open))
         if together:
-            await self._ack(together[-1], together)
+            self._ack(together[-1], together)
         for tag in sorted(self._settled):
-            await self._ack(tag, [tag])
+            self._ack(tag, [tag])
 
-    async def _ack(self, tag: int, tags: Sequence[int]) -> None:
+    def _ack(self, tag: int, tags: Sequence[int]) -> None:
         """Acknowledges `tags`: either all unsettled ones up to `tag`, or that one."""
-        await hand_over(self._channel.basic_ack(tag, multiple=len(tags) > 1, wait=False))
+        if self._channel.is_closed:
+            raise Lost("the channel has ended")
+        self._wire.write(ack_frame(self._channel.number, tag, multiple=len(tags) > 1))
         self._settled.difference_update(tags)
         for settled in tags:
             self._close(settled)
@@ -252,6 +260,10 @@ class Session:
         reader = self._open.pop(tag, None)
         if reader is not None:
             self._unsettled_by_reader[reader] -= 1
+
+
+async def _passed_by(message: DeliveredMessage) -> None:
+    """Gets no message: the channel's deliveries are read from the wire."""
 
 
 def tag_of(message: DeliveredMessage) -> int:

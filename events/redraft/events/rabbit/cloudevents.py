@@ -136,8 +136,13 @@ def event_headers(event: Recorded, facts: RunFacts, follows: int) -> Headers:
         "repeats": event.repeats,
     }
     headers: Headers = {_CE + name: value for name, value in attributes.items() if value}
+    return sendable(headers) if has_long_head(event) else headers
+
+
+def has_long_head(event: Recorded) -> bool:
+    """Returns whether the headers of an event may be too long to be sent: then they are shortened."""
     head = len(event.id) + len(event.actor) + len(event.causation) + len(event.correlation) + len(event.trace)
-    return headers if head < LARGEST_HEADERS else sendable(headers)
+    return head >= LARGEST_HEADERS
 
 
 def event_key(event: Recorded, workflow: str) -> str:

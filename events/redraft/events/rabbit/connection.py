@@ -23,6 +23,7 @@ from aiormq.abc import AbstractChannel
 from aiormq.exceptions import AuthenticationError, ChannelAccessRefused, InvalidFrameError, ProbableAuthenticationError
 
 from redraft.events.errors import BusError, InputError, NotAllowed
+from redraft.events.rabbit.wire import Wire, Wires
 
 _PORTS: Final = {"amqp": 5672, "amqps": 5671}
 _GUEST: Final = "guest"
@@ -212,8 +213,14 @@ class Link:
         self._connection: asyncio.Task[RobustConnection] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._wires = Wires()
         self.reconnected: set[Callable[[], None]] = set()
         """Called each time that the connection was made again after it broke."""
+
+    @property
+    def wire(self) -> Wire:
+        """The bytes of the connection, which has been made."""
+        return self._wires.wire
 
     async def connect(self) -> None:
         """Connects. Raises BusError at once when the server cannot be reached or refuses the user."""
@@ -300,6 +307,7 @@ class Link:
             ssl_context=self._address.tls,
             client_properties={"connection_name": f"redraft {self._purpose}"},
         )
+        connection.kwargs["transport_factory"] = self._wires
         connection.reconnect_callbacks.add(self._tell_reconnected)
         try:
             await answer(connection.connect(timeout=ANSWER), within=2 * ANSWER)

@@ -230,7 +230,7 @@ class RabbitConsumer:
         if not is_inbox(self._queue):
             await self._topology.queue(INBOX)  # nobody takes a request whose answer could not be put there
         channel = await self._link.channel()
-        session = Session(channel)
+        session = Session(channel, self._link.wire)
 
         def arrived(message: DeliveredMessage) -> None:
             self._arrived(session, message)

@@ -6,7 +6,7 @@ a batch into messages as they would have come alone, so nothing behind it knows 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +18,19 @@ from pamqp.header import ContentHeader
 
 from redraft.events.bus.port import LARGEST_BODY
 from redraft.events.messages.codec import UNREADABLE
-from redraft.events.rabbit.cloudevents import _CE, BATCH, SHORTENED, Headers, headers_of
+from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.event_names import EVENT_NAMES
+from redraft.events.messages.filters import RunFacts
+from redraft.events.rabbit.cloudevents import (
+    _CE,
+    BATCH,
+    Headers,
+    event_headers,
+    event_key,
+    has_long_head,
+    headers_of,
+    source_of,
+)
 from redraft.events.rabbit.fast_publish import Outgoing
 
 EVENTS: Final = 256
@@ -53,27 +65,57 @@ class BatchedEvent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     repeats: str = ""
 
 
+_ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final = msgspec.json.Decoder(list[BatchedEvent])
+_NOTHING_KNOWN: Final = RunFacts()
 _ATTRIBUTES: Final = [name for name in BatchedEvent.__struct_fields__ if name != "data"]
 
 
-def to_stream(stream: str, announced: Sequence[Outgoing]) -> Iterator[Outgoing]:
-    """Yields what brings events, given as messages for the topic, to the queue `stream`: in order, several together.
+class Announced(msgspec.Struct, frozen=True, gc=False):
+    """An event that is announced: with the facts of its run, the position of the event before it, and its data."""
 
-    One that is large, or whose headers had to be shortened, travels alone, as to the topic.
+    event: Recorded
+    facts: RunFacts
+    follows: int
+    body: bytes
+
+    @property
+    def key(self) -> str:
+        """The routing key at the topic."""
+        return event_key(self.event, self.facts.workflow)
+
+    def alone(self, exchange: str, key: str, *, optional: bool = False) -> Outgoing:
+        """Returns the event as a message of its own."""
+        headers = event_headers(self.event, self.facts, self.follows)
+        return Outgoing(exchange, key, self.body, headers, optional=optional)
+
+
+def announce(events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> list[Announced]:
+    """Returns what is announced of events that follow each other in the log."""
+    before = (0, *(event.position for event in events))
+    return [
+        Announced(event, facts.get(event.run, _NOTHING_KNOWN), follows, msgspec.json.encode(event.data))
+        for event, follows in zip(events, before, strict=False)
+    ]
+
+
+def to_stream(stream: str, announced: Sequence[Announced]) -> Iterator[Outgoing]:
+    """Yields what brings events to the queue `stream`: in order, several together.
+
+    One that is large, or whose headers may have to be shortened, travels alone, as to the topic.
     """
     for group in _groups(announced):
         if len(group) == 1:
-            yield msgspec.structs.replace(group[0], exchange="", key=stream, optional=False)
+            yield group[0].alone("", stream)
         else:
-            yield Outgoing("", stream, b"[" + b",".join(map(_item, group)) + b"]", {}, kind=BATCH)
+            yield Outgoing("", stream, _ENCODER.encode([_item(each) for each in group]), {}, kind=BATCH)
 
 
-def _groups(announced: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
-    group: list[Outgoing] = []
+def _groups(announced: Sequence[Announced]) -> Iterator[Sequence[Announced]]:
+    group: list[Announced] = []
     size = 0
     for each in announced:
-        alone = len(each.body) > LARGEST or SHORTENED in each.headers
+        alone = len(each.body) > LARGEST or has_long_head(each.event)
         if group and (alone or len(group) == EVENTS or size + len(each.body) > LARGEST):
             yield group
             group, size = [], 0
@@ -83,9 +125,28 @@ def _groups(announced: Sequence[Outgoing]) -> Iterator[Sequence[Outgoing]]:
         yield group
 
 
-def _item(announced: Outgoing) -> bytes:
-    attributes = {name.removeprefix(_CE): value for name, value in announced.headers.items()}
-    return msgspec.json.encode({**attributes, "data": msgspec.Raw(announced.body)})
+def _item(announced: Announced) -> BatchedEvent:
+    event = announced.event
+    return BatchedEvent(
+        specversion="1.0",
+        id=event.id,
+        source=source_of(event.actor),
+        type=EVENT_NAMES[type(event.data)],
+        subject=event.run,
+        time=msgspec.to_builtins(event.time),
+        position=event.position,
+        version=event.version,
+        hash=event.hash,
+        data=msgspec.Raw(announced.body),
+        causationid=event.causation,
+        correlationid=event.correlation,
+        traceparent=event.trace,
+        previoushash=event.previous,
+        workflow=announced.facts.workflow,
+        tags=" ".join(announced.facts.tags),
+        follows=announced.follows,
+        repeats=event.repeats,
+    )
 
 
 def unpack(message: DeliveredMessage) -> Sequence[DeliveredMessage]:

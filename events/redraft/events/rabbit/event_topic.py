@@ -10,20 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
-from redraft.events.rabbit.cloudevents import event_headers, event_key
-from redraft.events.rabbit.event_batches import to_stream
+from redraft.events.rabbit.event_batches import Announced, announce, to_stream
 from redraft.events.rabbit.fast_publish import Outgoing
 from redraft.events.rabbit.publisher import Destination, Publisher
 from redraft.events.rabbit.topology import Names, Topology
 
 FEW: Final = 16
 """Up to so many events go to the topic whether or not somebody listens: an answer costs more than they do."""
-
-_NOTHING_KNOWN: Final = RunFacts()
 
 
 class EventTopic:
@@ -37,25 +32,15 @@ class EventTopic:
 
     async def publish(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> None:
         """Publishes events in order. When one must be sent again, all later ones are sent again after it."""
-        announced = self._announcements(events, facts)
+        announced = announce(events, facts)
         stored = list(to_stream(self._names.events, announced))
         if len(announced) <= FEW:  # the stream last: what nobody gets is confirmed at once, and then all together
-            await self._publisher.send(self._place, [*announced, *stored], strictly=True)
+            singly = [each.alone(self._names.events, each.key, optional=True) for each in announced]
+            await self._publisher.send(self._place, [*singly, *stored], strictly=True)
         else:
             await self._tell(stored, announced)
 
-    def _announcements(self, events: Sequence[Recorded], facts: Mapping[str, RunFacts]) -> list[Outgoing]:
-        announced: list[Outgoing] = []
-        before = 0
-        for event in events:
-            known = facts.get(event.run, _NOTHING_KNOWN)
-            headers, key = event_headers(event, known, before), event_key(event, known.workflow)
-            body = msgspec.json.encode(event.data)
-            announced.append(Outgoing(self._names.events, key, body, headers, optional=len(events) <= FEW))
-            before = event.position
-        return announced
-
-    async def _tell(self, stored: Sequence[Outgoing], announced: Sequence[Outgoing]) -> None:
+    async def _tell(self, stored: Sequence[Outgoing], announced: Sequence[Announced]) -> None:
         """Sends what is `stored`, then events to the topic whose routing keys are bound.
 
         Before a second one of an unheard key it waits for what came of the first.
@@ -65,12 +50,15 @@ class EventTopic:
         unheard: set[str] = set()
         ready = list(stored)
         for each in announced:
-            if each.key in asked and each.key not in self._heard:
+            key = each.key
+            if key in unheard:
+                continue
+            if key in asked and key not in self._heard:
                 await self._send(ready, unheard)
                 ready = []
-            if each.key not in unheard:
-                asked.add(each.key)
-                ready.append(each)
+            if key not in unheard:
+                asked.add(key)
+                ready.append(each.alone(self._names.events, key))
         await self._send(ready, unheard)
 
     async def _send(self, ready: Sequence[Outgoing], unheard: set[str]) -> None:

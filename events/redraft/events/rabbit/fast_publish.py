@@ -14,13 +14,11 @@ from typing import Final
 
 import msgspec
 from aiormq import Channel
-from aiormq.abc import ChannelFrame
 from pamqp.encode import encode_table_value
 
 from redraft.events.rabbit.cloudevents import SENT, Headers
+from redraft.events.rabbit.wire import BODY, END, HEADER, METHOD, Confirmations, Wire
 
-_METHOD, _HEADER, _BODY = 1, 2, 3
-_END: Final = b"\xce"
 _PUBLISH: Final = struct.pack(">HHH", 60, 40, 0)
 _MANDATORY: Final = b"\x01"
 _OPTIONAL: Final = b"\x00"
@@ -64,17 +62,17 @@ def publish_frames(
     mode = _TRANSIENT if transient else _PERSISTENT
     properties = (_short(kind), _table(headers), mode, bytes((priority,)), _short(message_id), user_field)
     header = _content(60, 0, len(body), _FLAGS | _USER if user else _FLAGS) + b"".join(properties)
-    pieces = [_method(channel, exchange, key, optional), _frame(_HEADER, channel, len(header)), header, _END]
+    pieces = [_method(channel, exchange, key, optional), _frame(HEADER, channel, len(header)), header, END]
     for start in range(0, len(body), most):
         piece = body[start : start + most] if len(body) > most else body
-        pieces += (_frame(_BODY, channel, len(piece)), piece, _END)
+        pieces += (_frame(BODY, channel, len(piece)), piece, END)
     return b"".join(pieces)
 
 
 @lru_cache(maxsize=1024)
 def _method(channel: int, exchange: str, key: str, optional: bool) -> bytes:
     payload = _PUBLISH + _short(exchange) + _short(key) + (_OPTIONAL if optional else _MANDATORY)
-    return _frame(_METHOD, channel, len(payload)) + payload + _END
+    return _frame(METHOD, channel, len(payload)) + payload + END
 
 
 def _table(headers: Headers) -> bytes:
@@ -99,10 +97,6 @@ def _named(name: str, kind: bytes) -> bytes:
 def _short(text: str) -> bytes:
     raw = text.encode()
     return bytes((len(raw),)) + raw
-
-
-_TOGETHER: Final = 1024 * 1024
-"""The most bytes that are handed over at once, unless a single message is larger."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -132,12 +126,13 @@ class FrameWriter:
     the same turn go together at its end.
     """
 
-    def __init__(self, channel: Channel, user: str) -> None:
+    def __init__(self, channel: Channel, wire: Wire, user: str) -> None:
         self.channel = channel
+        self._wire = wire
         self._user = user
         self._waiting: deque[tuple[str, bytes, asyncio.Future[None]]] = deque()
         self._busy = False
-        self._writing: asyncio.Task[None] | None = None
+        wire.read_channel(channel.number, Confirmations(channel))
 
     def put(self, message: Outgoing, attempt: str) -> asyncio.Future[None]:
         """Sends a message under an id that no other attempt has; the future is done when the server confirms it.
@@ -151,43 +146,23 @@ class FrameWriter:
         self._waiting.append((attempt, payload, confirmed))
         if not self._busy:
             self._busy = True
-            self._hand_over()
+            self._write()
             asyncio.get_running_loop().call_soon(self._end_turn)
         return confirmed
 
     def close(self) -> None:
-        """Hands nothing over any more."""
+        """Writes nothing any more."""
         self._waiting.clear()
-        if self._writing is not None:
-            self._writing.cancel()
 
     def _end_turn(self) -> None:
-        self._hand_over()
-        if self._waiting:
-            self._writing = asyncio.create_task(self._wait_and_write())
-        else:
-            self._busy = False
-
-    def _hand_over(self) -> None:
-        """Hands over waiting messages, as far as the client's writer has room."""
-        writer = self.channel.write_queue
-        while self._waiting and not writer.full():
-            if frame := self._pack():
-                writer.put_nowait(frame)
-
-    async def _wait_and_write(self) -> None:
-        """Hands over the rest as the client's writer gets room."""
-        while self._waiting:
-            if frame := self._pack():
-                await self.channel.write_queue.put(frame)
         self._busy = False
+        self._write()
 
-    def _pack(self) -> ChannelFrame | None:
-        """Gives a delivery tag to each of the next messages, in order, and joins them into one frame."""
+    def _write(self) -> None:
+        """Gives a delivery tag to each of the waiting messages, in order, and writes them together."""
         channel = self.channel
         payloads = []
-        size = 0
-        while self._waiting and size < _TOGETHER:
+        while self._waiting:
             attempt, payload, confirmed = self._waiting.popleft()
             if confirmed.done():
                 continue
@@ -195,8 +170,8 @@ class FrameWriter:
             channel.confirmations[channel.delivery_tag] = confirmed
             channel.message_id_delivery_tag[attempt] = channel.delivery_tag
             payloads.append(payload)
-            size += len(payload)
-        return ChannelFrame(b"".join(payloads), should_close=False) if payloads else None
+        if payloads and not channel.is_closed:
+            self._wire.write(b"".join(payloads))
 
 
 def _payload(channel: Channel, message: Outgoing, attempt: str, user: str) -> bytes:

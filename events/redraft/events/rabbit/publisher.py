@@ -226,7 +226,7 @@ class Publisher:
                 self._writer = None
             if self._writer is None:
                 self._prepared.clear()
-                self._writer = FrameWriter(await self._link.channel(), self._link.user)
+                self._writer = FrameWriter(await self._link.channel(), self._link.wire, self._link.user)
             if place.name not in self._prepared:
                 await place.prepare()
                 self._prepared.add(place.name)

@@ -36,7 +36,7 @@ class Share(msgspec.Struct, frozen=True):
 
     With 0 partitions it reads those that were recorded before, if there are any.
     `check` raises BusError while this process cannot read the bus: then its leases expire, and others take over.
-    `changed` is called with the partitions that it reads, each time that they change.
+    `changed` is called with the partitions that it reads, each time that they change, `turned` with each turn.
     """
 
     me: str
@@ -44,6 +44,7 @@ class Share(msgspec.Struct, frozen=True):
     store: ShareStore
     check: Callable[[], Awaitable[None]] = _no_check
     changed: Callable[[Sequence[int]], None] = ignore
+    turned: Callable[[Turn], None] = ignore
 
 
 @asynccontextmanager
@@ -80,7 +81,9 @@ class _ShareReader:
             self._ended.clear()
             with suppress(BusError, StoreError):
                 await share.check()
-                self._follow(await share.store.take_turn(share.me, tuple(self._reading), share.partitions))
+                turn = await share.store.take_turn(share.me, tuple(self._reading), share.partitions)
+                share.turned(turn)
+                self._follow(turn)
             with suppress(TimeoutError):
                 async with asyncio.timeout(RENEW):
                     await self._ended.wait()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -15,16 +15,16 @@ from redraft.events.messages.domain_events import DraftMade, RunStarted
 from redraft.events.messages.envelope import Entry, Recorded
 from redraft.events.messages.filters import RunFacts
 
-WINDOW: Final = 64
-"""The number of batches that may wait to be published."""
-
 MAX_WAITING_BYTES: Final = 8 * 1024 * 1024
-"""The approximate bytes of texts that may wait to be published, unless a single batch has more."""
+"""The approximate bytes of events that may wait to be published, unless a single batch has more."""
 
 AT_ONCE: Final = 4 * 1024 * 1024
-"""The approximate bytes of texts that are published at once, unless a single event has more."""
+"""The approximate bytes of events that are published at once, unless a single event has more."""
 
-GATHER: Final = 0.02
+WITHOUT_TEXT: Final = 512
+"""The approximate bytes of an event without its text."""
+
+GATHER: Final = 0.1
 """Seconds for which events gather before they are published together."""
 
 AGAIN: Final = 2.0
@@ -73,7 +73,7 @@ class EventAnnouncer:
         self._owns = owns
         self._facts = facts
         self._on_trouble = on_trouble
-        self._sent: asyncio.Queue[SentBatch] = asyncio.Queue(WINDOW)
+        self._sent: asyncio.Queue[SentBatch] = asyncio.Queue()
         self._bytes = 0
         self._room = asyncio.Event()
         self._seen = 0
@@ -87,20 +87,19 @@ class EventAnnouncer:
     async def add(self, sent: SentBatch) -> None:
         """Queues the next events for publishing. Waits at most `slow` seconds for room."""
         self._seen = sent.position
-        if self._bytes <= MAX_WAITING_BYTES and not self._skips and not self._sent.full():  # as a rule, with no timer
-            self._bytes += _size(sent.events)
-            self._sent.put_nowait(sent)
+        if self._bytes <= MAX_WAITING_BYTES and not self._skips:  # as a rule, with no timer
+            self._put(sent)
             return
         try:
             async with asyncio.timeout(self._slow):
                 while self._bytes > MAX_WAITING_BYTES and not self._skips:
                     self._room.clear()
                     await self._room.wait()
-                if not self._skips:
-                    self._bytes += _size(sent.events)
-                    await self._sent.put(sent)
         except TimeoutError:
             self._skip(f"{TOPIC} took nothing within {self._slow:g} seconds")
+        else:
+            if not self._skips:
+                self._put(sent)
 
     async def run(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
         """Publishes queued events until it is cancelled; calls `check` before each attempt. Raises BusError."""
@@ -115,6 +114,10 @@ class EventAnnouncer:
             self.reached = ready[-1].position
             if self._skips:
                 await self._catch_up(check)
+
+    def _put(self, sent: SentBatch) -> None:
+        self._bytes += _size(sent.events)
+        self._sent.put_nowait(sent)
 
     def _take_all(self) -> list[SentBatch]:
         return [self._take(self._sent.get_nowait()) for _ in range(self._sent.qsize())]
@@ -175,10 +178,13 @@ def _split(events: Sequence[Recorded]) -> Iterator[Sequence[Recorded]]:
         yield events[start:]
 
 
-def _size(events: Iterable[Recorded]) -> int:
-    """Returns the approximate bytes of the drafts and briefs of events."""
-    return sum(
-        len(event.data.brief.text if isinstance(event.data, RunStarted) else event.data.draft.text)
-        for event in events
-        if isinstance(event.data, RunStarted | DraftMade)
-    )
+def _size(events: Sequence[Recorded]) -> int:
+    """Returns the approximate bytes of events, of which drafts and briefs are the most."""
+    size = 0
+    for event in events:
+        size += WITHOUT_TEXT
+        if isinstance(event.data, DraftMade):
+            size += len(event.data.draft.text)
+        elif isinstance(event.data, RunStarted):
+            size += len(event.data.brief.text)
+    return size

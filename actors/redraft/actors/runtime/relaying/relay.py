@@ -25,7 +25,7 @@ from redraft.actors.runtime.relaying.queue_publisher import (
 )
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
 from redraft.actors.values import ignore
-from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, reply_key, work_queue
+from redraft.events.bus.port import INBOX, Bus, BusMessage, EventPublisher, work_queue
 from redraft.events.errors import MessageTooLarge, StoreError
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import MESSAGE_NAMES, Failed, Work
@@ -48,6 +48,11 @@ _LAST: Final = frozenset({RunEnded, RunErased, RunQuarantined})
 """Events after which a run makes no more requests."""
 
 
+def _whole_inbox(run: str) -> str:
+    """Returns no routing key: outcomes go to the inbox itself."""
+    return ""
+
+
 class Relay:
     """Publishes, in log order, the requests of the runs that it `owns`, and publishes every event if it can.
 
@@ -57,8 +62,8 @@ class Relay:
     be sent, the event is left out. The position stays before an event of a later release, so that a relay of that
     release sends its request. Requests for an unusable queue wait for it (`queue_publisher`). `on_trouble` is called
     for each of these; `left_out` counts the events, `refused` the steps. A queue that has not accepted its messages
-    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `partitions` is the number of those
-    of the inbox: a request says to which of them its outcome goes.
+    after `slow` seconds counts as unusable. `offer` is as in `QueuePublisher`. `reply_key` returns the routing key
+    of a run's outcomes, which its requests name.
     """
 
     def __init__(
@@ -70,9 +75,9 @@ class Relay:
         on_trouble: OnTrouble = ignore,
         slow: float = SLOW,
         offer: Offer | None = None,
-        partitions: int = 0,
+        reply_key: Callable[[str], str] = _whole_inbox,
     ) -> None:
-        self._partitions = partitions
+        self._reply_key = reply_key
         self.left_out = 0
         self.refused = 0
         self._left_to_others: int | None = None
@@ -200,7 +205,7 @@ class Relay:
                 facts[event.run] = builder.facts
                 if isinstance(event.data, StepRequested) and not event.repeats and not event.data.reused:
                     at = None if confirmed else event.time
-                    key = reply_key(event.run, self._partitions)
+                    key = self._reply_key(event.run)
                     work = builder.command(event.run, event.data, sent, confirmed=confirmed, at=at, reply_key=key)
                     queue, message = self._address(event, event.data, work, builder.trace)
                     messages.setdefault(queue, []).append(message)

@@ -13,7 +13,7 @@ report what it holds (an older release, or another language), nothing is certain
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from typing import Final, TypeAlias
 
@@ -21,7 +21,7 @@ import msgspec
 
 from redraft.actors.runtime.coordinating.timekeeper import Agenda, DueStep
 from redraft.actors.workflow.actor import ActorKey
-from redraft.events.bus.port import INBOX, PeerChannel, Queues, reply_key, reply_queue, work_queue
+from redraft.events.bus.port import INBOX, PeerChannel, Queues, work_queue
 from redraft.events.errors import BusError, BusUnusable, InputError
 from redraft.events.messages.commands import request_id
 
@@ -251,11 +251,17 @@ RequestKey: TypeAlias = tuple[str, str, int]
 """The run, path and attempt of a request."""
 
 
+def _nowhere(run: str) -> Collection[str]:
+    """Returns no part of the inbox: answers go to the inbox itself."""
+    return ()
+
+
 class MissingRequests:
     """Looks for missing requests.
 
     `put_until` returns the position up to which all requests are in their queues, `resend` sends one again if it is
-    still unanswered, and `me` is this process's name among those that are asked. A look at which a queue is in use, or
+    still unanswered, `me` is this process's name among those that are asked, and `answers_of` returns the parts of the
+    inbox in which answers of a run may wait. A look at which a queue is in use, or
     some worker does not answer, does not count.
     """
 
@@ -268,8 +274,10 @@ class MissingRequests:
         resend: Callable[[str, str], Awaitable[object]],
         me: str,
         inbox: tuple[str, ...] = (INBOX,),
+        answers_of: Callable[[str], Collection[str]] = _nowhere,
     ) -> None:
         self._inbox = inbox
+        self._answers_of = answers_of
         self._agenda = agenda
         self._queues = queues
         self._peers = peers
@@ -307,7 +315,7 @@ class MissingRequests:
         """Looks for every request once, and sends missing ones again. Raises BusError, StoreError."""
         unanswered = {actor: await self._unanswered(actor) for actor in await self._agenda.actors()}
         seen_before = any(key in self._misses for requests in unanswered.values() for key in requests)
-        busy = await self._busy_inbox() if seen_before else ()
+        busy = await self._busy_inbox() if seen_before else frozenset()
         if INBOX in busy:  # anybody's answer may be among them
             return
         misses: dict[RequestKey, int] = {}
@@ -324,13 +332,13 @@ class MissingRequests:
         due = await self._agenda.unanswered(actor, self._put_until(), MAX_REQUESTS)
         return {(each.run, each.path, each.attempt): each for each in due}
 
-    async def _busy_inbox(self) -> Container[str]:
+    async def _busy_inbox(self) -> frozenset[str]:
         """Returns the queues of the inbox in which messages wait."""
         depths = {queue: await self._queues.queue(queue) for queue in self._inbox}
-        return {queue for queue, depth in depths.items() if depth is not None and depth.waiting}
+        return frozenset(queue for queue, depth in depths.items() if depth is not None and depth.waiting)
 
     async def _count_misses(
-        self, actor: ActorKey, unanswered: Mapping[RequestKey, DueStep], busy: Container[str]
+        self, actor: ActorKey, unanswered: Mapping[RequestKey, DueStep], busy: frozenset[str]
     ) -> dict[RequestKey, int]:
         """Returns at how many looks each unanswered request of an actor was missing; the first look asks nobody.
 
@@ -347,7 +355,7 @@ class MissingRequests:
         if has is None:
             return before
         return {
-            key: before[key] + (key in self._misses and self._answers_of(key) not in busy)
+            key: before[key] + (key in self._misses and busy.isdisjoint(self._answers_of(key[0])))
             for key, each in unanswered.items()
             if request_id(*key) not in has and each.cause not in has
         }
@@ -364,7 +372,3 @@ class MissingRequests:
             return None
         answers = await ask_peers(self._peers, queue, self._me, depth.consumers)
         return None if _consumers_of(answers) < depth.consumers else {each for note in answers for each in note.has}
-
-    def _answers_of(self, request: RequestKey) -> str:
-        """Returns the queue that the answer to a request goes to."""
-        return reply_queue(reply_key(request[0], len(self._inbox) - 1))
