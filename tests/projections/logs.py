@@ -141,7 +141,9 @@ async def fill(store: EventStore, log: Sequence[Recorded]) -> None:
 async def contents(views: Views, projections: Sequence[Projection] = PROJECTIONS) -> dict[str, list[Cells]]:
     """All rows of all tables."""
     return {
-        table.name: await views.query(f"SELECT * FROM {table.name} ORDER BY {', '.join(table.keys)}")  # noqa: S608
+        table.name: await views.query(
+            f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.keys)}"  # noqa: S608
+        )
         for projection in projections
         for table in projection.tables
     }

@@ -51,6 +51,7 @@ def test_ones_own_projection_is_shown_listed_rebuilt_and_dropped():
     assert call("run", "The sea was calm again.", "--quiet").code == 0
     assert states()["words"]["behind"] > 0  # type: ignore[operator]
     assert len(document("projections", "show", "mine.py")["words"]) == 2  # type: ignore[index]
+    assert document("rebuild", "runs", "mine.py:words", "runs")["projections"] == ["runs", "words"]
     done = document("rebuild", "mine.py:words")
     assert (done["projections"], done["same"], done["differ"]) == (["words"], True, {"words": 0})  # type: ignore[index]
     assert call("projections", "drop", "words").out == "the projection 'words' was dropped\n"

@@ -14,6 +14,7 @@ from redraft.events.backends import open_store
 from redraft.events.errors import IncompatibleStore, InputError, StoreError
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.backends import open_views
+from redraft.projections.engine import projector
 from redraft.projections.engine.projection import Projection, Set, Table
 from redraft.projections.engine.projector import catch_up, follow, rebuild
 from redraft.projections.engine.states import Compared, Switched
@@ -129,6 +130,49 @@ async def test_readers_see_whole_rows_all_through_rebuilds(place: StorageLocatio
         while not building.done():
             assert await contents(reader) == expected
         await building
+
+
+async def test_other_processes_can_write_while_rows_of_a_build_are_computed(
+    place: StorageLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "BATCH", 50)
+    loop, looked, told = asyncio.get_running_loop(), list[int](), list[Notice]()
+    async with open_views(place, (RUNS,)) as other:
+
+        def looking(event: Recorded) -> Sequence[Set]:
+            if event.position == 70:  # it waits on the thread that writes, and would for ever in a transaction
+                asyncio.run_coroutine_threadsafe(other.begin(), loop).result(10)
+                looked.append(event.position)
+            return doubled(event)
+
+        async with open_views(place, (OLD, RUNS)) as old:
+            await catch_up(old, ListLog(LOG))
+        async with open_views(place, (replace(NEW, apply=looking),), told.append) as views:
+            await catch_up(views, ListLog(LOG))
+            assert await total(views) == 2 * len(LOG)
+    assert looked
+    assert [type(each) for each in told] == [Switched]
+
+
+async def test_rows_that_were_computed_are_dropped_when_another_process_has_moved_the_build(
+    place: StorageLocation,
+) -> None:
+    async with open_views(place, (OLD, RUNS)) as old:
+        await catch_up(old, ListLog(LOG))
+    async with open_views(place, (NEW,)) as one, open_views(place, (NEW,)) as other:
+        for views, first, last in ((one, 0, 20), (one, 20, 40), (other, 40, 60), (one, 40, 80), (other, 60, 100)):
+            assert await views.write(LOG[first:last], first) == last
+        await catch_up(one, ListLog(LOG))
+        assert await total(one) == 2 * len(LOG)
+
+
+async def test_rows_are_read_again_when_another_process_has_written_them_meanwhile(place: StorageLocation) -> None:
+    async with open_views(place, (OLD, RUNS)) as one, open_views(place, (OLD, RUNS)) as other:
+        await one.write(LOG[:20], 0)
+        await other.write(LOG[20:40], 20)
+        await one.write(LOG[20:60], 20, ["runs"])
+        await one.write(LOG[40:60], 40, ["names"])
+        assert await total(one) == 60
 
 
 async def _rebuilt_often(views: Views) -> None:

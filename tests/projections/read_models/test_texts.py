@@ -125,6 +125,22 @@ async def test_a_long_text_is_searched_in_its_beginning(anywhere: StorageLocatio
         assert (state.position, state.failed) == (len(log), 0)
 
 
+async def test_a_search_reads_only_what_has_its_words() -> None:
+    async with open_views(None, SHIPPED) as views:
+        (condition,), given = RunFilter(search="absent").condition(views)
+        plan = await views.query(f"EXPLAIN QUERY PLAN SELECT run FROM runs WHERE {condition}", given)  # noqa: S608
+    assert [line for *_, line in plan if "texts USING COVERING INDEX" in str(line)]
+    assert not [line for *_, line in plan if str(line).startswith("SCAN texts")]
+
+
+async def test_postgres_keeps_the_words_that_it_compares_with_a_phrase(postgres_url: str) -> None:
+    async with view_of(log_of(run("tides", "the moon pulls harder")), postgres_url) as views:
+        matching, _ = views.matching(TEXTS.tables[0], read_search('"moon pulls"'))
+        assert "to_tsvector" not in matching  # it would take apart each text that has the words
+        assert await found(views, '"moon pulls"') == {"tides": [0]}
+        assert await found(views, '"pulls moon"') == {}
+
+
 @pytest.mark.parametrize("search", ["", " ", "*", '""', "\u2026", "a " * 21])
 def test_a_search_without_a_word_or_with_too_many_is_refused(search: str) -> None:
     with pytest.raises(InputError, match="search"):

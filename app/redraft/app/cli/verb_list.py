@@ -74,7 +74,7 @@ GROUPS: Final[Mapping[str, Mapping[str, Verb]]] = {
         "webhook": Verb("Send each event to a URL, signed.", "verbs.following.subscribe", "webhook", "WEBHOOK"),
         "subscriptions": Verb("List, move and remove named subscriptions.", "verbs.following.subscriptions"),
         "projections": Verb("List, show and follow read models.", "verbs.following.projections"),
-        "rebuild": Verb("Rebuild the read models from the log.", "verbs.following.projections", "rebuild", "REBUILD"),
+        "rebuild": Verb("Rebuild the read models from the log.", "verbs.following.rebuild", "rebuild", "REBUILD"),
     },
     "Keep the record": {
         "export": Verb("Write runs to an archive.", "verbs.keeping.archive", "export", "EXPORT"),

@@ -211,7 +211,7 @@ class SimRecorder:
         self._may_fail()
         return self._database.rows.select_after(position, limit, max_bytes)
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
         return self._database.rows.select_by_run(run, version, limit)
 
     def max_notification_id(self) -> int | None:

@@ -253,8 +253,8 @@ class PostgresRecorder(PostgresApplicationRecorder):
     def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         return [LogRow(*row) for row in self._fetch(self._select_after, (position, limit, max_bytes))]
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
-        return self._read(self._select_by_run, (run, version, limit))
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
+        return [LogRow(*row) for row in self._fetch(self._select_by_run, (run, version, limit))]
 
     def max_notification_id(self) -> int | None:
         with self.datastore.get_connection() as connection, connection.cursor(row_factory=tuple_row) as cursor:

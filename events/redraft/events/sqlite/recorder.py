@@ -223,9 +223,7 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
             f"FROM {self.events_table_name} WHERE rowid>? ORDER BY rowid LIMIT ?"
         )
         found: list[LogRow] = []
-        connected = self.datastore.get_connection(commit=False)
-        with connected as connection, _errors_of_the_library(), connection.cursor() as cursor:
-            cursor.row_factory = None
+        with self._reading() as cursor:
             for row in cursor.execute(statement, (position, limit)):
                 found.append(LogRow(*row))
                 max_bytes -= len(row[4]) if isinstance(row[4], bytes | str) else 0
@@ -233,14 +231,23 @@ class SQLiteRecorder(SQLiteApplicationRecorder):
                     break
         return found
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
         """See `Recorder`; finds the rows by the index."""
         table = self.events_table_name
-        return self._select(
+        statement = (
             f"{_COLUMNS} FROM {table} INDEXED BY sqlite_autoindex_{table}_1 "
-            "WHERE (originator_id, originator_version) > (?, ?) ORDER BY originator_id, originator_version LIMIT ?",
-            (run, version, limit),
+            "WHERE (originator_id, originator_version) > (?, ?) ORDER BY originator_id, originator_version LIMIT ?"
         )
+        with self._reading() as cursor:
+            return [LogRow(*row) for row in cursor.execute(statement, (run, version, limit))]
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Cursor]:
+        """Lends a cursor whose rows are plain tuples, which take half as long to read as the library's."""
+        connected = self.datastore.get_connection(commit=False)
+        with connected as connection, _errors_of_the_library(), connection.cursor() as cursor:
+            cursor.row_factory = None
+            yield cursor
 
     def _select(self, statement: str, values: Sequence[str | int]) -> Sequence[Notification]:
         with self.datastore.get_connection(commit=False) as connection, _errors_of_the_library():

@@ -150,5 +150,5 @@ class RowCopier:
         await asyncio.wrap_future(self._writes.submit(self._keyring.keys.put, run, wrapped))
 
 
-def _to_raw_row(row: Notification) -> RawRow:
+def _to_raw_row(row: LogRow | Notification) -> RawRow:
     return RawRow(row.id, str(row.originator_id), row.originator_version, row.topic, row.state)

@@ -74,7 +74,7 @@ class Recorder(Protocol):
     def select_after(self, position: int, limit: int, max_bytes: int) -> Sequence[LogRow]:
         """Returns the rows of the log after a position, of at most `max_bytes` together, but at least one."""
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
         """Returns rows in the order of runs and versions, after this version of this run, each with its position."""
 
     def max_notification_id(self) -> int | None:
@@ -204,12 +204,12 @@ class MemoryRecorder(POPOApplicationRecorder):
             for row in self.select_notifications(position, limit, inclusive_of_start=False)
         ]
 
-    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[Notification]:
+    def select_by_run(self, run: str, version: int, limit: int) -> Sequence[LogRow]:
         with self._database_lock:
             found = [(str(s.originator_id), s.originator_version, at) for at, s in enumerate(self._stored_events)]
             chosen = nsmallest(limit, (each for each in found if each[:2] > (run, version)))
             rows = [(self._stored_events[at], at + 1) for _, _, at in chosen]
-            return [Notification(s.originator_id, s.originator_version, s.topic, s.state, at) for s, at in rows]
+            return [LogRow(at, str(s.originator_id), s.originator_version, s.topic, s.state) for s, at in rows]
 
 
 def explain(error: BaseException) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
+from secrets import token_bytes
 from typing import Final
 
 import msgspec
@@ -19,15 +20,17 @@ from redraft.events.errors import EncryptionKeyMissing, StoreError, Tampered
 from redraft.events.messages.codec import GENESIS, link_of, verify_content
 from redraft.events.messages.domain_events import RunErased
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.store.recorder import Inspection, Notification, Recorder
+from redraft.events.store.recorder import Inspection, LogRow, Recorder
 
 AT_ONCE: Final = 500
 """Rows that one step reads."""
 
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of events that one step reads in the order of the log, unless a single event has more."""
+
 MOST_FAULTS: Final = 1_000
 """The most faults that a report lists; further ones are only counted."""
 
-_WHOLE: Final = 2**256
 _ERASED: Final = EVENT_NAMES[RunErased]
 
 
@@ -84,6 +87,7 @@ class LogCheck:
         self._position = 0
         self._events = 0
         self._digest = bytes(32)
+        self._salt = token_bytes()
         self._marks: dict[int, str] = {}
         self._sum = 0
         self._runs = 0
@@ -118,19 +122,21 @@ class LogCheck:
 
     def _verify(self) -> Iterator[bool]:
         """Verifies all, and yields True after each step."""
-        while rows := self._recorder.select_notifications(
-            self._position, AT_ONCE, self._head, inclusive_of_start=False
+        while self._position < self._head and (
+            rows := self._recorder.select_after(self._position, AT_ONCE, MOST_BYTES)
         ):
             for row in rows:
+                if row.id > self._head:
+                    break
                 self._verify_row(row)
             yield True
-        self._look_for_gap(self._head + 1)
+        self._report_gap(self._head + 1)
         run = _Run("")
         while rows := self._recorder.select_by_run(run.name, run.version, AT_ONCE):
             for row in rows:
-                if str(row.originator_id) != run.name:
+                if row.originator_id != run.name:
                     self._end_run(run)
-                    run = _Run(str(row.originator_id))
+                    run = _Run(row.originator_id)
                     self._runs += 1
                 self._follow(run, row)
             yield True
@@ -139,12 +145,13 @@ class LogCheck:
             self._report("what the database finds by run is not what is in the log: its index was changed")
         self._check_database()
 
-    def _verify_row(self, row: Notification) -> None:
-        run, version, at = str(row.originator_id), row.originator_version, row.id
-        self._look_for_gap(at)
+    def _verify_row(self, row: LogRow) -> None:
+        run, version, at = row.originator_id, row.originator_version, row.id
+        if at != self._position + 1:
+            self._report_gap(at)
         self._position = at
         self._events += 1
-        self._sum = (self._sum + _fingerprint(row)) % _WHOLE
+        self._sum += self._fingerprint(row)
         try:
             own = verify_content(run, version, row.topic, row.state)
         except (Tampered, TypeError, AttributeError, ValueError) as error:
@@ -154,7 +161,16 @@ class LogCheck:
         if at in self._marked:
             self._marks[at] = self._digest.hex()
 
-    def _look_for_gap(self, at: int) -> None:
+    def _fingerprint(self, row: LogRow) -> int:
+        """Returns a number that stands for a row with all its content, in this check alone.
+
+        Python's hash of bytes is a keyed one; the salt makes it so even where PYTHONHASHSEED fixes its key.
+        """
+        state: object = row.state  # in a file that was tampered with it may be of any type
+        whole = state if isinstance(state, bytes) else repr(state).encode(errors="replace")
+        return hash((hash(self._salt + whole), row.id, row.originator_id, row.originator_version, row.topic))
+
+    def _report_gap(self, at: int) -> None:
         first, last = self._position + 1, at - 1
         if first == last:
             self._report(f"the event at position {first} of the log is missing: it was taken out", position=first)
@@ -163,14 +179,14 @@ class LogCheck:
                 f"the events at positions {first} to {last} of the log are missing: they were taken out", "", first
             )
 
-    def _follow(self, run: _Run, row: Notification) -> None:
+    def _follow(self, run: _Run, row: LogRow) -> None:
         version = row.originator_version
         before: object = run.version  # in a file that was tampered with it may be a text
         run.version, expected = version, before + 1 if isinstance(before, int) else version
         if row.id > self._head:
             return
         self._others += 1
-        self._other_sum = (self._other_sum + _fingerprint(row)) % _WHOLE
+        self._other_sum += self._fingerprint(row)
         try:
             link = link_of(run.name, version, row.topic, row.state)
         except (Tampered, TypeError):
@@ -221,7 +237,7 @@ class _Run(msgspec.Struct):
     erased: bool = False
 
 
-def _explain_link_fault(run: _Run, row: Notification, previous: str, expected: int) -> str:
+def _explain_link_fault(run: _Run, row: LogRow, previous: str, expected: int) -> str:
     """Returns why an event does not follow the one before it in its run; empty if it does."""
     version = row.originator_version
     if version != expected:
@@ -236,15 +252,7 @@ def _explain_link_fault(run: _Run, row: Notification, previous: str, expected: i
     return ""
 
 
-def _fingerprint(row: Notification) -> int:
-    """Returns a number that stands for a row with all its content."""
-    whole = sha256(f"{row.id}\n{row.originator_id}\n{row.originator_version}\n{row.topic}\n".encode(errors="replace"))
-    state: object = row.state  # in a file that was tampered with it may be of any type
-    whole.update(state if isinstance(state, bytes) else repr(state).encode(errors="replace"))
-    return int.from_bytes(whole.digest())
-
-
-def _describe(error: Exception, row: Notification) -> str:
+def _describe(error: Exception, row: LogRow) -> str:
     if isinstance(error, StoreError):
         return str(error)
     return f"event {row.originator_version} of run {row.originator_id} is not what was recorded: it holds no text"

@@ -6,9 +6,12 @@ the rows and the checkpoint, and counts each event exactly once. docs/projection
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import compress
+from operator import attrgetter
 from typing import Final, TypeAlias, cast
 
 import msgspec
@@ -197,6 +200,33 @@ def check_names(projections: Sequence[Projection]) -> None:
         twice = sorted({name for name in listed if listed.count(name) > 1})
         if twice:
             raise ValueError(f"two projections cannot share the name {twice[0]!r}; rename one")
+
+
+_DATA: Final = attrgetter("data")
+
+
+def changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change]]:
+    """Yields the changes of events; those of a run come in order.
+
+    Events that the projection does not look at are left out, and those before one at which the rows of the run are
+    deleted.
+    """
+    kinds = [*map(type, map(_DATA, events))]
+    cleared: dict[str, int] = {}
+    if projection.clears:
+        clearing = compress(events, map(frozenset(projection.clears).__contains__, kinds))
+        cleared = {each.run: each.position for each in clearing}
+    if projection.only:
+        events = [*compress(events, map(frozenset((*projection.only, *projection.clears)).__contains__, kinds))]
+    if cleared:
+        events = [each for each in events if each.run not in cleared or each.position >= cleared[each.run]]
+    if projection.apply_run is None:
+        yield from map(projection.apply, events)
+        return
+    runs: defaultdict[str, list[Recorded]] = defaultdict(list)
+    for each in events:
+        runs[each.run].append(each)
+    yield from map(projection.apply_run, runs.values())
 
 
 def unchanged(entry: Unreadable) -> Iterable[Change]:

@@ -2,7 +2,8 @@
 
 Several processes may write to the same storage: each transaction reads the checkpoints first, and skips events that are
 counted already. A projection that fails on an event stops there, alone; its error is stored with its checkpoint, and
-the next process to start tries again.
+the next process to start tries again. Rows of shadow tables are computed before the transaction that writes them, so
+that several processes can build different projections at the same time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -19,7 +19,7 @@ from redraft.events.errors import InputError
 from redraft.events.messages.domain_events import RunErased, RunQuarantined
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.projections.engine.positions import AsideRun, Positions, shadow_name, stored_table
-from redraft.projections.engine.projection import Change, Projection
+from redraft.projections.engine.projection import Change, Projection, changes_of
 from redraft.projections.engine.row_cache import RowCache
 from redraft.projections.engine.states import (
     ProjectionFailed,
@@ -50,16 +50,19 @@ class Begun(NamedTuple):
 
 
 _POSITION: Final = attrgetter("position")
-_DATA: Final = attrgetter("data")
 
 
 class _Transaction(NamedTuple):
-    """A transaction: the checkpoints as it leaves them, the positions that it has yet to store, and its notices."""
+    """A transaction: the checkpoints as it leaves them, the positions that it has yet to store, and its notices.
+
+    `computed` names the checkpoints whose rows of the batch are computed already, and only have to be written.
+    """
 
     cursor: Cursor
     checkpoints: Checkpoints
     moved: dict[str, int]
     notices: list[Notice]
+    computed: set[str]
 
 
 class Writer:
@@ -73,6 +76,7 @@ class Writer:
         self._rows: dict[str, _Caches] = {}
         self._seen: Checkpoints = {}
         self._aside: dict[str, set[str]] = {}
+        self._live: dict[str, int] = {}
         self._reported: set[tuple[str, int]] = set()
         self._rebuilt: set[str] = set()
         self._stopped: Checkpoints = {}
@@ -154,14 +158,16 @@ class Writer:
         self._session.close()
 
     @contextmanager
-    def _transaction(self, *, ahead: bool = False, creates: bool = False) -> Iterator[_Transaction]:
+    def _transaction(
+        self, *, ahead: bool = False, creates: bool = False, computed: Iterable[str] = ()
+    ) -> Iterator[_Transaction]:
         """Runs a transaction, which may run `ahead` as in `Session`; with `creates` it creates missing tables first."""
         notices: list[Notice] = []
         try:
             with self._session.transaction(ahead=ahead) as cursor:
                 if creates:
                     self._positions.create(cursor)
-                yield _Transaction(cursor, self._positions.checkpoints(cursor), {}, notices)
+                yield _Transaction(cursor, self._positions.checkpoints(cursor), {}, notices, set(computed))
         except BaseException:
             self._seen = {}
             raise
@@ -178,14 +184,17 @@ class Writer:
 
     def _write(self, batch: Sequence[Entry], after: int, chosen: Iterable[Projection], *, ahead: bool = False) -> int:
         end = batch[-1].position if batch else after
-        with self._transaction(ahead=ahead) as transaction:
+        computed = self._compute_ahead(batch, chosen) if ahead else ()
+        with self._transaction(ahead=ahead, computed=computed) as transaction:
             targets = self._choose_targets(transaction, chosen)
             if targets and _lowest_position(transaction, (each.checkpoint_name for each in targets), end) >= after:
                 if after == 0 and batch and self._positions.log(transaction.cursor) is None:
                     self._positions.set_log(transaction.cursor, batch[0].hash)
                 targets = [self._project(transaction, each, batch) for each in targets]
                 self._move(transaction)
-        self._seen = transaction.checkpoints
+        self._seen.update((each.checkpoint_name, transaction.checkpoints[each.checkpoint_name]) for each in targets)
+        for unwritten in transaction.computed:
+            self._seen.pop(unwritten, None)
         running = self._projections.keys() & transaction.checkpoints.keys() - self._stopped.keys()
         self.reached = _lowest_position(transaction, running, end)
         return _lowest_position(transaction, (each.checkpoint_name for each in targets), end)
@@ -199,6 +208,7 @@ class Writer:
             checkpoint = transaction.checkpoints[target.checkpoint_name]
             if self._seen.get(target.checkpoint_name) != checkpoint:
                 self._rows[target.checkpoint_name] = self._rows_of(target, checkpoint)
+                transaction.computed.discard(target.checkpoint_name)
                 aside = self._positions.aside(transaction.cursor) if aside is None else aside
                 here = {each.run for each in aside if each.checkpoint_name == target.checkpoint_name}
                 self._aside[target.checkpoint_name] = here
@@ -206,6 +216,28 @@ class Writer:
                 self._stopped.pop(projection.name, None)
                 targets.append(target)
         return targets
+
+    def _compute_ahead(self, batch: Sequence[Entry], chosen: Iterable[Projection]) -> Iterable[str]:
+        """Computes the rows of a batch for shadow tables; returns the names of their checkpoints.
+
+        The transaction writes these rows only if the checkpoint is then what it was when this process last wrote it.
+        """
+        computed: list[str] = []
+        if not batch or {*map(type, batch)} != {Recorded}:
+            return computed
+        for projection in chosen:
+            name = shadow_name(projection.name)
+            if name not in self._seen or self._aside[name] or self._live.get(name, 0) < batch[-1].position:
+                continue
+            new = batch[bisect_right(batch, self._seen[name].position, key=_POSITION) :]
+            try:
+                with self._session.reading() as cursor:
+                    self._change_rows(name, changes_of(projection, cast("Sequence[Recorded]", new)), cursor)
+            except Exception:  # noqa: BLE001 - whatever it is: the transaction tries again, and tells it
+                self._seen.pop(name)
+            else:
+                computed.append(name)
+        return computed
 
     def _rows_of(self, target: Target, checkpoint: ProjectionCheckpoint) -> _Caches:
         projection, name = target
@@ -222,7 +254,7 @@ class Writer:
         projection, name = target
         live = Target(projection, projection.name)
         if target != live:
-            upto = transaction.checkpoints[projection.name].position
+            upto = self._live[name] = transaction.checkpoints[projection.name].position
             self._apply(transaction, target, batch[: bisect_right(batch, upto, key=_POSITION)])
             if transaction.checkpoints[name].position < upto:
                 return target
@@ -251,14 +283,22 @@ class Writer:
         transaction.checkpoints[checkpoint_name] = ProjectionCheckpoint(checkpoint.version, position, checkpoint.build)
 
     def _write_rows(self, transaction: _Transaction, target: Target, entries: Sequence[Entry]) -> None:
-        rows, changes = self._rows[target.checkpoint_name], defaultdict[str, list[Change]](list)
-        for found in self._find_changes(transaction, target, entries):
-            for change in found:
+        name = target.checkpoint_name
+        if name in transaction.computed:
+            transaction.computed.remove(name)
+        else:
+            self._change_rows(name, self._find_changes(transaction, target, entries), transaction.cursor)
+        for each in self._rows[name].values():
+            each.write(transaction.cursor)
+
+    def _change_rows(self, checkpoint_name: str, found: Iterable[Iterable[Change]], cursor: Cursor) -> None:
+        """Applies changes to the cached rows, which `write` then writes."""
+        rows, changes = self._rows[checkpoint_name], defaultdict[str, list[Change]](list)
+        for some in found:
+            for change in some:
                 changes[change.table].append(change)
         for table, those in changes.items():
-            rows[table].change_all(those, transaction.cursor)
-        for each in rows.values():
-            each.write(transaction.cursor)
+            rows[table].change_all(those, cursor)
 
     def _find_changes(
         self, transaction: _Transaction, target: Target, entries: Sequence[Entry]
@@ -267,16 +307,16 @@ class Writer:
         projection, checkpoint_name = target
         aside, readable = self._aside[checkpoint_name], list[Recorded]()
         if not aside and {*map(type, entries)} == {Recorded}:
-            yield from _changes_of(projection, cast("Sequence[Recorded]", entries))
+            yield from changes_of(projection, cast("Sequence[Recorded]", entries))
             return
         for entry in entries:
             if isinstance(entry, Unreadable) or entry.run in aside:
-                yield from _changes_of(projection, readable)
+                yield from changes_of(projection, readable)
                 readable.clear()
                 yield self._apply_aside(transaction, target, entry)
             else:
                 readable.append(entry)
-        yield from _changes_of(projection, readable)
+        yield from changes_of(projection, readable)
 
     def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change]:
         """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
@@ -308,6 +348,7 @@ class Writer:
         self._positions.switch(cursor, name)
         transaction.checkpoints[name] = built
         self._rows[name] = self._rows_of(Target(projection, name), built)
+        self._seen.pop(checkpoint_name, None)
         self._aside[name] = self._aside.pop(checkpoint_name, set())
         transaction.notices.append(Switched(name, live.version, projection.version, built.position, tables))
 
@@ -354,27 +395,3 @@ class _Caches(dict[str, RowCache]):
 def _lowest_position(transaction: _Transaction, checkpoint_names: Iterable[str], end: int) -> int:
     """Returns the position that every one of these checkpoints has reached; `end` without any."""
     return min((transaction.checkpoints[name].position for name in checkpoint_names), default=end)
-
-
-def _changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change]]:
-    """Yields the changes of events; those of a run come in order.
-
-    Events that the projection does not look at are left out, and those before one at which the rows of the run are
-    deleted.
-    """
-    kinds = [*map(type, map(_DATA, events))]
-    cleared: dict[str, int] = {}
-    if projection.clears:
-        clearing = compress(events, map(frozenset(projection.clears).__contains__, kinds))
-        cleared = {each.run: each.position for each in clearing}
-    if projection.only:
-        events = [*compress(events, map(frozenset((*projection.only, *projection.clears)).__contains__, kinds))]
-    if cleared:
-        events = [each for each in events if each.run not in cleared or each.position >= cleared[each.run]]
-    if projection.apply_run is None:
-        yield from map(projection.apply, events)
-        return
-    runs: defaultdict[str, list[Recorded]] = defaultdict(list)
-    for each in events:
-        runs[each.run].append(each)
-    yield from map(projection.apply_run, runs.values())

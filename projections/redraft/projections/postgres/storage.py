@@ -30,6 +30,9 @@ _ITEMS: Final[dict[str, Callable[[Value], str]]] = {
 }
 """Writes a value as an item of an array, whose items all have one type; a number in a row may be int or float."""
 
+_WORDS: Final = "redraft_words"
+"""The last column of a searched table: without it PostgreSQL reads each text anew in which it finds a phrase."""
+
 _TYPES: Final = {"TEXT": {str, NoneType}, "INTEGER": {int, NoneType}, "REAL": {float, NoneType}}
 
 
@@ -50,6 +53,8 @@ class PostgresTables:
         columns = [
             f"{name} {_KINDS[kind_of(kind)]}{kind[len(kind_of(kind)) :]}" for name, kind in table.columns.items()
         ]
+        if table.searched:
+            columns.append(f"{_WORDS} tsvector GENERATED ALWAYS AS (to_tsvector('simple', {table.searched})) STORED")
         try:
             self.define(
                 cursor, f"CREATE TABLE {table.name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(table.keys)}))"
@@ -57,7 +62,7 @@ class PostgresTables:
             for name, rest in table.indexes.items():
                 cursor.execute(f"CREATE INDEX {name} ON {table.name} {rest}")
             if table.searched:
-                cursor.execute(f"CREATE INDEX ON {table.name} USING gin ({_words(table)})")
+                cursor.execute(f"CREATE INDEX ON {table.name} USING gin ({_WORDS})")
         except (errors.SyntaxError, errors.UndefinedColumn) as error:
             raise invalid_table_error(table, error) from None
 
@@ -69,12 +74,13 @@ class PostgresTables:
 
     def matching(self, table: Table, phrases: Sequence[Phrase]) -> tuple[str, str]:
         wanted = " & ".join(f"({' <-> '.join(each.words)}{':*' if each.begins else ''})" for each in phrases)
-        return f"{_words(table)} @@ to_tsquery('simple', :words)", wanted
+        return f"{table.name}.{_WORDS} @@ to_tsquery('simple', :words)", wanted
 
     def find(self, cursor: Cursor, table: Table, keys: Sequence[Key]) -> list[tuple[Key, Cells]]:
         named = " AND ".join(f"{table.name}.{name} = given.c{at}" for at, name in enumerate(table.keys))
         given = _list_arrays(table, table.keys, "WITH ORDINALITY ")
-        sql = f"SELECT given.ordinality, {table.name}.* FROM {given} JOIN {table.name} ON {named}"  # noqa: S608
+        columns = ", ".join(f"{table.name}.{name}" for name in table.columns)
+        sql = f"SELECT given.ordinality, {columns} FROM {given} JOIN {table.name} ON {named}"  # noqa: S608
         found = cursor.execute(sql, _columns(table, table.keys, keys)).fetchall()
         return [(keys[row[0] - 1], row[1:]) for row in found]
 
@@ -110,11 +116,6 @@ class PostgresTables:
 
 
 POSTGRES_TABLES: Final = PostgresTables()
-
-
-def _words(table: Table) -> str:
-    """Returns the words of a searched column, as they are indexed."""
-    return f"to_tsvector('simple', {table.searched})"
 
 
 def _array(table: Table, name: str) -> str:

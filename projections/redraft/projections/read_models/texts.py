@@ -26,6 +26,7 @@ TABLE: Final = Table(
         "position": "INTEGER NOT NULL",
     },
     key=2,
+    indexes={"texts_position": "(position, run)"},
     searched="words",
 )
 """`draft` is 0 for the brief. What a fork repeats is found in its parent."""
@@ -64,7 +65,7 @@ def project_text(recorded: Recorded) -> Sequence[Change]:
 
 TEXTS: Final = Projection(
     "texts",
-    1,
+    2,
     (TABLE,),
     project_text,
     unchanged,

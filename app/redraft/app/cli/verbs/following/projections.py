@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import msgspec
 import typer
 
-from redraft.app.cli.shared.errors import say
 from redraft.app.cli.shared.exit_codes import FAILED
 from redraft.app.cli.shared.options import JsonLogOption, JsonOption, StoreOption, refuse_beyond
 from redraft.app.cli.shared.output import print_json, print_line, print_result, print_wrapped
@@ -26,13 +23,11 @@ from redraft.app.wiring.parts import log_notice
 from redraft.app.wiring.stores import open_store_of, open_views_of
 from redraft.app.workflows.actor_registry import projections_for
 from redraft.events.errors import InputError
-from redraft.projections.backends import SHIPPED
 from redraft.projections.display import counted
 from redraft.projections.engine import projector
 from redraft.projections.engine.projection import Projection, Table
-from redraft.projections.engine.states import State, Switched
+from redraft.projections.engine.states import State
 from redraft.projections.engine.storage import Cells
-from redraft.projections.engine.writer import Notice
 
 if TYPE_CHECKING:
     from redraft.app.cli.serving.serve import Serving
@@ -41,13 +36,6 @@ APP: Final = typer.Typer(
     help="List the read models, show what is in them, follow the log with your own, or drop one.",
     epilog="Example: redraft projections show mine.py:words",
 )
-
-REBUILD: Final = """\b
-Examples:
-  redraft rebuild
-  redraft rebuild runs
-  redraft rebuild mine.py:words
-"""
 
 TargetArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="PROJECTION", help="A shipped one by its name, or your own as file.py:name.")
@@ -175,101 +163,3 @@ def _print(name: str, columns: Sequence[str], rows: Sequence[Cells]) -> None:
     print_line(f"{name}: {counted(len(rows), 'row')}")
     if rows:
         print_table(columns, rows, longest=80)
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuilt:
-    """The result of a rebuild. `same`: the rows are those that were there before; None when those could not be
-    compared.
-
-    `projections` are those that were, `rows` theirs. `differ` says, for each table that was compared, how many rows
-    were not there before; `stopped` which projections could not be rebuilt, and why: their rows are as they were.
-    """
-
-    projections: tuple[str, ...]
-    events: int
-    seconds: float
-    rows: dict[str, int]
-    same: bool | None
-    differ: dict[str, int]
-    stopped: dict[str, str]
-
-
-def rebuild(
-    projection: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[PROJECTION]", help="A shipped one, or your own as file.py:name (default: all shipped)."
-        ),
-    ] = None,
-    store: StoreOption = None,
-    json: JsonOption = False,
-) -> int:
-    """Rebuild the read models from the log, and say whether their rows changed.
-
-    They are built beside the old rows, which can be read meanwhile, compared with them at the same event, and take
-    their place. Exit code 1: a projection cannot take an event; its old rows stay.
-    """
-    from redraft.app.process.lifecycle import run
-
-    settings = existing_store(store)
-    done = run(_rebuild(settings, SHIPPED if projection is None else projections_for(projection)))
-    print_result(done, _rebuilt_lines(done), json=json)
-    for name, error in done.stopped.items():
-        say(f"the projection {name!r} could not be rebuilt: {error}")
-    return FAILED if done.stopped else 0
-
-
-def _rebuilt_lines(done: Rebuilt) -> Iterator[str]:
-    if not done.projections:
-        return
-    rows = ", ".join(f"{name} {count:,}" for name, count in done.rows.items())
-    yield f"rebuilt {', '.join(done.projections)} from {done.events:,} events in {done.seconds:.1f} s; rows: {rows}"
-    match done.same:
-        case True:
-            yield "they are equal to the rows that were there before"
-        case False:
-            tables = ", ".join(f"{name} {count:,}" for name, count in done.differ.items() if count)
-            which = f" ({tables} rows are others)" if tables else ""
-            yield f"they differ from the rows that were there before{which}; those were wrong or of an earlier version"
-        case None:
-            yield "there were no rows before that could be compared"
-
-
-async def _rebuild(settings: Settings, chosen: Sequence[Projection]) -> Rebuilt:
-    switched: list[Switched] = []
-
-    def note(notice: Notice) -> None:
-        if isinstance(notice, Switched):
-            switched.append(notice)
-
-    async with open_store_of(settings) as store, open_views_of(settings, chosen, note) as views:
-        began = time.monotonic()
-        events = await projector.rebuild(views, store)
-        seconds = time.monotonic() - began
-        states = [each for each in await views.states() if each.name in views.names]
-    return _summary(chosen, events, seconds, switched, states)
-
-
-def _summary(
-    chosen: Sequence[Projection], events: int, seconds: float, switched: Sequence[Switched], states: Sequence[State]
-) -> Rebuilt:
-    stopped = {
-        each.name: f"event {fault.failed}: {fault.error}"
-        for each in states
-        for fault in (each.building or each,)
-        if fault.failed
-    }
-    compared = {
-        name: table for each in switched if each.projection not in stopped for name, table in each.tables.items()
-    }
-    answers = [table.same for table in compared.values() if table.same is not None]
-    return Rebuilt(
-        tuple(each.name for each in chosen if each.name not in stopped),
-        events,
-        seconds,
-        {table: count for each in states if each.name not in stopped for table, count in each.rows.items()},
-        all(answers) if answers else None,
-        {name: table.differ for name, table in compared.items() if table.differ is not None},
-        stopped,
-    )
