@@ -113,7 +113,7 @@ def actors(given: StatsOptions) -> None:
 
 
 _ACTOR_COLUMNS: Final = (
-    *("role", "actor", "asked", "done", "reused", "failed", "unanswered"),
+    *("role", "actor", "asked", "done", "reused", "skipped", "failed", "unanswered"),
     *("mean s", "longest s", "all s", "tokens", "cost", "by HTTP"),
 )
 
@@ -124,7 +124,7 @@ def _actor_row(each: Mapping[str, Any]) -> Sequence[object]:
     left = each["open"] + each["dropped"]
     cost = cost_text(each["cost"], each["currency"], each["unpriced"])
     times = ("" if each[name] is None else f"{each[name]:.3g}" for name in ("mean", "longest", "seconds"))
-    counts = (each["asked"], each["done"], each["reused"] or "", failed, left or "")
+    counts = (each["asked"], each["done"], each["reused"] or "", each["skipped"] or "", failed, left or "")
     present = ", ".join(one.who for one in each["by_http"])
     return each["role"], each["actor"], *counts, *times, each["tokens"] or "", cost, present
 
