@@ -48,8 +48,8 @@ TABLE: Final = Table(
     },
     key=3,
 )
-"""`result` is open, done, reused (an earlier verdict was taken again), skipped (its condition did not hold), dropped (its
-loop or run ended without the answer), or the kind of its failure.
+"""`result` is open, done, reused (an earlier verdict was taken again), skipped (its condition did not hold), dropped
+(its loop or run ended without the answer), or the kind of its failure.
 """
 NOT_ASKED: Final = "('reused', 'skipped')"
 """The results, in SQL, of rows that are no attempts: nobody was asked."""
@@ -60,8 +60,8 @@ class ActorLine(msgspec.Struct, frozen=True):
     """An actor with its attempts: `done`, failed by kind, `dropped`, or still `open`.
 
     `reused` counts verdicts that were taken again without asking it, `skipped` how often a critic's condition did not
-    hold; neither are attempts. An attempt is dropped when its loop or run ended without its answer. `seconds` is the total time from request to answer of attempts that are
-    done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used; `currency` is `mixed` when
+    hold; neither are attempts. An attempt is dropped when its loop or run ended without its answer. `seconds` is the
+    total time from request to answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used; `currency` is `mixed` when
     their currencies differ. `unpriced` are the calls without a known price, which `cost` leaves out. It was asked for
     the `first` time and answered for the `last` at these times (UTC); the oldest attempt that is open was asked for at
     `waiting_since`.
