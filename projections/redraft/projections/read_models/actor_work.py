@@ -61,10 +61,10 @@ class ActorLine(msgspec.Struct, frozen=True):
 
     `reused` counts verdicts that were taken again without asking it, `skipped` how often a critic's condition did not
     hold; neither are attempts. An attempt is dropped when its loop or run ended without its answer. `seconds` is the
-    total time from request to answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used; `currency` is `mixed` when
-    their currencies differ. `unpriced` are the calls without a known price, which `cost` leaves out. It was asked for
-    the `first` time and answered for the `last` at these times (UTC); the oldest attempt that is open was asked for at
-    `waiting_since`.
+    total time from request to answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost`
+    are what all attempts used; `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a
+    known price, which `cost` leaves out. It was asked for the `first` time and answered for the `last` at these times
+    (UTC); the oldest attempt that is open was asked for at `waiting_since`.
     """
 
     role: Role
