@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors import Critique, Draft, Workflow, critic, generator, parallel, publisher, read_plan, refiner, step
+from redraft.actors import (
+    Context,
+    Critique,
+    Draft,
+    Workflow,
+    critic,
+    generator,
+    parallel,
+    publisher,
+    read_plan,
+    refiner,
+    step,
+)
 from redraft.actors.formats.yaml_writer import print_plan
 from redraft.app import Settings, read_settings, refine
 from redraft.app.cli.views.changes import score_lines
@@ -16,6 +28,7 @@ from redraft.events.errors import PlanError
 from redraft.events.messages.domain_events import CriticSkipped, DraftCritiqued, DraftPublished, StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.record_check.check import check_events
+from redraft.projections.run_views.chart import scores_by_part
 from redraft.projections.run_views.scores_between import scores_between
 
 
@@ -186,3 +199,17 @@ async def test_a_diff_says_about_which_draft_a_critic_was_not_asked(settings: Se
         ["judge: score 1.00, truth 0.40"],
         [],
     ]
+
+
+async def test_a_diff_tells_steps_of_one_actor_apart(settings: Settings):
+    @critic(criteria={"truth": "it is right"})
+    async def judge(draft: Draft, context: Context) -> dict[str, object]:
+        return {"score": 0.1, "truth": context.options["truth"]}
+
+    first, second = (step(judge, name=name, options={"truth": t}) for name, t in (("kind", 0.8), ("strict", 0.2)))
+    _, events = await recorded(settings, flow(first, second, until="kind.truth >= 0.9", most=1))
+    assert list(score_lines(scores_between(events, 1, 2))) == [
+        "kind: score 0.10, truth 0.80",
+        "strict: score 0.10, truth 0.20",
+    ]
+    assert list(scores_by_part(events)) == ["kind: truth", "strict: truth"]

@@ -15,7 +15,9 @@ from redraft.events.messages.scales import Scale, score_text
 
 
 class ScoreChange(msgspec.Struct, frozen=True):
-    """A number of a critic for two drafts: `score`, a criterion, `confidence` or a measure; None where it gave none.
+    """A number of a critic, by the name of its step, for two drafts; None where it gave none.
+
+    It is a `score`, a criterion, `confidence` or a measure.
 
     A score is 0..1 and shown on `scale`; a measure is `counted`. Where the scales of critics differ, scores are
     `compared` by their shares, which stand beside them. `unasked` says about which draft the critic's condition kept it
@@ -50,14 +52,18 @@ def scores_between(events: Sequence[Recorded], before: int, after: int) -> tuple
     for event in events:
         data = event.data
         if isinstance(data, DraftCritiqued) and data.draft.version in (before, after):
-            critic = data.critique.critic or data.path.rpartition("/")[2]
-            said.setdefault(critic, {})[data.draft.version] = data.critique
+            said.setdefault(_step_of(data), {})[data.draft.version] = data.critique
         elif isinstance(data, CriticSkipped):
-            skipped.add((data.actor, data.draft.version))
+            skipped.add((_step_of(data), data.draft.version))
     found = [each for critic, of in said.items() for each in _compare(critic, of.get(before), of.get(after))]
     found = [_with_unasked(each, (each.critic, before) in skipped, (each.critic, after) in skipped) for each in found]
     compared = len({each.scale for each in found if each.name == "score" and not each.counted}) > 1
     return tuple(replace(each, compared=compared and each.name == "score") for each in found)
+
+
+def _step_of(event: DraftCritiqued | CriticSkipped) -> str:
+    """Returns the name of the critic's step: one actor, such as a program, may serve several."""
+    return event.path.rpartition("/")[2]
 
 
 def _compare(critic: str, before: Critique | None, after: Critique | None) -> Iterator[ScoreChange]:
