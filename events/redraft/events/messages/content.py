@@ -337,7 +337,7 @@ def history_with_points(history: History, scales: Mapping[str, Scale | None]) ->
     for each in history.rounds:
         scale = each.scale or UNIT
         marks = {name: on_scale(share, scales.get(name) or scale) for name, share in each.criteria.items()}
-        gain = None if each.gain is None else each.gain * (scale[1] - scale[0])
+        gain = None if each.gain is None else round(each.gain * (scale[1] - scale[0]), 6)
         score = on_scale(each.score, scale) if each.scored else each.score
         rounds.append(msgspec.structs.replace(each, score=score, criteria=marks, gain=gain))
     return msgspec.structs.replace(history, rounds=tuple(rounds))
