@@ -75,6 +75,16 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("min(criteria) >= 4", (JUDGE, OTHER), "out of range; write a number such as 0.9"),
         ("score >= 8 of 10", (PLAIN,), "score >= 8 of 10 names no scale that is declared here; write of 100 or 1"),
         (
+            "score >= 8 of 10",
+            (JUDGE, OTHER),
+            "8 of 10 names one scale, and those of score differ here; write of 100 or 1, or name a critic: judge.score",
+        ),
+        (
+            "plateau(gain=1 of 10)",
+            (JUDGE, OTHER),
+            "gain 1 of 10 names one scale, and those of score differ here; write of 100 or 1",
+        ),
+        (
             "acuracy >= 8",
             (JUDGE,),
             "acuracy is no criterion or measure that a critic here",

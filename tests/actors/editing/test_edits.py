@@ -26,7 +26,11 @@ def test_edits_change_their_quotes_and_nothing_else() -> None:
     [
         ([Edit("tide", "flood")], "gave an edit of 'tide', which is in the draft more than once"),
         ([Edit("Tide", "flood")], "gave an edit of 'Tide', which is not in the draft"),
-        ([Edit("goes out.\n", "")], r"gave an edit of 'goes out\.\\n', which is not in the draft"),
+        (
+            [Edit("goes out.\n", "")],
+            r"gave an edit of 'goes out\.\\n', which is in the draft with other spaces or line",
+        ),
+        ([Edit("The  tide", "")], "gave an edit of 'The  tide', which is in the draft with other spaces or line ends"),
         ([Edit("", "Now: ")], "gave an edit without a quote"),
         ([Edit("comes in", "x"), Edit("in. The", "y")], "overlap: of 'comes in' and of 'in. The'"),
         ([Edit("Teh", "The"), Edit("Teh", "A")], "overlap"),

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from redraft.actors import Critique, Draft, Receipt, Workflow, critic, generator, publisher, refiner
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from redraft.actors import (
+    Critique,
+    Draft,
+    Receipt,
+    Workflow,
+    critic,
+    generator,
+    parallel,
+    publisher,
+    refiner,
+    step,
+)
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
+from redraft.actors.workflow.builders import StepSpec
 from redraft.app import open_local, read_settings
-from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.commands import Refine
+from redraft.events.messages.content import Round
+from redraft.events.messages.domain_events import RunStarted, StepRequested
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import RULES, Parallel
 
 ITERATIONS = 40
 
@@ -67,3 +87,89 @@ async def test_what_is_kept_of_a_run_does_not_grow_with_its_drafts() -> None:
     assert last.role == "publisher"
     assert not builder.has_drafts(last)
     assert RequestBuilder(events).has_drafts(last)
+
+
+async def rounds_of(*critics: StepSpec | Parallel, rules: int = RULES) -> tuple[list[Round], Critique]:
+    """The rounds that the third request of a refiner has, and its critique, as one that begins under these rules."""
+    body: list[Any] = [*critics, longer]
+    plan = Workflow("judged").start_with(write)
+    plan = plan.repeat_until("score >= 0.9", max_iterations=3, body=body)
+    async with open_local(read_settings(store="memory:"), [write, longer, count, kind, strict]) as runtime:
+        run = await runtime.client.submit(plan, "brief")
+        await runtime.client.wait(run)
+        events = [_under(rules, each) for each in await runtime.client.history(run)]
+    asked = [each.data for each in events if isinstance(each.data, StepRequested) and each.data.role == "refiner"]
+    command = RequestBuilder(events).command(run, asked[2])
+    assert isinstance(command, Refine)
+    assert command.critique
+    return [each for each in command.history.rounds if each.draft.version <= 3], command.critique
+
+
+def _under(rules: int, event: Recorded) -> Recorded:
+    return replace(event, data=replace(event.data, rules=rules)) if isinstance(event.data, RunStarted) else event
+
+
+@generator
+async def write(brief: object) -> str:
+    return "a"
+
+
+@refiner
+async def longer(draft: Draft) -> str:
+    return f"{draft.text} a"
+
+
+@critic(measures=("words",))
+async def count(draft: Draft) -> dict[str, object]:
+    return {"measures": {"words": len(draft.text.split())}}
+
+
+@critic
+async def kind(draft: Draft) -> float:
+    return 0.2 * draft.version
+
+
+@critic
+async def strict(draft: Draft) -> float:
+    return 0.1
+
+
+async def test_a_critic_that_only_counts_does_not_take_the_score_of_a_round() -> None:
+    rounds, critique = await rounds_of(step(count), step(kind))
+    assert [(each.score, each.gain, each.measures) for each in rounds] == [
+        (0.2, None, {"words": 1}),
+        (0.4, 0.2, {"words": 2}),
+        (pytest.approx(0.6), 0.2, {"words": 3}),
+    ]
+    assert critique.score == pytest.approx(0.6)
+
+
+async def test_a_round_that_nobody_scored_says_so() -> None:
+    rounds, _ = await rounds_of(step(count))
+    assert [(each.score, each.scored, each.gain) for each in rounds] == [(0.0, False, None)] * 3
+
+
+async def test_the_score_of_a_round_is_what_its_critics_gave_together() -> None:
+    panel = parallel("both", step(kind), step(strict), combine="mean")
+    rounds, critique = await rounds_of(panel)
+    assert [(each.score, each.gain) for each in rounds] == [
+        (pytest.approx(0.15), None),
+        (0.25, 0.1),
+        (pytest.approx(0.35), 0.1),
+    ]
+    assert critique.score == pytest.approx(rounds[-1].score)
+
+
+async def test_what_two_steps_of_one_actor_counted_has_the_names_of_the_steps() -> None:
+    two = [step(count, name=name) for name in ("first", "second")]
+    rounds, critique = await rounds_of(*two)
+    assert rounds[0].measures == {"first.words": 1, "second.words": 1}
+    assert critique.measures == {"first.words": 3, "second.words": 3}
+
+
+async def test_a_run_of_earlier_rules_is_given_what_it_was_given_then() -> None:
+    two = [step(count, name="first"), step(kind, name="second")]
+    rounds, critique = await rounds_of(*two, rules=4)
+    assert [(each.score, each.gain) for each in rounds] == [(0.0, None), (0.0, 0.0), (0.0, 0.0)]
+    assert [each.measures for each in rounds] == [{"words": 1}, {"words": 2}, {"words": 3}]
+    assert critique.score == pytest.approx(0.6)

@@ -75,6 +75,7 @@ def test_every_view_shows_scores_on_the_scale(folder: Path):
     assert "7.333 of 10" in said("list")
     assert "6.667 of 10 (0.629)" in said("stats", "critics")
     assert "accuracy 8 of 10, tone 6 of 10" in said("stats", "critics", "last")
+    assert "6.667 of 10 (0.629)" in said("stats", "drift")
     assert "7 of 10 (0.667)" in said("stats", "criteria")
     assert "6 of 10" in said("stats", "criteria", "last")
     assert "7.333 of 10" in said("stats", "scores", "last")

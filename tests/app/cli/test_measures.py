@@ -99,6 +99,7 @@ def test_a_diff_shows_the_numbers_of_both_drafts() -> None:
         "scale": None,
         "counted": True,
         "compared": False,
+        "unasked": "",
     } in document["scores"]
 
 

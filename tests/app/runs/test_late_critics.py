@@ -7,14 +7,29 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors import Critique, Draft, Workflow, critic, generator, parallel, publisher, read_plan, refiner, step
+from redraft.actors import (
+    Context,
+    Critique,
+    Draft,
+    Workflow,
+    critic,
+    generator,
+    parallel,
+    publisher,
+    read_plan,
+    refiner,
+    step,
+)
 from redraft.actors.formats.yaml_writer import print_plan
 from redraft.app import Settings, read_settings, refine
+from redraft.app.cli.views.changes import score_lines
 from redraft.events.backends import open_store
 from redraft.events.errors import PlanError
 from redraft.events.messages.domain_events import CriticSkipped, DraftCritiqued, DraftPublished, StepRequested
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.record_check.check import check_events
+from redraft.projections.run_views.chart import scores_by_part
+from redraft.projections.run_views.scores_between import scores_between
 
 
 @pytest.fixture
@@ -173,3 +188,28 @@ def test_what_cannot_be_is_refused(made, fault: str):
     with pytest.raises(PlanError) as refused:
         _ = made().plan
     assert fault in str(refused.value)
+
+
+async def test_a_diff_says_about_which_draft_a_critic_was_not_asked(settings: Settings):
+    _, events = await recorded(settings, flow(cheap, step(costly(truth=0.4), when="score >= 0.7")))
+    told = [list(score_lines(scores_between(events, *pair))) for pair in ((1, 4), (4, 1), (4, 5), (1, 2))]
+    assert [lines[1:] for lines in told] == [
+        ["judge: score not asked → 1.00, truth not asked → 0.40"],
+        ["judge: score 1.00 → not asked, truth 0.40 → not asked"],
+        ["judge: score 1.00, truth 0.40"],
+        [],
+    ]
+
+
+async def test_a_diff_tells_steps_of_one_actor_apart(settings: Settings):
+    @critic(criteria={"truth": "it is right"})
+    async def judge(draft: Draft, context: Context) -> dict[str, object]:
+        return {"score": 0.1, "truth": context.options["truth"]}
+
+    first, second = (step(judge, name=name, options={"truth": t}) for name, t in (("kind", 0.8), ("strict", 0.2)))
+    _, events = await recorded(settings, flow(first, second, until="kind.truth >= 0.9", most=1))
+    assert list(score_lines(scores_between(events, 1, 2))) == [
+        "kind: score 0.10, truth 0.80",
+        "strict: score 0.10, truth 0.20",
+    ]
+    assert list(scores_by_part(events)) == ["kind: truth", "strict: truth"]

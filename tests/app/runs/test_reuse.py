@@ -244,6 +244,12 @@ async def test_it_is_shown(settings: Settings):
     assert [bool(leaf.reused) for leaf in leaves] == [False, False, True, True, True]
 
 
+async def test_a_line_by_itself_names_the_critic_whose_verdict_it_is(settings: Settings):
+    events = await recorded(settings, flow(step(counting([]), reuse="run")))
+    third = next(each for each in events if isinstance(each.data, DraftCritiqued) and each.data.reused)
+    assert history((third,))[0].sentence.startswith("critic judge scored draft 3 at 0.50")
+
+
 async def test_an_untrue_record_is_found(settings: Settings):
     events = await recorded(settings, flow(step(counting([]), reuse="run")))
     place = next(n for n, each in enumerate(events) if isinstance(each.data, DraftCritiqued) and each.data.reused)

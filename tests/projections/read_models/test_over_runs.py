@@ -41,7 +41,8 @@ def begin(plan: Plan = PLAN) -> Told:
 
 
 def scored(critic: str, draft: int, score: float, *, approved: bool | None = None) -> Told:
-    return (critic, DraftCritiqued(critic, 1, DRAFTS[draft - 1].ref, Critique(score, critic=critic, approved=approved)))
+    said = Critique(score, critic=critic, approved=approved, scale=(1, 10) if critic == "strict" else None)
+    return (critic, DraftCritiqued(critic, 1, DRAFTS[draft - 1].ref, said))
 
 
 def scores(run: str, strict: Sequence[float], kind: Sequence[float]) -> Sequence[Recorded]:
@@ -97,6 +98,7 @@ async def test_critics_are_compared_with_people(anywhere: StorageLocation) -> No
         assert (kind.approved, kind.mean_approved, kind.rejected, kind.mean_rejected) == (1, 0.9, 0, None)
         assert (kind.same, kind.other) == (0, 0)
         assert (strict.approved, strict.rejected, strict.mean_rejected, strict.same, strict.other) == (1, 1, 0.2, 1, 1)
+        assert (kind.scale, strict.scale) == (None, "1..10")
         assert await with_people(views, START + timedelta(days=1)) == []
 
 

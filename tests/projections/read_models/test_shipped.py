@@ -17,9 +17,11 @@ from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import StoreError
 from redraft.events.messages.content import Brief, Critique, Edit, Issue, Receipt, Refusal, new_draft
 from redraft.events.messages.domain_events import (
+    CriticSkipped,
     DraftCritiqued,
     DraftPublished,
     DraftRefined,
+    EventRef,
     LoopEnded,
     RunErased,
     RunStarted,
@@ -39,6 +41,7 @@ from redraft.projections.engine.views import Views
 from redraft.projections.engine.writer import Notice
 from redraft.projections.read_models.actor_work import actors
 from redraft.projections.read_models.choices import arms
+from redraft.projections.read_models.costs import costs
 from redraft.projections.read_models.critiques import critics, critiques_of
 from redraft.projections.read_models.issues import digest, issue_counts, issues_of
 from redraft.projections.read_models.publications import PUBLICATIONS, publications
@@ -108,6 +111,21 @@ async def test_actors_are_told_with_their_work_time_and_failures(anywhere: Stora
         assert (save.role, save.open) == ("publisher", 1)
         assert [each.asked for each in await actors(views, "two")] == [1]
         assert await actors(views, since=START + timedelta(days=1)) == []
+
+
+async def test_who_was_not_asked_made_no_attempt(anywhere: StorageLocation) -> None:
+    source = EventRef("earlier", 4)
+    told: list[Told] = [
+        ("coordinator", RunStarted(PLAN, Brief("x"), START)),
+        ("coordinator", StepRequested("judge", "critic", "judge", 1, START, DRAFT.ref, reused=source)),
+        ("coordinator", DraftCritiqued("judge", 1, DRAFT.ref, Critique(0.5), reused=source)),
+        ("coordinator", CriticSkipped("costly", "large", DRAFT.ref, "not score 0.50 >= 0.7")),
+    ]
+    async with view(recorded("one", told), where=anywhere) as views:
+        judge, costly = await actors(views)
+        assert (judge.actor, judge.asked, judge.reused, judge.skipped, judge.done) == ("judge", 0, 1, 0, 0)
+        assert (costly.actor, costly.asked, costly.reused, costly.skipped, costly.failed) == ("large", 0, 0, 1, 0)
+        assert await costs(views, "actor") == []
 
 
 async def test_amounts_in_different_currencies_are_not_taken_for_one(anywhere: StorageLocation) -> None:

@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 from tests.streams import START, Told, article, article_told, book, recorded
 
 from redraft.actors.conditions.reading import print_until
-from redraft.events.messages.content import Critique, DraftRef, Mark, new_draft
-from redraft.events.messages.domain_events import DraftCritiqued, DraftRefined, StepFailed, StepRequested
+from redraft.events.messages.conditions import score
+from redraft.events.messages.content import Brief, Critique, DraftRef, Mark, new_draft
+from redraft.events.messages.domain_events import (
+    DraftCritiqued,
+    DraftRefined,
+    EventRef,
+    RunStarted,
+    StepFailed,
+    StepRequested,
+)
 from redraft.events.messages.envelope import Recorded
+from redraft.events.messages.plan import Plan, Repeat, Role, Step
 from redraft.events.messages.usage import Usage
 from redraft.projections.run_views.narrative import MAX_SHOWN, NarrativeEntry, narrate
 
@@ -59,6 +68,25 @@ def test_why_the_run_went_on_that_a_fork_repeats_is_not_told_by_the_forks_own_pl
         f"because draft 1, scored at 0.614, did not end it: {UNTIL}",
         "it is one of 5 iterations at most",
     )
+
+
+@pytest.mark.parametrize(
+    ("role", "history", "said"),
+    [
+        ("critic", None, ()),
+        ("critic", 0, ("it receives the history",)),
+        ("critic", 2, ("it receives the history, with the texts of 2 earlier drafts at most",)),
+        ("refiner", 0, ()),
+        ("refiner", 1, ("it receives the history, with the texts of 1 earlier draft at most",)),
+    ],
+)
+def test_it_says_who_is_given_the_history(role: Role, history: int | None, said: tuple[str, ...]):
+    plan = Plan("plan", (Repeat("Loop", score >= 0.9, 2, (Step(role, "one", "one", history=history),)),))
+    asked = StepRequested("Loop[2]/one", role, "one", 1, START, DraftRef(1, "0" * 64))
+    begun = ("coordinator", RunStarted(plan, Brief("x"), START))
+    assert details(begun, ("coordinator", asked))[1] == said
+    again = msgspec.structs.replace(asked, reused=EventRef("earlier", 3))
+    assert details(begun, ("coordinator", again))[1] == ()
 
 
 def test_it_says_what_a_critic_said():

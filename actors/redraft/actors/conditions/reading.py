@@ -13,7 +13,15 @@ from typing import Final, get_args
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.conditions.text import COMPARE, is_reference, name_of, print_condition, print_number, terms
+from redraft.actors.conditions.text import (
+    COMPARE,
+    is_reference,
+    name_of,
+    print_condition,
+    print_number,
+    print_points,
+    terms,
+)
 from redraft.events.errors import ConditionError, suggest
 from redraft.events.messages.conditions import (
     CONFIDENCE,
@@ -164,7 +172,7 @@ def check_term(term: Condition, critics: Sequence[Step]) -> None:
             _check_compare(term, critics)
         case Plateau():
             name = SCORE if term.of is msgspec.UNSET else check_name_declared(term.of, critics, _CHANGE)
-            check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, scale_named(name, critics))
+            check_gain("plateau: gain", "gain=", term.gain, term.top, Plateau().gain, name, critics)
         case Oscillating() if term.of is not msgspec.UNSET:
             check_name_declared(term.of, critics, _CHANGE)
         case _:
@@ -233,7 +241,7 @@ def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
         check_name_declared(name, critics)
     scale, written, value = scale_named(name, critics), print_condition(term), term.value
     if term.top is not None:
-        _check_top(term, scale)
+        _check_top(term, critics)
     elif scale is None:
         if not 0 <= value <= 1:
             raise ConditionError(_no_share(term, critics))
@@ -251,24 +259,43 @@ def _no_share(term: Compare, critics: Sequence[Step]) -> str:
     own = name.rpartition(".")[2]
     if own == CONFIDENCE:
         return f"{name} is 0..1, so {written} is out of range; write a number such as 0.9"
-    if len({each or UNIT for each in _scales(name, critics)}) <= 1:
+    if not _scales_differ(name, critics):
         return f"scores are 0..1, so {written} is out of range; write a number such as 0.9, or declare a scale"
     fault = f"the scales of {name} differ here, so it is a share, 0..1, and {written} is out of range"
-    number = f"{term.operator} {print_number(term.value)}"
-    of_one = [f"{step.name}.{own} {number}" for step in critics if own != LOWEST and _fits(term.value, own, step)]
-    named = f", or name a critic: {' or '.join(of_one)}" if of_one else ""
-    return f"{fault}; write a number such as 0.9{named}"
+    return f"{fault}; write a number such as 0.9{_of_one(term, critics)}"
 
 
-def _fits(value: float, name: str, step: Step) -> bool:
-    """Returns whether a number lies on the scale that this critic has for what is named."""
-    return any(low <= value <= high for low, high in (each or UNIT for each in _scales(name, (step,))))
+def _scales_differ(name: str, critics: Sequence[Step]) -> bool:
+    return len({each or UNIT for each in _scales(name, critics)}) > 1
 
 
-def _check_top(term: Compare, scale: Scale | None) -> None:
-    written, (low, high) = print_condition(term), scale_meant(term.value, term.top, scale) or UNIT
+def _of_one(term: Compare, critics: Sequence[Step]) -> str:
+    """Returns how a comparison may be written of one critic, on whose scale its number lies; empty if of none."""
+    name, points = name_of(term), print_points(term.value, term.top)
+    own = name.rpartition(".")[2]
+    those = [step for step in critics if own != LOWEST and _fits(term, own, step)]
+    named = " or ".join(f"{step.name}.{own} {term.operator} {points}" for step in those)
+    return named and f", or name a critic: {named}"
+
+
+def _fits(term: Compare, name: str, step: Step) -> bool:
+    """Returns whether the number of a comparison lies on the scale that this critic has for what is named."""
+    scales = (each or UNIT for each in _scales(name, (step,)))
+    return any(low <= term.value <= high and term.top in (None, high) for low, high in scales)
+
+
+def _no_such_scale(written: str, name: str, critics: Sequence[Step]) -> str:
+    """Returns that a number names a scale on which what is named cannot be read, and those on which it can."""
+    if _scales_differ(name, critics):
+        return f"{written} names one scale, and those of {name} differ here; write {_tops(None)}"
+    return f"{written} names no scale that is declared here; write {_tops(scale_named(name, critics))}"
+
+
+def _check_top(term: Compare, critics: Sequence[Step]) -> None:
+    name, written = name_of(term), print_condition(term)
+    low, high = scale_meant(term.value, term.top, scale_named(name, critics)) or UNIT
     if term.top != high:
-        raise ConditionError(f"{written} names no scale that is declared here; write {_tops(scale)}")
+        raise ConditionError(f"{_no_such_scale(written, name, critics)}{_of_one(term, critics)}")
     if not low <= term.value <= high:
         raise ConditionError(f"scores are {low:g}..{high:g}, so {written} is out of range; change the number")
 
@@ -297,15 +324,22 @@ def _both(before: str, written: str, value: float, high: float) -> str:
 
 
 def check_gain(
-    what: str, before: str, gain: float, top: float | msgspec.UnsetType | None, default: float, scale: Scale | None
+    what: str,
+    before: str,
+    gain: float,
+    top: float | msgspec.UnsetType | None,
+    default: float,
+    name: str,
+    critics: Sequence[Step],
 ) -> None:
-    """Raises ConditionError for a gain or margin that is larger than its scale, or could be meant on two."""
+    """Raises ConditionError for a gain or margin of what is named that is larger than its scale, or meant on two."""
+    scale = scale_named(name, critics)
     span = scale[1] - scale[0] if scale is not None else 1.0
     said = None if top is None or top is msgspec.UNSET else float(top)
     if said is not None:
         known = {1.0: 1.0, 100.0: 100.0, **({scale[1]: span} if scale is not None else {})}
         if said not in known:
-            raise ConditionError(f"{what} of {said:g} names no scale that is declared here; write {_tops(scale)}")
+            raise ConditionError(_no_such_scale(f"{what} {print_points(gain, said)}", name, critics))
         span = known[said]
     elif scale is not None and gain not in (0, default) and gain <= min(1.0, span) and span != 1.0:
         raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))

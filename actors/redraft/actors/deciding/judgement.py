@@ -152,10 +152,16 @@ def _join_scores(scores: Sequence[float], combine: Combine, weights: Sequence[fl
             assert_never(combine)
 
 
-def merge(critiques: Sequence[Critique], joined_score: float | None) -> Critique | None:
-    """Returns several critics' critiques as the one critique that a refiner gets."""
+def merge(
+    critiques: Sequence[Critique], joined_score: float | None, names: Sequence[str] | None = None
+) -> Critique | None:
+    """Returns several critics' critiques as the one critique that a refiner gets.
+
+    `names` are those of their steps, which stand before what several of them say; without them the critics' own do.
+    """
     if len(critiques) < 2:
         return critiques[0] if critiques else None
+    named = list(zip(names or [each.critic for each in critiques], critiques, strict=True))
     verdicts = [each.approved for each in critiques]
     scores = [each.score for each in critiques if each.scored]
     return Critique(
@@ -167,11 +173,11 @@ def merge(critiques: Sequence[Critique], joined_score: float | None) -> Critique
         approved=False if False in verdicts else (True if all(verdicts) else None),
         critic=", ".join(each.critic for each in critiques),
         scored=bool(scores) or joined_score is not None,
-        details={f"{each.critic}.{name}": value for each in critiques for name, value in each.details.items()},
+        details={f"{critic}.{name}": value for critic, each in named for name, value in each.details.items()},
         criteria=_lowest_marks(critiques),
         confidence=min((each.confidence for each in critiques if each.confidence is not None), default=None),
         scale=critiques[0].scale if len({each.scale for each in critiques}) == 1 else None,
-        measures=join_measures((each.critic, each.measures) for each in critiques),
+        measures=join_measures((critic, each.measures) for critic, each in named),
         issues=tuple({issue.id: issue for each in critiques for issue in each.issues}.values()),
     )
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from redraft.actors.editing.places import brief, changes_only, times_found
+from redraft.actors.editing.places import brief, changes_only, first_place, times_found
 from redraft.events.errors import ContentError
 from redraft.events.messages.content import Edit, Issue, Revision
 
@@ -40,9 +40,11 @@ def _placed(edit: Edit, text: str) -> tuple[int, int, Edit]:
         raise ContentError("gave an edit without a quote; quote the words that are to change")
     times = times_found(edit.quote, text)
     if times != 1:
-        what = "not in the draft" if not times else "in the draft more than once"
+        there = "in the draft more than once" if times else "not in the draft"
+        if not times and first_place(edit.quote, text) is not None:
+            there = "in the draft with other spaces or line ends"
         raise ContentError(
-            f"gave an edit of {brief(edit.quote)}, which is {what}; quote what stands there exactly once"
+            f"gave an edit of {brief(edit.quote)}, which is {there}; quote what stands there exactly once"
         )
     start = text.index(edit.quote)
     return start, start + len(edit.quote), edit

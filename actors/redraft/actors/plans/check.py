@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias, assert_never, get_args
 import msgspec
 
 from redraft.actors.conditions.holding import check_reading
-from redraft.actors.conditions.reading import check_gain, check_name_declared, critics_of, scale_named
+from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
 from redraft.actors.conditions.text import check_printable, is_reference, print_condition, terms
 from redraft.actors.plans.check_nodes import (
     check_approve,
@@ -128,9 +128,8 @@ def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
 def _check_rollback(loop: Repeat, critics: Sequence[Step]) -> None:
     if loop.rollback_of:
         _named("rollback_of", lambda: check_name_declared(loop.rollback_of, critics))
-    scale = scale_named(loop.rollback_of or "score", critics)
-    margin, top = loop.rollback_margin, loop.rollback_top
-    check_gain("rollback_margin", "rollback_margin: ", margin, top, DEFAULT_ROLLBACK_MARGIN, scale)
+    margin, top, name = loop.rollback_margin, loop.rollback_top, loop.rollback_of or SCORE
+    check_gain("rollback_margin", "rollback_margin: ", margin, top, DEFAULT_ROLLBACK_MARGIN, name, critics)
 
 
 def _check_changes(loop: Repeat) -> None:

@@ -253,6 +253,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     refiner's function is given is on their scales. `measures`
     are what they counted, by name, or by critic and name where several count the same. `before` is the number of the
     draft that it was made from, 0 for one that a generator wrote; `gain` is how much higher it scored than that.
+    A draft that nobody `scored`, only counted or approved, has the score 0 and no gain.
     """
 
     draft: DraftRef
@@ -265,6 +266,7 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     measures: dict[str, Number] = {}
     before: int = 0
     gain: float | None = None
+    scored: bool = True
 
 
 class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -335,8 +337,9 @@ def history_with_points(history: History, scales: Mapping[str, Scale | None]) ->
     for each in history.rounds:
         scale = each.scale or UNIT
         marks = {name: on_scale(share, scales.get(name) or scale) for name, share in each.criteria.items()}
-        gain = None if each.gain is None else each.gain * (scale[1] - scale[0])
-        rounds.append(msgspec.structs.replace(each, score=on_scale(each.score, scale), criteria=marks, gain=gain))
+        gain = None if each.gain is None else round(each.gain * (scale[1] - scale[0]), 6)
+        score = on_scale(each.score, scale) if each.scored else each.score
+        rounds.append(msgspec.structs.replace(each, score=score, criteria=marks, gain=gain))
     return msgspec.structs.replace(history, rounds=tuple(rounds))
 
 

@@ -48,21 +48,23 @@ TABLE: Final = Table(
     },
     key=3,
 )
-"""`result` is open, done, reused (an earlier verdict was taken again), dropped (its loop or run ended without the
-answer), or the kind of its failure.
+"""`result` is open, done, reused (an earlier verdict was taken again), skipped (its condition did not hold), dropped
+(its loop or run ended without the answer), or the kind of its failure.
 """
+NOT_ASKED: Final = "('reused', 'skipped')"
+"""The results, in SQL, of rows that are no attempts: nobody was asked."""
 _EMPTY: Final = TABLE.empty_row()
 
 
 class ActorLine(msgspec.Struct, frozen=True):
     """An actor with its attempts: `done`, failed by kind, `dropped`, or still `open`.
 
-    `reused` counts verdicts that were taken again without asking it; they are no attempts. An attempt is dropped when
-    its loop or run ended without its answer. `seconds` is the total time from request to answer of attempts that are
-    done; `mean` and `longest` are for one. `tokens` and `cost` are what all attempts used; `currency` is `mixed` when
-    their currencies differ. `unpriced` are the calls without a known price, which `cost` leaves out. It was asked for
-    the `first` time and answered for the `last` at these times (UTC); the oldest attempt that is open was asked for at
-    `waiting_since`.
+    `reused` counts verdicts that were taken again without asking it, `skipped` how often a critic's condition did not
+    hold; neither are attempts. An attempt is dropped when its loop or run ended without its answer. `seconds` is the
+    total time from request to answer of attempts that are done; `mean` and `longest` are for one. `tokens` and `cost`
+    are what all attempts used; `currency` is `mixed` when their currencies differ. `unpriced` are the calls without a
+    known price, which `cost` leaves out. It was asked for the `first` time and answered for the `last` at these times
+    (UTC); the oldest attempt that is open was asked for at `waiting_since`.
     """
 
     role: Role
@@ -70,6 +72,7 @@ class ActorLine(msgspec.Struct, frozen=True):
     asked: int
     done: int
     reused: int
+    skipped: int
     failed: int
     error: int
     invalid: int
@@ -126,6 +129,8 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
         ):
             left: Row = {"result": "dropped", "finished": seconds(recorded.time)}
             return (SetAll("work", run, left, {"result": ("open",)}),)
+        case events.CriticSkipped():
+            return () if recorded.repeats else (Put("work", _skipped_row(recorded, event)),)
         case events.RunStarted():
             return (Delete("work", (run,)),)  # there is none: said, it need not be looked up
         case (
@@ -133,7 +138,6 @@ def project_work(recorded: Recorded) -> Sequence[Change]:
             | events.LoopClosing()
             | events.RunErased()
             | events.PanelClosed()
-            | events.CriticSkipped()
             | events.ChoicesCredited()
         ):
             return ()
@@ -156,7 +160,7 @@ def leave_work(entry: Unreadable) -> Sequence[Change]:
     return (SetAll("work", entry.run, {"result": "dropped"}, {"result": ("open",)}),)
 
 
-ACTORS: Final = Projection("actors", 4, (TABLE,), project_work, leave_work)
+ACTORS: Final = Projection("actors", 5, (TABLE,), project_work, leave_work)
 """The projection that keeps these rows."""
 
 _COUNTS: Final = ", ".join(
@@ -164,6 +168,7 @@ _COUNTS: Final = ", ".join(
     for test in (
         "= 'done'",
         "= 'reused'",
+        "= 'skipped'",
         "IN ('error', 'invalid', 'timeout', 'lost', 'unserved')",
         "= 'error'",
         "= 'invalid'",
@@ -184,7 +189,7 @@ async def actors(views: Views, run: str = "", since: datetime | None = None, wor
     """
     where, given = select_runs("requested", since, workflow, run)
     sql = f"""
-        SELECT role, actor, sum(CASE WHEN result <> 'reused' THEN 1 ELSE 0 END), {_COUNTS}, count(DISTINCT run),
+        SELECT role, actor, sum(CASE WHEN result NOT IN {NOT_ASKED} THEN 1 ELSE 0 END), {_COUNTS}, count(DISTINCT run),
             coalesce(sum({_TOOK}), 0), avg({_TOOK}),
             max({_TOOK}), CAST(sum(tokens) AS BIGINT), sum(cost),
             CASE WHEN min(NULLIF(currency, '')) = max(currency) THEN max(currency)
@@ -207,6 +212,13 @@ def _new_row(recorded: Recorded, event: events.StepRequested) -> Row:
         "result": "open",
         "requested": seconds(recorded.time),
     }
+
+
+def _skipped_row(recorded: Recorded, event: events.CriticSkipped) -> Row:
+    at = seconds(recorded.time)
+    name = event.actor or event.path.rpartition("/")[2]  # a step that chooses had chosen no one yet
+    own: Row = {"run": recorded.run, "path": event.path, "role": "critic", "actor": name}
+    return {**_EMPTY, **own, "result": "skipped", "requested": at, "finished": at}
 
 
 def _finish(recorded: Recorded, path: str, attempt: int, result: str, usage: Usage) -> Set:

@@ -13,7 +13,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.projections.engine.projection import Put, Row, Table, seconds
 from redraft.projections.engine.storage import Cells, row_decoder
 from redraft.projections.engine.views import Views
-from redraft.projections.read_models.runs import day_of, select_runs
+from redraft.projections.read_models.runs import ONE_SCALE, day_of, select_runs
 
 DECISIONS: Final = Table(
     "decisions",
@@ -47,12 +47,13 @@ class Distribution(msgspec.Struct, frozen=True):
 
 
 class DayOfCritic(msgspec.Struct, frozen=True):
-    """The scores of a critic on a day (UTC): how many, and their mean (0..1)."""
+    """The scores of a critic on a day (UTC): how many, and their mean (0..1), shown on `scale` if they have one."""
 
     critic: str
     day: datetime
     scores: int
     mean: float
+    scale: str | None
 
 
 class Agreement(msgspec.Struct, frozen=True):
@@ -71,7 +72,8 @@ class Agreement(msgspec.Struct, frozen=True):
 class PeopleAgreement(msgspec.Struct, frozen=True):
     """A critic and people about the same drafts: its mean score of those that people approved, and rejected.
 
-    `same` and `other` count its verdicts that were as theirs, and that were not.
+    `same` and `other` count its verdicts that were as theirs, and that were not. Means are 0..1, shown on `scale` if
+    the critic declares one.
     """
 
     critic: str
@@ -81,6 +83,7 @@ class PeopleAgreement(msgspec.Struct, frozen=True):
     mean_rejected: float | None
     same: int
     other: int
+    scale: str | None
 
 
 def decision_row(recorded: Recorded, event: DraftApproved | DraftRejected) -> Put:
@@ -115,7 +118,7 @@ async def drift(views: Views, since: datetime | None = None, workflow: str = "")
     """
     where, given = select_runs("time", since, workflow)
     sql = f"""
-        SELECT critic, {day_of("time")} AS day, count(score), avg(score) FROM critiques
+        SELECT critic, {day_of("time")} AS day, count(score), avg(score), {ONE_SCALE} FROM critiques
         WHERE repeated = 0 AND score IS NOT NULL AND {where} GROUP BY critic, day ORDER BY critic, day
     """  # noqa: S608 - made of what stands there
     return await views.read(row_decoder(DayOfCritic, "day"), sql, given)
@@ -154,7 +157,7 @@ async def with_people(views: Views, since: datetime | None = None, workflow: str
         "sum(CASE WHEN d.approved = 1 THEN 1 ELSE 0 END), avg(CASE WHEN d.approved = 1 THEN score END), "
         "sum(CASE WHEN d.approved = 0 THEN 1 ELSE 0 END), avg(CASE WHEN d.approved = 0 THEN score END), "
         "sum(CASE WHEN c.approved = d.approved THEN 1 ELSE 0 END), "
-        "sum(CASE WHEN c.approved <> d.approved THEN 1 ELSE 0 END)"
+        f"sum(CASE WHEN c.approved <> d.approved THEN 1 ELSE 0 END), {ONE_SCALE}"
     )
     sql = f"""
         SELECT critic, {counted} FROM decisions AS d JOIN critiques AS c ON c.run = d.run AND c.draft = d.draft

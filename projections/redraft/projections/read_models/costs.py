@@ -26,6 +26,7 @@ from redraft.projections.engine.projection import (
 )
 from redraft.projections.engine.storage import Cells, row_decoder
 from redraft.projections.engine.views import Views
+from redraft.projections.read_models.actor_work import NOT_ASKED
 from redraft.projections.read_models.runs import day_of, select_runs
 
 CostBy: TypeAlias = Literal["run", "actor", "model", "day"]
@@ -126,6 +127,7 @@ async def costs(
     `views` are those of `ACTORS`; `workflow` needs `RUNS` in the same storage.
     """
     where, given = select_runs("requested", since, workflow)
+    where = f"{where} AND result NOT IN {NOT_ASKED}"
     names = {"run": "run", "actor": "role || ' ' || actor", "model": "model", "day": day_of("requested")}
     order = "name DESC" if by == "day" else "sum(cost) DESC, sum(tokens) DESC, took DESC, name"
     sql = f"""

@@ -92,7 +92,7 @@ def scores_by_part(events: Iterable[Recorded]) -> dict[str, tuple[Point, ...]]:
         if not isinstance(event.data, DraftCritiqued) or not event.data.critique.scored:
             continue
         said, draft = event.data.critique, event.data.draft.version
-        critic = said.critic or event.data.path.rpartition("/")[2]
+        critic = event.data.path.rpartition("/")[2]  # one actor, such as a program, may serve several steps
         critics.setdefault(critic, {})[draft] = Point(draft, said.score, said.scale)
         for mark in said.criteria:
             criteria.setdefault((critic, mark.name), {})[draft] = Point(draft, mark.score, mark.scale or said.scale)

@@ -12,7 +12,7 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Choice, DomainEvent, Tally
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Node, Parallel, Repeat, Step, loops_of
+from redraft.events.messages.plan import Node, Parallel, Repeat, Step, loops_of, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import score_text
 from redraft.events.messages.usage import Usage
@@ -106,6 +106,7 @@ class _RunSoFar:
         self._failed: dict[str, int] = {}
         self._drafts: dict[int, str] = {}
         self._loops: dict[str, Repeat] = {}
+        self._steps: dict[str, Step] = {}
         self._judged: tuple[int, str] | None = None
         self._explained: tuple[int, str] | None = None
         self._vetoes = Vetoes()
@@ -126,7 +127,7 @@ class _RunSoFar:
         self._vetoes.note(event.data)
         match event.data:
             case events.RunStarted(plan=plan):
-                self._loops = dict(loops_of(plan.steps))
+                self._loops, self._steps = dict(loops_of(plan.steps)), dict(steps_of(plan.steps))
             case events.StepRequested(path=path, draft=draft, score=score, scale=scale):
                 self._asked[path] = event.version
                 if draft is not None and score is not None:
@@ -152,6 +153,7 @@ class _RunSoFar:
                 yield from self._describe_iteration(event.data, self._loops if not event.repeats else {})
             case events.StepRequested():
                 yield from self._describe_request(event.data, self._loops if not event.repeats else {})
+                yield from self._describe_history(event.data) if not event.repeats else ()
             case events.DraftCritiqued(critique=critique, usage=usage):
                 yield from _list_remarks(critique)
                 yield from _describe_usage(usage)
@@ -206,6 +208,15 @@ class _RunSoFar:
                 yield f"it receives {what} {_number_events(versions)}"
         if event.choice is not None and event.choice.known and event.attempt == 1:
             yield f"chosen by how runs ended: {_describe_choice(event.choice)}"
+
+    def _describe_history(self, event: events.StepRequested) -> Iterator[str]:
+        """Yields that one who asked for the history gets it; a refiner always does, without texts."""
+        step = self._steps.get(_plan_path(event.path))
+        if step is None or step.history is None or event.reused is not None:
+            return
+        texts = f", with the texts of {counted(step.history, 'earlier draft')} at most" if step.history else ""
+        if texts or event.role != "refiner":
+            yield f"it receives the history{texts}"
 
     def _describe_unmet(self, loop: Repeat) -> Iterator[str]:
         if self._judged is not None and self._judged != self._explained:

@@ -94,9 +94,11 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
         case events.DraftGenerated(draft=draft):
             size = "its text is erased" if draft.text == ERASED else counted(len(draft.text.split()), "word")
             return f"{who} wrote draft {draft.version}: {size}"
+        case events.DraftCritiqued(critique=critique, reused=events.EventRef() as ref):
+            judged = _describe_critique(critique, event.draft, f"critic {plain(critique.critic, NAME_LENGTH)}")
+            return f"{judged}, as in {_describe_source(ref, run)}: reused at no cost"
         case events.DraftCritiqued():
-            again = f", as in {_describe_source(event.reused, run)}: reused at no cost" if event.reused else ""
-            return f"{_describe_critique(event.critique, event.draft, who)}{again}"
+            return _describe_critique(event.critique, event.draft, who)
         case events.DraftRefined():
             return _describe_refinement(event, who)
         case events.DraftPublished(draft=draft, receipt=receipt):

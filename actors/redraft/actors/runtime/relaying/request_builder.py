@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice, takewhile
 from sys import getsizeof
@@ -61,11 +61,17 @@ MAX_TEMPERATURE: Final = 2.0
 """The highest temperature that models accept."""
 
 
-_WITHOUT_TEXT: Final = frozenset({StepRequested, IterationStarted, LoopEnded, RunEnded})
-"""The most frequent of the events that have no text that a request may need."""
+_WITHOUT_TEXT: Final = frozenset({IterationStarted, LoopEnded, RunEnded})
+"""The most frequent of the events that hold nothing that a request may need."""
 
 _OF_LOOPS: Final = 4
 """The rules from which on a history is of the loop around a step; before, it was of the whole run."""
+
+_OF_STEPS: Final = 5
+"""The rules from which on what critics say has the names of their steps, as in conditions, and rounds the joined score.
+
+Before, it had the names of their actors; of several critics the lowest score counted, and no score was one of 0.
+"""
 
 
 class RequestBuilder:
@@ -86,6 +92,8 @@ class RequestBuilder:
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
+        self._judged: dict[int, tuple[int, str]] = {}
+        """For each critique the draft that it is of, and the name of its step."""
         self._rules = RULES
         self._rounds: dict[int, Round] = {}
         self._loops: dict[int, str] = {}
@@ -108,8 +116,12 @@ class RequestBuilder:
         if type(data) in _WITHOUT_TEXT:
             return
         match data:
+            case StepRequested():
+                if data.critiques and data.score is not None and self._rules >= _OF_STEPS:
+                    self._join_score(data.critiques, data.score)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
+                self._judged[event.version] = data.draft.version, data.path.rpartition("/")[2]
                 self.size += CRITIQUE
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
@@ -174,9 +186,8 @@ class RequestBuilder:
     def _add_round(self, data: DraftCritiqued) -> None:
         said, number = data.critique, data.draft.version
         before = self._rounds.get(number)
-        score = min(said.score, before.score) if before else said.score
+        score, scored = self._score_with(before, said)
         made_from = self._before.get(number, 0)
-        start = self._rounds.get(made_from)
         loop = loop_around(data.path)
         if self._rules >= _OF_LOOPS and self._loops.get(number, loop) != loop:
             del self._rounds[number]  # it comes behind those that were judged before this loop began
@@ -190,13 +201,34 @@ class RequestBuilder:
             _lowest_marks(before.criteria if before else {}, said),
             said.scale if before is None or before.scale == said.scale else None,
             before=made_from,
-            gain=None if start is None else round(score - start.score, 9),
+            gain=self._gain(score, made_from) if scored else None,
+            scored=scored,
         )
         if said.measures:
-            self._counted.setdefault(number, {})[said.critic] = said.measures
+            critic = data.path.rpartition("/")[2] if self._rules >= _OF_STEPS else said.critic
+            self._counted.setdefault(number, {})[critic] = said.measures
         if counted := self._counted.get(number):
             measures = join_measures(counted.items())
             self._rounds[number] = msgspec.structs.replace(self._rounds[number], measures=measures)
+
+    def _score_with(self, before: Round | None, said: Critique) -> tuple[float, bool]:
+        """Returns the score of a draft with one critique more, and whether it has one; the joined one comes later."""
+        if self._rules < _OF_STEPS:
+            return (min(said.score, before.score) if before else said.score), True
+        scores = [each.score for each in (before, said) if each is not None and each.scored]
+        return min(scores, default=0.0), bool(scores)
+
+    def _gain(self, score: float, made_from: int) -> float | None:
+        start = self._rounds.get(made_from)
+        return None if start is None or not start.scored else round(score - start.score, 9)
+
+    def _join_score(self, critiques: Sequence[int], score: float) -> None:
+        """Notes the score that critics gave a draft together."""
+        number, _ = self._judged.get(critiques[0], (0, ""))
+        judged = self._rounds.get(number)
+        if judged is not None and score != judged.score:
+            gain = self._gain(score, judged.before)
+            self._rounds[number] = msgspec.structs.replace(judged, score=score, gain=gain)
 
     def command(
         self,
@@ -266,7 +298,10 @@ class RequestBuilder:
         missing = [version for version in requested.critiques if version not in self._critiques]
         if missing:
             raise CodecError(f"run {run} has no critique at version {missing[0]} to pass to {requested.path}")
-        return merge([self._critiques[version] for version in requested.critiques], requested.score)
+        critiques = [self._critiques[version] for version in requested.critiques]
+        if self._rules < _OF_STEPS:
+            return merge(critiques, requested.score)
+        return merge(critiques, requested.score, [self._judged[version][1] for version in requested.critiques])
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)

@@ -113,7 +113,7 @@ def actors(given: StatsOptions) -> None:
 
 
 _ACTOR_COLUMNS: Final = (
-    *("role", "actor", "asked", "done", "reused", "failed", "unanswered"),
+    *("role", "actor", "asked", "done", "reused", "skipped", "failed", "unanswered"),
     *("mean s", "longest s", "all s", "tokens", "cost", "by HTTP"),
 )
 
@@ -124,7 +124,7 @@ def _actor_row(each: Mapping[str, Any]) -> Sequence[object]:
     left = each["open"] + each["dropped"]
     cost = cost_text(each["cost"], each["currency"], each["unpriced"])
     times = ("" if each[name] is None else f"{each[name]:.3g}" for name in ("mean", "longest", "seconds"))
-    counts = (each["asked"], each["done"], each["reused"] or "", failed, left or "")
+    counts = (each["asked"], each["done"], each["reused"] or "", each["skipped"] or "", failed, left or "")
     present = ", ".join(one.who for one in each["by_http"])
     return each["role"], each["actor"], *counts, *times, each["tokens"] or "", cost, present
 
@@ -159,7 +159,7 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
                 "path",
             ),
             lambda c: (
-                *(c.version, c.critic, c.draft, *_compared(c.scale, c.score), c.marks),
+                *(c.version, c.critic, c.draft, *compared(c.scale, c.score), c.marks),
                 *(verdicts[c.approved], c.errors, c.suggestions, c.path),
             ),
         )
@@ -167,7 +167,7 @@ async def critics(models: ReadModels, selected: Selection) -> Answer[Any]:
         await critiques.critics(views, selected.since, selected.workflow),
         ("critic", "critiques", "runs", "mean", "lowest", "highest", "approved", "refused", "errors", "suggestions"),
         lambda c: (
-            *(c.critic, c.critiques, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
+            *(c.critic, c.critiques, c.runs, *compared(c.scale, c.mean, c.lowest, c.highest)),
             *(c.approved, c.refused, c.errors, c.suggestions),
         ),
     )
@@ -182,14 +182,14 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
             await critiques.criteria_of(views, run),
             ("version", "critic", "criterion", "draft", "score", "confidence"),
             lambda c: (
-                *(c.version, c.critic, c.criterion, c.draft, *_compared(c.scale, c.score), _score(c.confidence, None)),
+                *(c.version, c.critic, c.criterion, c.draft, *compared(c.scale, c.score), _score(c.confidence, None)),
             ),
         )
     return Answer(
         await critiques.criteria(views, selected.since, selected.workflow),
         ("critic", "criterion", "critiques", "runs", "mean", "lowest", "highest", "confidence"),
         lambda c: (
-            *(c.critic, c.criterion, c.critiques, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
+            *(c.critic, c.criterion, c.critiques, c.runs, *compared(c.scale, c.mean, c.lowest, c.highest)),
             _score(c.confidence, None),
         ),
     )
@@ -226,7 +226,7 @@ async def scores(models: ReadModels, selected: Selection) -> Answer[Any]:
     return Answer(
         await of_scores.course(views, selected.since, selected.workflow),
         ("draft", "runs", "mean", "lowest", "highest"),
-        lambda c: (c.draft, c.runs, *_compared(c.scale, c.mean, c.lowest, c.highest)),
+        lambda c: (c.draft, c.runs, *compared(c.scale, c.mean, c.lowest, c.highest)),
     )
 
 
@@ -285,7 +285,7 @@ async def _tree(models: ReadModels, selected: Selection) -> Answer[Any]:
             await models.of(TREE), selected.run, selected.since, selected.workflow, limit=selected.limit or None
         ),
         ("run", "path", "kind", "status", "outcome", "actor", "draft", "score"),
-        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", *_compared(n.scale, n.score)),
+        lambda n: (n.run, n.path, n.kind, n.status, n.outcome, n.actor, n.draft or "", *compared(n.scale, n.score)),
     )
 
 
@@ -324,6 +324,6 @@ def _score(score: float | None, scale: str | None) -> str:
     return "" if score is None else score_text(score, read_scale(scale))
 
 
-def _compared(scale: str | None, *scores: float | None) -> list[str]:
+def compared(scale: str | None, *scores: float | None) -> list[str]:
     """Returns scores on their scale, with their shares of it beside: scales differ from critic to critic."""
     return ["" if score is None else score_text(score, read_scale(scale), beside=True) for score in scores]

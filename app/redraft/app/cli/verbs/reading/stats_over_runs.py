@@ -13,6 +13,7 @@ from redraft.app.cli.verbs.reading.stats import (
     LimitOption,
     Selection,
     StatsOptions,
+    compared,
     print_answer,
     verb,
 )
@@ -83,13 +84,13 @@ async def distributions(models: ReadModels, selected: Selection) -> Answer[Any]:
 
 @verb("--since 30d")
 async def drift(models: ReadModels, selected: Selection) -> Answer[Any]:
-    """Show the mean score (0 to 1) of each critic by day (UTC)."""
+    """Show the mean score of each critic by day (UTC), on its scale."""
     _refuse_run(selected)
     found = await of_critics.drift(await models.of(CRITIQUES), selected.since, selected.workflow)
     return Answer(
         found,
         ("critic", "day (UTC)", "scores", "mean"),
-        lambda d: (d.critic, f"{d.day:%Y-%m-%d}", d.scores, f"{d.mean:.3f}"),
+        lambda d: (d.critic, f"{d.day:%Y-%m-%d}", d.scores, *compared(d.scale, d.mean)),
     )
 
 
@@ -117,7 +118,8 @@ async def people(models: ReadModels, selected: Selection) -> Answer[Any]:
         found,
         ("critic", "approved", "mean score", "rejected", "mean score ", "same verdict", "other verdict"),
         lambda p: (
-            *(p.critic, p.approved, _mean(p.mean_approved), p.rejected, _mean(p.mean_rejected), p.same, p.other),
+            *(p.critic, p.approved, *compared(p.scale, p.mean_approved)),
+            *(p.rejected, *compared(p.scale, p.mean_rejected), p.same, p.other),
         ),
     )
 
@@ -144,7 +146,3 @@ async def _recurring(models: ReadModels, selected: Selection) -> Answer[Any]:
 def _refuse_run(selected: Selection) -> None:
     if selected.run:
         raise InputError(f"these are figures over many runs, but one was named, {selected.run}; leave it out")
-
-
-def _mean(score: float | None) -> str:
-    return "" if score is None else f"{score:.3f}"
