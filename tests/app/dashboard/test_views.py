@@ -13,7 +13,7 @@ from redraft.app.dashboard.drawing.lanes import SHOWN, Lane, lanes
 from redraft.app.dashboard.drawing.plan_picture import picture
 from redraft.app.dashboard.pages.draft import Note, paragraphs, rendered
 from redraft.app.dashboard.pages.signing_in import own_address
-from redraft.app.dashboard.templating import environment
+from redraft.app.dashboard.templating import environment, kept
 from redraft.events.messages.content import Issue
 from redraft.projections.run_views.chart import Point
 from redraft.projections.run_views.tree_model import Group, Iteration, Leaf, Loop, Tree
@@ -39,6 +39,16 @@ def test_of_many_iterations_the_first_and_the_last_are_shown() -> None:
     assert isinstance(lane, Lane)
     assert (lane.count, lane.omitted, len(lane.cells)) == (1_000, 1_000 - SHOWN, SHOWN)
     assert (lane.cells[lane.cut - 1].label, lane.cells[lane.cut].label) == ("20", "981")
+
+
+def test_an_iteration_that_was_shown_before_is_not_made_again_and_one_that_changed_is() -> None:
+    kept.cache_clear()
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    course = lanes([loop(1, 9)])
+    assert shown.render(course=course) == shown.render(course=course)
+    assert (kept.cache_info().misses, kept.cache_info().hits) == (9, 9)
+    assert "iteration-L1[1][10]" in shown.render(course=lanes([loop(1, 10)]))
+    assert kept.cache_info().misses == 10
 
 
 def test_an_iteration_has_the_score_that_all_critics_gave_together_and_critics_their_shares_beside_theirs() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Final
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 
 from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.scales import read_scale
@@ -33,6 +34,9 @@ NAVIGATION: Final = (
     ("Record", (("/events", "Events"), ("/chain", "Verification"))),
 )
 """The pages that every page leads to, and their names, in groups."""
+
+KEPT: Final = 4_096
+"""The most parts of pages that are kept: of a kilobyte each, or a few."""
 
 
 @cache
@@ -64,7 +68,16 @@ def environment() -> Environment:
     return found
 
 
-_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (static_url, release, quoted, usage_text, cost_text, read_scale)
+@lru_cache(KEPT)
+def kept(macro: Callable[..., Markup], *shown: object) -> Markup:
+    """Returns what a macro of a template shows of these values, from before where it has shown the same."""
+    return macro(*shown)
+
+
+_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (
+    *(static_url, release, kept),
+    *(quoted, usage_text, cost_text, read_scale),
+)
 
 
 def render(template: str, **values: object) -> str:
