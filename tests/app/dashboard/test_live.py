@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -66,3 +70,56 @@ async def test_who_looks_at_what_does_not_change_has_a_sign_of_life(monkeypatch:
 
     async with broadcasting() as caster, aclosing(caster.watch("k", Subject(), render)) as looking:
         assert [await anext(looking) is None for _ in range(3)] == [False, True, True]
+
+
+class SlowRows:
+    """A log, and read models that count its events when they are told to."""
+
+    def __init__(self) -> None:
+        self.store = self.views = self
+        self.batches = asyncio.Queue[list[SimpleNamespace]]()
+        self.position = 0
+        self._moved = asyncio.Event()
+
+    async def head(self) -> int:
+        return 0
+
+    async def tail(self, _after: int) -> AsyncGenerator[list[SimpleNamespace], None]:
+        while True:
+            yield await self.batches.get()
+
+    def record(self, position: int) -> None:
+        self.batches.put_nowait([SimpleNamespace(run="r", position=position)])
+
+    def count(self, position: int) -> None:
+        self.position = position
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    async def changed(self, _seen: int) -> int:
+        await self._moved.wait()
+        return self.position
+
+
+async def test_of_events_that_are_counted_one_after_the_other_each_is_shown_once_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "INTERVAL", 0.0)
+    rows, log = SlowRows(), new_log(sys.stderr, "json", "test")
+    service = SimpleNamespace(runtime=rows, closing=asyncio.Event(), log=log)
+
+    async def render() -> Callable[[], str]:
+        return partial("<p>{}</p>".format, rows.position)
+
+    async with aclosing(Broadcaster(cast("Service", service)).watch("k", Subject(), render)) as looking:
+        seen = []
+        for counted in range(4):
+            if counted == 1:
+                for position in (1, 2, 3):
+                    rows.record(position)
+            rows.count(counted)
+            async with asyncio.timeout(30):
+                shown = await anext(looking)
+            assert isinstance(shown, Fragment)
+            seen.append(shown.event.partition(b"<p>")[2][:1])
+    assert seen == [b"0", b"1", b"2", b"3"]

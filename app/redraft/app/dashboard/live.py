@@ -16,7 +16,7 @@ from redraft.app.process.lifecycle import retry_forever
 from redraft.app.server.api.answers import beside
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
-from redraft.app.server.service import Service
+from redraft.app.server.service import SHOWN, Service
 
 INTERVAL: Final = 0.25
 """Seconds between two renderings of a fragment, at least."""
@@ -53,21 +53,25 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class _Channel:
-    """A fragment that somebody looks at. `touched` is set when it has to be rendered again."""
+    """A fragment that somebody looks at. `touched` is set when it has to be rendered again, of the events from the
+    position `first` to `last`.
+    """
 
     def __init__(self, subject: Subject, render: Render) -> None:
         self.subject = subject
         self.render = render
         self.fragment: Fragment | None = None
         self.watchers = 0
-        self.position = 0
+        self.first = self.last = 0
         self.touched = asyncio.Event()
         self.changed = asyncio.Event()
         self.woken = time.monotonic()
         self.task: asyncio.Task[None] | None = None
 
     def touch(self, position: int) -> None:
-        self.position = position
+        if not self.touched.is_set():
+            self.first = position
+        self.last = max(self.last, position)
         self.touched.set()
 
     def publish(self, found: Fragment) -> None:
@@ -185,12 +189,26 @@ class Broadcaster:
 
     async def _render(self, channel: _Channel) -> None:
         if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
-            await self._service.shown(channel.position)
+            await self._await_rows(channel)
         try:
             make = await channel.render()
             channel.publish(await beside(lambda: fragment_of(make())))
         except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
             channel.publish(fragment_of(self._tell(error), "trouble"))
+
+    async def _await_rows(self, channel: _Channel) -> None:
+        """Returns once the read models count the first of the events, at their own pace, or when that takes too long.
+
+        Those that they do not count then are to be rendered next time.
+        """
+        views = self._service.runtime.views
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHOWN):
+                while views.position < channel.first:
+                    await views.changed(views.position)
+        if (reached := views.position) < channel.last:
+            channel.touch(reached + 1)
+            channel.first = reached + 1
 
     def _tell(self, error: Exception) -> str:
         """Logs why a fragment cannot be shown; returns it for those who look."""
