@@ -93,6 +93,17 @@ async def test_all_streams_of_a_visitor_ask_once_who_it_is(monkeypatch: pytest.M
     assert all(b"event: error" in each.sent for each in readers)
 
 
+async def test_what_was_just_found_out_counts_however_long_the_answer_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is remembered for long enough, as on a machine that is busy with something else."""
+    monkeypatch.setattr(gate, "REMEMBERED", 0.0)
+    reader = Reader()
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        answering = group.create_task(opened(AskedTokens())(scope() | {"path": "/runs"}, nothing, reader.send))
+        await until(lambda: bool(reader.sent) or answering.done())
+        answering.cancel()
+    assert reader.sent == HERE
+
+
 async def test_who_takes_nothing_of_what_goes_on_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "STALLED", 0.02)
     async with asyncio.timeout(60):

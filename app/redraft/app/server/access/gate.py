@@ -263,9 +263,10 @@ class Gate:
             return True
         if chosen.authentication != "auto" or not is_loopback(chosen.host):
             return chosen.authentication != "none"
-        if "any" not in self._wanted:
-            self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
-        return self._wanted["any"]
+        if (known := self._wanted.get("any")) is not None:
+            return known
+        found = self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
+        return found
 
 
 def _is_api(path: str) -> bool:
