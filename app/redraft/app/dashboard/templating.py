@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from threading import Lock
 from typing import Final
 
+from cachetools import LRUCache, cached
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
@@ -35,8 +37,8 @@ NAVIGATION: Final = (
 )
 """The pages that every page leads to, and their names, in groups."""
 
-KEPT: Final = 4_096
-"""The most parts of pages that are kept: of a kilobyte each, or a few."""
+KEPT: Final = 8_000_000
+"""The most characters of parts of pages that are kept."""
 
 
 @cache
@@ -68,7 +70,7 @@ def environment() -> Environment:
     return found
 
 
-@lru_cache(KEPT)
+@cached(LRUCache(KEPT, len), lock=Lock(), info=True)
 def kept(macro: Callable[..., Markup], *shown: object) -> Markup:
     """Returns what a macro of a template shows of these values, from before where it has shown the same."""
     return macro(*shown)
