@@ -114,7 +114,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
         picture(started.plan, seen) if started else None,
         drafts[-DRAFTS:],
         kept or 0,
-        draft_meant(past, None).version if seen.ended is None else 0,
+        draft_meant(past, None).version if seen.waiting else 0,
         any(isinstance(each.data, RunErased) for each in events),
         final_draft(past).text if drafts else "",
         f"redraft show {seen.run}" + (f" --at {seen.version}" if at else ""),
