@@ -32,6 +32,7 @@ async def take(page: Page, name: str, address: str, into: Path) -> None:
     if name in ("run-essay", "run-newsletter", "run-running"):
         for cell in await page.locator(".lane > ol > li > details > summary").all():
             await cell.click()
+    await page.evaluate("scrollTo(0, 0)")  # or the menu stands where the page was scrolled to
     height = await page.evaluate("document.documentElement.scrollHeight")
     size = page.viewport_size or {"width": 1440, "height": 900}
     clip = {"x": 0, "y": 0, "width": size["width"], "height": min(height, HIGHEST)}

@@ -27,7 +27,8 @@ _STEERS: Final = re.compile(f"(?![\\n\\t])[{UNSEEN}]")
 
 def plain(text: str, limit: int = MESSAGE_LENGTH) -> str:
     """Returns untrusted text as one line of at most `limit` characters, without control or direction characters."""
-    seen = " ".join(_UNSEEN.sub(" ", text[: limit * 8]).split())
+    text = text[: limit * 8]
+    seen = " ".join((text if text.isprintable() else _UNSEEN.sub(" ", text)).split())
     return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
 
 
@@ -38,7 +39,7 @@ def in_one_line(text: str, limit: int = MESSAGE_LENGTH) -> str:
 
 def visible(text: str) -> str:
     """Returns untrusted text with its lines and tabs; other characters of `UNSEEN` become a symbol or their number."""
-    return _STEERS.sub(_sign, text)
+    return text if text.isprintable() else _STEERS.sub(_sign, text)
 
 
 def error_text(error: BaseException) -> str:

@@ -7,15 +7,20 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.projections.random_runs import random_run
 
 from redraft.actors import Workflow, critic, generator, refiner, repeat
+from redraft.actors.deciding.evolve import fold
 from redraft.app.dashboard.drawing.lanes import SHOWN, Lane, lanes
 from redraft.app.dashboard.drawing.plan_picture import picture
 from redraft.app.dashboard.pages.draft import Note, paragraphs, rendered
+from redraft.app.dashboard.pages.run import run_shown
 from redraft.app.dashboard.pages.signing_in import own_address
-from redraft.app.dashboard.templating import environment
+from redraft.app.dashboard.templating import environment, kept
 from redraft.events.messages.content import Issue
+from redraft.events.messages.domain_events import ApprovalRequested
 from redraft.projections.run_views.chart import Point
+from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Group, Iteration, Leaf, Loop, Tree
 
 
@@ -39,6 +44,16 @@ def test_of_many_iterations_the_first_and_the_last_are_shown() -> None:
     assert isinstance(lane, Lane)
     assert (lane.count, lane.omitted, len(lane.cells)) == (1_000, 1_000 - SHOWN, SHOWN)
     assert (lane.cells[lane.cut - 1].label, lane.cells[lane.cut].label) == ("20", "981")
+
+
+def test_an_iteration_that_was_shown_before_is_not_made_again_and_one_that_changed_is() -> None:
+    kept.cache_clear()
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    course = lanes([loop(1, 9)])
+    assert shown.render(course=course) == shown.render(course=course)
+    assert (kept.cache_info().misses, kept.cache_info().hits) == (9, 9)
+    assert "iteration-L1[1][10]" in shown.render(course=lanes([loop(1, 10)]))
+    assert kept.cache_info().misses == 10
 
 
 def test_an_iteration_has_the_score_that_all_critics_gave_together_and_critics_their_shares_beside_theirs() -> None:
@@ -113,6 +128,19 @@ def test_only_pages_of_this_server_are_gone_on_to() -> None:
     assert own_address("/runs?tag=a") == "/runs?tag=a"
     for other in ("//evil", "https://evil", "/\\evil", "javascript:x", "", "/a\nb"):
         assert own_address(other) == "/"
+
+
+@given(st.integers(0, 200))
+def test_a_draft_waits_on_the_page_of_a_run_exactly_where_it_waits_in_its_state(seed: int) -> None:
+    events = random_run(seed).recorded()
+    for length in range(1, len(events) + 1):
+        approval = fold(event.data for event in events[:length]).approval
+        assert bool(tree(events[:length]).waiting) == (approval is not None)
+    asked = next((n for n, event in enumerate(events, 1) if isinstance(event.data, ApprovalRequested)), 0)
+    if asked:
+        request = events[asked - 1].data
+        assert isinstance(request, ApprovalRequested)
+        assert run_shown(events[:asked], None, ()).waiting == request.draft.version
 
 
 def test_of_a_run_that_is_over_no_loop_runs() -> None:

@@ -301,7 +301,8 @@ def test_who_extends_a_lease_is_told_that_its_run_was_cancelled(server: Served) 
 @pytest.mark.parametrize(
     ("actor", "given", "told"),
     [
-        ("loop.py:judge", "wrong", "this token is not known, or it has ended"),
+        ("loop.py:judge", "wrong", "REDRAFT_SERVER_TOKEN is not known there, or has ended; `redraft token create NAME"),
+        ("loop.py:judge", "", "REDRAFT_SERVER_TOKEN is not set; `redraft token create NAME --scope work --actor"),
         ("loop.py:judge", "refiner", "may not work for critic.judge"),
     ],
 )

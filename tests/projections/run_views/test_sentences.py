@@ -20,7 +20,7 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, in_one_line, outcome_text, plain
-from redraft.projections.run_views.sentences import history
+from redraft.projections.run_views.sentences import history, sentence_of
 
 RUNS = (article(), book())
 
@@ -60,6 +60,11 @@ def test_each_line_has_its_place_its_cause_and_its_path():
 @given(st.sampled_from(RUNS), st.integers(0, 40))
 def test_a_prefix_tells_the_beginning_of_the_same_story(run, length):
     assert history(run[:length]) == history(run)[:length]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_one_event_alone_is_told_as_in_the_story(run):
+    assert [sentence_of(each, run) for each in run] == [line.sentence for line in history(run)]
 
 
 def test_a_failure_is_told_of_the_actor_that_was_asked_not_of_the_clock_that_noticed():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from functools import partial
 from hashlib import sha256
 from typing import Final, Literal, TypeAlias
 
@@ -16,7 +16,7 @@ from redraft.app.process.lifecycle import retry_forever
 from redraft.app.server.api.answers import beside
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
-from redraft.app.server.service import Service
+from redraft.app.server.service import SHOWN, Service
 
 INTERVAL: Final = 0.25
 """Seconds between two renderings of a fragment, at least."""
@@ -24,8 +24,8 @@ INTERVAL: Final = 0.25
 HEARTBEAT: Final = 15.0
 """Seconds without a change after which a page is told that the server is there."""
 
-Render: TypeAlias = Callable[[], Awaitable[str]]
-"""Returns a fragment as HTML."""
+Render: TypeAlias = Callable[[], Awaitable[Callable[[], str]]]
+"""Returns what makes a fragment as HTML, of what has been read: it is called on a thread."""
 
 
 class Fragment(msgspec.Struct, frozen=True):
@@ -53,28 +53,48 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class _Channel:
-    """A fragment that somebody looks at. `touched` is set when it has to be rendered again."""
+    """A fragment that somebody looks at. `touched` is set when it has to be rendered again, of the events from the
+    position `first` to `last`.
+    """
 
     def __init__(self, subject: Subject, render: Render) -> None:
         self.subject = subject
         self.render = render
         self.fragment: Fragment | None = None
         self.watchers = 0
-        self.position = 0
+        self.first = self.last = 0
         self.touched = asyncio.Event()
         self.changed = asyncio.Event()
+        self.woken = time.monotonic()
         self.task: asyncio.Task[None] | None = None
 
     def touch(self, position: int) -> None:
-        self.position = position
+        if not self.touched.is_set():
+            self.first = position
+        self.last = max(self.last, position)
         self.touched.set()
 
     def publish(self, found: Fragment) -> None:
         """Wakes all who look, if this is not what they see."""
         if self.fragment is None or self.fragment.id != found.id:
             self.fragment = found
-            self.changed.set()
-            self.changed = asyncio.Event()
+            self.wake()
+
+    def wake(self) -> None:
+        """Has all who look, look again: they are sent what is new, or a sign of life."""
+        self.woken = time.monotonic()
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    @property
+    def rests(self) -> float | None:
+        """The seconds to wait for an event: until it has to be rendered again, or those who look need a sign of life.
+        None before there is anything to show.
+        """
+        if self.fragment is None:
+            return None
+        silent = max(0.0, self.woken + HEARTBEAT - time.monotonic())
+        return silent if self.subject.every is None else min(self.subject.every, silent)
 
 
 class Broadcaster:
@@ -101,10 +121,8 @@ class Broadcaster:
                     seen = channel.fragment
                     yield seen
                     continue
-                try:
-                    async with asyncio.timeout(HEARTBEAT):
-                        await changed.wait()
-                except TimeoutError:
+                await changed.wait()
+                if channel.fragment is seen:
                     yield None
         finally:
             self._leave(key, channel)
@@ -160,16 +178,37 @@ class Broadcaster:
         """Renders a fragment when it was touched, at once after a pause, and at most so often."""
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(channel.subject.every if channel.fragment else None):
+                async with asyncio.timeout(channel.rests):
                     await channel.touched.wait()
-            channel.touched.clear()
-            if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
-                await self._service.shown(channel.position)
-            try:
-                channel.publish(await beside(partial(fragment_of, await channel.render())))
-            except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
-                channel.publish(fragment_of(self._tell(error), "trouble"))
+            if channel.touched.is_set() or channel.subject.every is not None:
+                channel.touched.clear()
+                await self._render(channel)
+            if time.monotonic() >= channel.woken + HEARTBEAT:
+                channel.wake()
             await asyncio.sleep(INTERVAL)
+
+    async def _render(self, channel: _Channel) -> None:
+        if not channel.subject.run:  # a run's page is made of its events alone; others read what counts them
+            await self._await_rows(channel)
+        try:
+            make = await channel.render()
+            channel.publish(await beside(lambda: fragment_of(make())))
+        except Exception as error:  # noqa: BLE001 - the next change may mend it, and others look at other fragments
+            channel.publish(fragment_of(self._tell(error), "trouble"))
+
+    async def _await_rows(self, channel: _Channel) -> None:
+        """Returns once the read models count the first of the events, at their own pace, or when that takes too long.
+
+        Those that they do not count then are to be rendered next time.
+        """
+        views = self._service.runtime.views
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SHOWN):
+                while views.position < channel.first:
+                    await views.changed(views.position)
+        if (reached := views.position) < channel.last:
+            channel.touch(reached + 1)
+            channel.first = reached + 1
 
     def _tell(self, error: Exception) -> str:
         """Logs why a fragment cannot be shown; returns it for those who look."""

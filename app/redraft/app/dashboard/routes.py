@@ -78,7 +78,7 @@ def _by_provider(service: Service) -> Sequence[HTTPRouteHandler]:
     return openid.PAGES
 
 
-def repeats_its_word(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def repeats_its_word(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Lets nothing be changed by a request that no page of this server has made."""
     word = cast("dict[str, str]", connection.scope)[CSRF]
     if not hmac.compare_digest(connection.headers.get("x-csrf-token", "").encode(), word.encode()):

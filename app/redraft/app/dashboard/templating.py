@@ -6,9 +6,12 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from threading import Lock
 from typing import Final
 
+from cachetools import LRUCache, cached
 from jinja2 import ChoiceLoader, Environment, PackageLoader
+from markupsafe import Markup
 
 from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.scales import read_scale
@@ -33,6 +36,9 @@ NAVIGATION: Final = (
     ("Record", (("/events", "Events"), ("/chain", "Verification"))),
 )
 """The pages that every page leads to, and their names, in groups."""
+
+KEPT: Final = 8_000_000
+"""The most characters of parts of pages that are kept."""
 
 
 @cache
@@ -64,7 +70,16 @@ def environment() -> Environment:
     return found
 
 
-_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (static_url, release, quoted, usage_text, cost_text, read_scale)
+@cached(LRUCache(KEPT, len), lock=Lock(), info=True)
+def kept(macro: Callable[..., Markup], *shown: object) -> Markup:
+    """Returns what a macro of a template shows of these values, from before where it has shown the same."""
+    return macro(*shown)
+
+
+_FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (
+    *(static_url, release, kept),
+    *(quoted, usage_text, cost_text, read_scale),
+)
 
 
 def render(template: str, **values: object) -> str:

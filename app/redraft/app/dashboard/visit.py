@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -122,9 +123,8 @@ class Visit:
     ) -> AsyncIterator[bytes]:
         """Yields the fragment as server-sent events. What it shows depends on the address and on what one may do."""
 
-        async def rendered() -> str:
-            view = await make()
-            return await beside(lambda: self._fragment(template, view))
+        async def rendered() -> Callable[[], str]:
+            return partial(self._fragment, template, await make())
 
         scopes = " ".join(sorted(scope for scope in ("read", "submit", "operate", "admin") if self.may(scope)))
         seen = self.request.headers.get("last-event-id", "")

@@ -55,6 +55,32 @@ def legible(entries: Sequence[Entry], report: Callable[[str], None] = ignore) ->
     return kept
 
 
+class GrowingRun:
+    """The events of a run that is looked at again and again: only those that have come since are read."""
+
+    def __init__(self, log: LocalRuntime, run: str) -> None:
+        self._log = log
+        self._run = run
+        self._read: tuple[Recorded, ...] = ()
+
+    async def events(self) -> tuple[Recorded, ...]:
+        """Returns what `events_of` does. Of a run that was erased, or is not legible, everything is read each time."""
+        after = len(self._read)
+        entries = await self._log.store.entries(self._run, after=after)
+        if after and not _stay(entries):
+            after, entries = 0, await self._log.store.entries(self._run)
+        found = self._read[:after] + legible(entries)
+        if not found:
+            raise NoSuchRun(self._run)
+        self._read = found if _stay(entries) else ()
+        return found
+
+
+def _stay(entries: Sequence[Entry]) -> bool:
+    """Returns whether what was read of a run before these is what would be read now."""
+    return not any(isinstance(each, Unreadable) or isinstance(each.data, RunErased) for each in entries)
+
+
 async def events_at(
     log: LocalRuntime, text: str, at: str, report: Callable[[str], None] = ignore
 ) -> tuple[Recorded, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from itertools import groupby
@@ -62,14 +63,15 @@ async def list_matching(
     """
     phrases = read_search(chosen.search) if chosen.search else ()
     views = await log.models.of(TEXTS) if phrases else log.views
-    lines = await page_of_runs(views, chosen, limit, after, sort, ascending=ascending)
+    page = page_of_runs(views, chosen, limit, after, sort, ascending=ascending)
+    lines, count = await asyncio.gather(page, count_runs(views, chosen))
     found: list[Found] = []
     if phrases:
         hits = await matches(views, phrases, [line.run for line in lines])
         for run, those in groupby(hits, attrgetter("run")):
             events = [each for each in await log.store.entries(run) if isinstance(each, Recorded)]
             found.append(_found(run, [each.draft for each in those], events, phrases))
-    return Listing(await with_texts(log.store, lines), await count_runs(views, chosen), found)
+    return Listing(await with_texts(log.store, lines), count, found)
 
 
 def _found(run: str, drafts: Sequence[int], events: Sequence[Recorded], phrases: Sequence[Phrase]) -> Found:

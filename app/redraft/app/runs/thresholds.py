@@ -43,7 +43,8 @@ class Point(msgspec.Struct, frozen=True):
 class Curve(msgspec.Struct, frozen=True):
     """The runs as `recorded`, and under each threshold. `taken` of `total` runs were decided again so far.
 
-    `without` of those taken have no such loop. `recorded` is None when no run could be decided.
+    `without` of those taken have no such loop. `recorded` is None when no run could be decided. `currency` is that of
+    all runs, empty where there are several.
     """
 
     taken: int
@@ -51,6 +52,7 @@ class Curve(msgspec.Struct, frozen=True):
     without: int
     recorded: Row | None
     points: tuple[Point, ...]
+    currency: str = ""
 
 
 class Thresholds:
@@ -86,7 +88,9 @@ class Thresholds:
         total = min(await count_runs(log.views, chosen), MOST)
         rows = rows_of([str(policy) for policy in policies], courses) if courses else ()
         points = (Point(share, text, row) for share, text, row in zip(SHARES, until, rows[1:], strict=False))
-        return Curve(taken, total, taken - len(courses), rows[0] if rows else None, tuple(points))
+        currencies = {line.currency for line in lines if line.currency}
+        currency = currencies.pop() if len(currencies) == 1 else ""
+        return Curve(taken, total, taken - len(courses), rows[0] if rows else None, tuple(points), currency)
 
 
 def _condition(lines: Sequence[RunLine], share: float) -> str:

@@ -88,7 +88,7 @@ def _for_whom(problems: ProblemHandler, pages: Router) -> Callable[[Request[Any,
 def refuse_read_only(service: Service) -> Guard:
     """Returns what lets nobody change anything through a service that only looks."""
 
-    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
         if service.read_only:
             raise Refused(405, "read-only", "this server only looks: it was started with --read-only")
 

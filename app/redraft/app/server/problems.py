@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MEDIA_TYPE: Final = "application/problem+json"
 _LONGEST: Final = 2_000
 
+_HEADERS: Final[Mapping[str, str]] = {"key": "Idempotency-Key", "last_seen": "Last-Event-ID"}
+"""The headers that handlers take, by the names of their parameters."""
+
 _KINDS: Final[Sequence[tuple[type[RedraftError], int, str]]] = (
     (NoSuchRun, 404, "no-such-run"),
     (ContentError, 422, "content"),
@@ -161,5 +164,11 @@ def _shown_path(request: Request[Any, Any, Any]) -> str:
 def _validation_text(error: ValidationException) -> str:
     """Returns which parameter or field is wrong, and why."""
     faults = error.extra if isinstance(error.extra, list) else []
-    told = [f"{each.get('key', '')}: {each.get('message', '')}" for each in faults if isinstance(each, dict)]
+    told = [f"{_name(each)}: {each.get('message', '')}" for each in faults if isinstance(each, dict)]
     return "; ".join(told) or error.detail
+
+
+def _name(fault: Mapping[str, Any]) -> str:
+    """Returns what is wrong as the request names it."""
+    key = str(fault.get("key", ""))
+    return _HEADERS.get(key, key) if fault.get("source") == "header" else key

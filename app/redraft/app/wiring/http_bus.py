@@ -144,7 +144,7 @@ class HttpBus:
                 why = str(error) or type(error).__name__
             else:
                 if found.status_code in (401, 403, 421):
-                    raise InputError(f"{self._client.base_url} does not let this worker in: {_detail(found)}")
+                    raise InputError(f"{self._client.base_url} does not let this worker in: {self._refusal(found)}")
                 if found.status_code not in _LATER:
                     self._reached()
                     return found
@@ -152,6 +152,13 @@ class HttpBus:
             self._missed(why)
             await asyncio.sleep(pause)
             pause = min(SELDOM, 2 * pause)
+
+    def _refusal(self, found: httpx.Response) -> str:
+        """Returns why the server lets nobody in; where it does not know the token, how to have one."""
+        if found.status_code != httpx.codes.UNAUTHORIZED:
+            return _detail(found)
+        told = "is not known there, or has ended" if "Authorization" in self._client.headers else "is not set"
+        return f"REDRAFT_SERVER_TOKEN {told}; `redraft token create NAME --scope work --actor critic` makes one"
 
     def _missed(self, why: str) -> None:
         if not self._away:

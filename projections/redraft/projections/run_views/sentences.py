@@ -50,7 +50,7 @@ def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
         path = path_of(event.data)
         actor = plain(event.actor, NAME_LENGTH)
         if isinstance(event.data, events.StepRequested):
-            asked[path] = f"{event.data.role} {_actor_name(event.data)}"
+            asked[path] = _asked(event.data)
         yield Line(
             event.version,
             event.position,
@@ -58,9 +58,21 @@ def sentences(stream: Iterable[Recorded]) -> Iterator[Line]:
             actor,
             event.name,
             plain(path),
-            f"{describe(event.data, asked.get(path, actor), event.run)}{', before the fork' if event.repeats else ''}",
+            _sentence(event, asked.get(path, actor)),
             plain(event.causation),
         )
+
+
+def sentence_of(event: Recorded, stream: Sequence[Recorded]) -> str:
+    """Returns the sentence of one event of a run, as `history` has it: the others are not described."""
+    path, requests = path_of(event.data), events.StepRequested
+    before = (each.data for each in reversed(stream) if each.version <= event.version)
+    request = next((each for each in before if isinstance(each, requests) and path_of(each) == path), None)
+    return _sentence(event, _asked(request) if request else plain(event.actor, NAME_LENGTH))
+
+
+def _sentence(event: Recorded, who: str) -> str:
+    return f"{describe(event.data, who, event.run)}{', before the fork' if event.repeats else ''}"
 
 
 def path_of(event: DomainEvent) -> str:
@@ -151,6 +163,11 @@ def describe(event: DomainEvent, who: str, run: str = "") -> str:
             return f"nobody decided on draft {draft.version} in time: {ends[then]}"
         case _:
             assert_never(event)
+
+
+def _asked(event: events.StepRequested) -> str:
+    """Returns the role and the name of the actor that a step was requested of."""
+    return f"{event.role} {_actor_name(event)}"
 
 
 def _actor_name(event: events.StepRequested) -> str:

@@ -17,7 +17,7 @@ from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
 from redraft.app.record.changes import Changes, compare_drafts
-from redraft.app.record.past import events_of
+from redraft.app.record.past import GrowingRun, events_of
 from redraft.app.runs.steering import draft_meant
 from redraft.app.server.api.answers import beside
 from redraft.app.server.api.parameters import RunPath
@@ -129,12 +129,14 @@ async def show_draft(visit: Visits, run: RunPath, number: FromPath[int]) -> Resp
     choice = visit.query(DraftChoice)
     line = await find_run(visit.service.runtime.views, run)
 
+    growing = GrowingRun(visit.service.runtime, line.run)
+
     async def make() -> DraftShown:
-        events = await events_of(visit.service.runtime, line.run)
+        events = await growing.events()
         return await beside(lambda: draft_shown(events, number, choice))
 
     async def decide() -> Decision:
-        return decision_on(await events_of(visit.service.runtime, line.run), number)
+        return decision_on(await growing.events(), number)
 
     return await visit.show("draft", f"Draft {number} · {line.run[-8:]}", make, Subject(run=line.run), decide)
 

@@ -14,7 +14,7 @@ from redraft.app.dashboard.drawing.plan_picture import Picture, picture
 from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
-from redraft.app.record.past import events_of, final_draft
+from redraft.app.record.past import GrowingRun, final_draft
 from redraft.app.runs.steering import Word, draft_meant
 from redraft.app.server import words
 from redraft.app.server.access.identity import needs
@@ -27,7 +27,7 @@ from redraft.events.messages.domain_events import RunEnded, RunErased, RunStarte
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import Chart, Point, chart, goals, kept_draft, scores, scores_by_part
-from redraft.projections.run_views.sentences import history
+from redraft.projections.run_views.sentences import sentence_of
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
 
@@ -75,10 +75,10 @@ class RunShown(msgspec.Struct, frozen=True):
 async def show_run(visit: Visits, run: RunPath) -> Response[Any]:
     """Shows a run as it is, and goes on with it; or as it stood after some of its events."""
     line = await find_run(visit.service.runtime.views, run)
-    choice = visit.query(RunChoice)
+    choice, growing = visit.query(RunChoice), GrowingRun(visit.service.runtime, line.run)
 
     async def make() -> RunShown:
-        events = await events_of(visit.service.runtime, line.run)
+        events = await growing.events()
         if choice.at is not None and choice.at > len(events):
             told = f"run {line.run} has no version {choice.at}: it has {len(events)} events"
             raise Refused(404, "no-such-version", told)
@@ -91,16 +91,16 @@ async def show_run(visit: Visits, run: RunPath) -> Response[Any]:
 def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -> RunShown:
     """Returns what a page shows of a run with these events, after the first `at` of them."""
     past = events[:at]
-    seen, lines = tree(past), history(past)
+    seen, latest = tree(past), sentence_of(past[-1], past)
+    ended = next((each for each in reversed(past) if isinstance(each.data, RunEnded)), None)
     started = next((each.data for each in past if isinstance(each.data, RunStarted)), None)
     judged, parts, kept = scores(past), scores_by_part(past), kept_draft(past)
-    ends = [line.sentence for line, event in zip(lines, past, strict=True) if isinstance(event.data, RunEnded)]
     drafts = versions(past)
     return RunShown(
         seen,
         len(events),
-        (ends or [_now(seen, lines[-1].sentence)])[-1],
-        lines[-1].sentence,
+        sentence_of(ended, past) if ended else _now(seen, latest),
+        latest,
         started.brief.text if started else "",
         tags,
         chart(judged, goals(past), kept, parts),
@@ -114,7 +114,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
         picture(started.plan, seen) if started else None,
         drafts[-DRAFTS:],
         kept or 0,
-        draft_meant(past, None).version if seen.ended is None else 0,
+        draft_meant(past, None).version if seen.waiting else 0,
         any(isinstance(each.data, RunErased) for each in events),
         final_draft(past).text if drafts else "",
         f"redraft show {seen.run}" + (f" --at {seen.version}" if at else ""),

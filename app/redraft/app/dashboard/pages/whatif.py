@@ -81,7 +81,8 @@ def _graphs(curve: Curve, point: Point | None) -> list[Graph]:
     ]
     if any(each.row.mean_cost for each in curve.points):
         costs = {each.share: each.row.mean_cost for each in curve.points}
-        found.append(_graph("cost", "Mean cost of a run", costs, _number, point))
+        title = ", ".join(filter(None, ("Mean cost of a run", curve.currency)))
+        found.append(_graph("cost", title, costs, _number, point))
     return found
 
 

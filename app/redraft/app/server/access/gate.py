@@ -17,6 +17,7 @@ from cachetools import TTLCache
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, STRANGER, UNKNOWN, Identity, Provided, identity_of
 from redraft.app.server.access.rates import Rates
 from redraft.app.server.access.sessions import Sessions
+from redraft.app.server.access.standing import Standing
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.settings.openid import CALLBACK
@@ -88,14 +89,14 @@ def require_protected(chosen: HttpSettings, *, has_tokens: bool, has_provider: b
 
 
 class _Sending:
-    """Sends an answer, and gives up on a reader that takes nothing of it for too long."""
+    """Sends an answer, and knows for how long its reader has taken nothing of it."""
 
     def __init__(self, send: _Send) -> None:
         self._send = send
         self.begun = False
         self._streams = False
         self._is_compressed = False
-        self.stalled = False
+        self._since: float | None = None
 
     async def send(self, message: _Message) -> None:
         self.begun = True
@@ -105,12 +106,14 @@ class _Sending:
             self._is_compressed = own.get(b"content-encoding") == b"gzip"
             added = [(name, value) for name, value in HEADERS.items() if name not in own]
             message = {**message, "headers": [*message["headers"], *added]}
-        try:
-            async with asyncio.timeout(STALLED):
-                await self._send(message)
-        except TimeoutError:
-            self.stalled = True
-            raise
+        self._since = time.monotonic()
+        await self._send(message)
+        self._since = None
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the reader has taken nothing for too long."""
+        return self._since is not None and time.monotonic() - self._since >= STALLED
 
     async def end(self, error: Refused) -> None:
         """Ends events that are followed with a word why; anything else is seen to be cut off."""
@@ -118,7 +121,8 @@ class _Sending:
             told = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error.problem)
             body = compress_piece(told) if self._is_compressed else told
             with suppress(TimeoutError):
-                await self.send({"type": "http.response.body", "body": body, "more_body": False})
+                async with asyncio.timeout(STALLED):
+                    await self.send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class Gate:
@@ -141,6 +145,7 @@ class Gate:
         self._rates = Rates(chosen.requests_per_minute)
         self._known: TTLCache[str, Identity] = TTLCache(1_000, REMEMBERED)
         self._wanted: TTLCache[str, bool] = TTLCache(1, REMEMBERED)
+        self._standing = Standing(REMEMBERED)
 
     async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
         if scope["type"] != "http":
@@ -161,19 +166,25 @@ class Gate:
                 await _send_problem(sending.send, error)
             elif isinstance(error, Refused):
                 await sending.end(error)
-        except Exception:  # of any kind, as the framework raises when its reader was let go
-            if not sending.stalled:
-                raise
 
     async def _answer_known(self, scope: _Scope, receive: _Receive, sending: _Sending) -> None:
-        """Answers for as long as who asks may. Raises Refused once the token was revoked or has ended."""
+        """Answers for as long as who asks may, and reads. Raises Refused once the token was revoked or has ended, and
+        TimeoutError for a reader that takes nothing.
+        """
+        headers = _headers(scope)
+        who = _is_api(scope["path"]), headers.get("authorization"), headers.get("cookie")
         answering = asyncio.ensure_future(self._app(scope, receive, sending.send))
-        try:
-            while not (await asyncio.wait({answering}, timeout=REMEMBERED))[0]:
-                await self._identify(scope)
-        finally:
-            answering.cancel()
-            await asyncio.wait({answering})
+        with self._standing.of(who, lambda: self._identify(scope)) as refused:
+            try:
+                while not answering.done():
+                    await asyncio.wait({answering, refused}, timeout=STALLED / 4, return_when=asyncio.FIRST_COMPLETED)
+                    if refused.done() and not answering.done():
+                        raise refused.result()
+                    if sending.is_stalled:
+                        raise TimeoutError
+            finally:
+                answering.cancel()
+                await asyncio.wait({answering})
         answering.result()
 
     async def _admit(self, scope: _Scope) -> None:
@@ -252,9 +263,10 @@ class Gate:
             return True
         if chosen.authentication != "auto" or not is_loopback(chosen.host):
             return chosen.authentication != "none"
-        if "any" not in self._wanted:
-            self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
-        return self._wanted["any"]
+        if (known := self._wanted.get("any")) is not None:
+            return known
+        found = self._wanted["any"] = self._tokens is not None and any(each.scopes for each in await self._tokens.all())
+        return found
 
 
 def _is_api(path: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -76,7 +76,8 @@ class Provided(Protocol):
         ...
 
 
-Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], None]
+Guard = Callable[[ASGIConnection[Any, Any, Any, Any], BaseRouteHandler], Awaitable[None]]
+"""Lets nobody pass who may not. It is a coroutine, as the framework calls a plain function on a thread."""
 
 
 Asks = NamedDependency[SkipValidation[Identity]]
@@ -86,7 +87,7 @@ Asks = NamedDependency[SkipValidation[Identity]]
 def needs(scope: Scope) -> Guard:
     """Returns what lets nobody pass without this scope."""
 
-    def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
         identity = cast("dict[str, Identity]", connection.scope)[KEY]
         if not identity.may(scope):
             known = ", ".join(sorted(identity.scopes)) or "none"
