@@ -15,8 +15,10 @@ from aiormq.exceptions import DeliveryError, PublishError
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp import frame
+from pamqp.base import Frame
 from pamqp.body import ContentBody
 from pamqp.commands import Basic, Queue
+from pamqp.commands import Channel as Closed
 from pamqp.frame import FrameTypes
 from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
@@ -146,6 +148,15 @@ async def test_nothing_arrives_once_the_channel_has_ended() -> None:
     opened.consuming.is_closed = True  # type: ignore[misc]
     later = b"".join(delivery(2, b"y", 7))
     assert await opened.feed(body + later) == later
+    assert not opened.messages
+
+
+@pytest.mark.parametrize("last", [Closed.CloseOk(), Closed.Close(406, "", 60, 20)])
+async def test_the_frames_of_a_channel_that_was_closed_are_those_of_the_next_with_its_number(last: Frame) -> None:
+    opened = Opened(asyncio.get_running_loop())
+    closed = frame.marshal(last, CONSUMING)
+    later = b"".join(delivery(1, b"x", 7))
+    assert await opened.feed(closed + later) == closed + later
     assert not opened.messages
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from aiormq import Channel
 from aiormq.abc import DeliveredMessage
@@ -18,14 +18,19 @@ from aiormq.connection import TransportFactory
 from aiormq.exceptions import AMQPConnectionError, DeliveryError, PublishError
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
-from yarl import URL
 
 from redraft.events.rabbit.message_header import read_header, read_short
+
+if TYPE_CHECKING:
+    from yarl import URL
 
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 END: Final = b"\xce"
 _BEAT: Final = struct.pack(">BHI", HEARTBEAT, 0, 0) + END
 _DELIVER, _RETURN, _ACK, _NACK = (struct.pack(">HH", 60, number) for number in (60, 50, 80, 120))
+
+_CLOSED: Final = (struct.pack(">HH", 20, 40), struct.pack(">HH", 20, 41))
+"""The server closes a channel, or has closed one that the client wanted closed: nothing comes after that."""
 
 _BEAT_EVERY: Final = 1.0
 """Seconds after which the client, which was passed nothing meanwhile, is told that the server is alive."""
@@ -64,7 +69,7 @@ class Wire(asyncio.StreamReader):
         self._out = out
 
     def read_channel(self, number: int, reader: FrameReader) -> None:
-        """Has the frames of an open channel read by this reader from now on, instead of an earlier one."""
+        """Has the frames of an open channel read by this reader, instead of an earlier one, until the channel ends."""
         self._readers[number] = reader
 
     def write(self, data: bytes) -> None:
@@ -79,7 +84,7 @@ class Wire(asyncio.StreamReader):
         if passed:
             self._passed = self._clock()
             super().feed_data(passed)
-        elif self._clock() - self._passed > _BEAT_EVERY:
+        elif self._readers and self._clock() - self._passed > _BEAT_EVERY:
             self._passed = self._clock()
             super().feed_data(_BEAT)
 
@@ -103,10 +108,13 @@ class Wire(asyncio.StreamReader):
             if end > len(data):
                 break
             reader = self._readers.get(channel)
-            if reader is not None and reader.take(kind, data[at + 7 : end - 1]):
-                if unread < at:
-                    passed.append(data[unread:at])
-                unread = end
+            if reader is not None:
+                if reader.take(kind, data[at + 7 : end - 1]):
+                    if unread < at:
+                        passed.append(data[unread:at])
+                    unread = end
+                elif kind == METHOD and data[at + 7 : at + 11] in _CLOSED:
+                    del self._readers[channel]
             at = end
         if unread < at:
             passed.append(data[unread:at])
