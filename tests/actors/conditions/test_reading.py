@@ -92,6 +92,7 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("judge.tome >= 8", (JUDGE,), "did you mean judge.tone?"),
         ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
         ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),
+        ("plateau(gain=11 of 10)", (JUDGE,), "plateau: gain is 11 of 10; write a number, 0 to 9, such as 1 of 10"),
         ("plateau(gain=10)", (JUDGE,), "plateau: gain is 10; write a number, 0 to 9, such as 1 of 10"),
         (
             "confidence >= 7",

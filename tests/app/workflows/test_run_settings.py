@@ -53,7 +53,10 @@ def test_a_margin_may_say_its_scale_and_one_without_is_on_none() -> None:
     assert (loop(made).rollback_margin, loop(made).rollback_top) == (1, 10)
     made = apply_settings(made, ["rollback_margin=2"]).plan
     assert (loop(made).rollback_margin, loop(made).rollback_top) == (2, None)
-    with pytest.raises(InputError, match=r"--set rollback_margin: Loop: .*write rollback_margin: 1 of 10, or"):
+    with pytest.raises(
+        InputError,
+        match=r"--set: Loop: rollback_margin 1 could be meant on two scales; write rollback_margin: 1 of 10, or",
+    ):
         apply_settings(plan, ["rollback_margin=1"])
     with pytest.raises(InputError, match=r"'1 of ten' is no margin; write a number such as 0\.1, or 1 of 10"):
         apply_settings(plan, ["rollback_margin=1 of ten"])
@@ -157,7 +160,7 @@ def test_an_option_named_history_is_meant_where_a_step_has_one() -> None:
 @pytest.mark.parametrize(
     ("setting", "why"),
     [
-        ("rollback_of=acuracy", "--set rollback_of: Loop: rollback_of: acuracy .*did you mean accuracy"),
+        ("rollback_of=acuracy", "--set: Loop: rollback_of: acuracy .*did you mean accuracy"),
         ("judge.history=all", "--set judge.history: it is 'all'; write how many texts of earlier drafts come along"),
         ("judge.history=21", r"Loop/judge: history is 21; write how many texts"),
         ("improve.only_issues=1", "--set improve.only_issues: it is '1'; write true or false"),

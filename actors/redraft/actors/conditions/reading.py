@@ -345,7 +345,7 @@ def check_gain(
         raise ConditionError(_both(before, f"{what} {print_number(gain)}", gain, scale[1]))
     if not 0 <= gain <= max(span, 1.0 if said is None else 0.0):
         example = _part_of(span, said, scale)
-        raise ConditionError(f"{what} is {print_number(gain)}; write a number, 0 to {span:g}, such as {example}")
+        raise ConditionError(f"{what} is {print_points(gain, said)}; write a number, 0 to {span:g}, such as {example}")
 
 
 def _part_of(span: float, said: float | None, scale: Scale | None) -> str:

@@ -15,7 +15,7 @@ from redraft.actors.deciding.state import RunState
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import map_steps, steps_in
 from redraft.actors.values import parse_duration
-from redraft.events.errors import InputError, suggest
+from redraft.events.errors import InputError, PlanError, suggest
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.plan import Budget, Keep, OnFailure, Option, Plan, Step, loops_of
 
@@ -66,6 +66,8 @@ def apply_settings(plan: Plan, settings: Sequence[str]) -> Changed:
             raise InputError(f"--set {setting!r}: write KEY=VALUE, such as max_iterations=8")
         try:
             plan, touched = _set(plan, key.strip(), value.strip())
+        except PlanError as error:  # which names the node, and the setting
+            raise InputError(f"--set: {error}") from None
         except InputError as error:
             raise InputError(f"--set {key.strip()}: {error}") from None
         nodes |= touched
