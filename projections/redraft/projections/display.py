@@ -28,7 +28,7 @@ _STEERS: Final = re.compile(f"(?![\\n\\t])[{UNSEEN}]")
 def plain(text: str, limit: int = MESSAGE_LENGTH) -> str:
     """Returns untrusted text as one line of at most `limit` characters, without control or direction characters."""
     text = text[: limit * 8]
-    seen = " ".join((text if text.isprintable() else _UNSEEN.sub(" ", text)).split())
+    seen = " ".join((text if _is_plain(text) else _UNSEEN.sub(" ", text)).split())
     return seen if len(seen) <= limit else seen[: limit - 1].rstrip() + "…"
 
 
@@ -39,7 +39,12 @@ def in_one_line(text: str, limit: int = MESSAGE_LENGTH) -> str:
 
 def visible(text: str) -> str:
     """Returns untrusted text with its lines and tabs; other characters of `UNSEEN` become a symbol or their number."""
-    return text if text.isprintable() else _STEERS.sub(_sign, text)
+    return text if _is_plain(text) else _STEERS.sub(_sign, text)
+
+
+def _is_plain(text: str) -> bool:
+    """Returns whether a text has letters of ASCII alone, which nearly all have: that is quickly known."""
+    return text.isascii() and text.isprintable()
 
 
 def error_text(error: BaseException) -> str:

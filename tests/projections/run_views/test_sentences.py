@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -19,7 +20,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.plan import Plan
 from redraft.events.messages.scales import score_text
-from redraft.projections.display import counted, in_one_line, outcome_text, plain
+from redraft.projections.display import UNSEEN, counted, in_one_line, outcome_text, plain, visible
 from redraft.projections.run_views.sentences import history, sentence_of
 
 RUNS = (article(), book())
@@ -129,6 +130,12 @@ def test_a_score_never_looks_better_than_it_is(score, shown):
 def test_words_for_people():
     assert [counted(1, "error"), counted(2, "error"), counted(2, "pass")] == ["1 error", "2 errors", "2 passes"]
     assert outcome_text("over_budget") == "over budget"
+
+
+def test_no_character_that_cannot_be_seen_is_shown():
+    unseen = [each for each in map(chr, range(0x110000)) if re.match(f"[{UNSEEN}]", each)]
+    assert [each for each in unseen if each in plain(f"a{each}b")] == []
+    assert [each for each in unseen if each in visible(f"a{each}b")] == ["\t", "\n"]
 
 
 def test_an_error_of_several_lines_is_one_line_with_bars_between():
