@@ -9,7 +9,7 @@ CARRYING = [
         "QueuePublisher.put",
         "except (BusUnusable, TimeoutError) as error:",
         "except BusError:\n        return\n    except (BusUnusable, TimeoutError) as error:",
-        117,
+        124,
     ),
     Fault(
         "relay forgets requests",
@@ -26,7 +26,7 @@ CARRYING = [
         "Relay._publish",
         "isinstance(event.data, StepRequested) and not event.repeats",
         "isinstance(event.data, StepRequested)",
-        18,
+        96,
     ),
     Fault(
         "request settled before its outcome is sent",
@@ -75,7 +75,7 @@ CARRYING = [
         "ActiveCalls.abandon",
         "self._in_flight.end(request)",
         "pass",
-        3,
+        62,
     ),
     Fault(
         "position saved before its event is handled",
@@ -91,7 +91,7 @@ CARRYING = [
         "SimLease.acquire",
         "while ",
         'while self._name == "the relay" and ',
-        22,
+        55,
     ),
     Fault(
         "event passed over that its handler did not take",
@@ -107,7 +107,7 @@ CARRYING = [
         "belongs_elsewhere",
         "UnknownRules",
         "MemoryError",
-        27,
+        67,
     ),
     Fault(
         "lease of a share never ends",
@@ -145,7 +145,7 @@ CARRYING = [
         "MissingRequests.look",
         "unanswered = {actor:",
         "return\n    unanswered = {actor:",
-        2,
+        184,
     ),
     Fault(
         "deadlines are not told, and what a broker lost is not looked for",
@@ -153,7 +153,7 @@ CARRYING = [
         "Timekeeper._message_for",
         "message: RetryStep | ExpireStep =",
         "if not step.retry:\n        return None\n    message =",
-        313,
+        394,
         (
             "actors.runtime.working.in_flight",
             "MissingRequests.look",

@@ -17,7 +17,7 @@ DECIDING = [
         "add_bars",
         "return replace(state, bars=replace(bars, gates={sha256: reason, **bars.gates}))",
         "return state",
-        4,
+        5,
     ),
     Fault(
         "best of another loop",
@@ -81,7 +81,7 @@ DECIDING = [
         "_end_left_loop",
         "_LEFT if against else _LEFT_ACCEPTED",
         "_LEFT_ACCEPTED",
-        65,
+        24,
     ),
     Fault(
         "cancelled run goes on",
@@ -97,7 +97,7 @@ DECIDING = [
         "_decide_next",
         "if state.paused:\n        return _end_paused(state, now)",
         "if state.paused:\n        pass",
-        121,
+        340,
     ),
     Fault(
         "failed run ends accepted",
@@ -137,7 +137,7 @@ DECIDING = [
         "_outcome",
         "open_step.request.attempt != message.attempt or ",
         "",
-        1074,
+        282,
         (
             "actors.runtime.coordinating.command_handler",
             "CommandHandler._refusal",

@@ -17,7 +17,7 @@ JUDGING = [
         "_join_marks",
         "_join_scores(values, combine, theirs, vetoed=vetoed)",
         "min(values)",
-        66,
+        38,
     ),
     Fault(
         "one criterion's best scores mixed with all",
@@ -25,7 +25,7 @@ JUDGING = [
         "_with_scores",
         "judged.judgement.mark(name)",
         "judged.judgement.score",
-        214,
+        370,
     ),
     Fault(
         "what nobody counted taken for nothing",
@@ -41,7 +41,7 @@ JUDGING = [
         "judged_before",
         "reversed(frame.judged)",
         "frame.judged",
-        127,
+        104,
     ),
     Fault(
         "panel forgets what its critics counted",

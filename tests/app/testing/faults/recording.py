@@ -25,7 +25,7 @@ RECORDING = [
         "Coordinator._settle",
         "settled = await self.handler.settle(batch, previous)",
         "await inbox.ack(list(deliveries.values()))\n    settled = await self.handler.settle(batch, previous)",
-        11,
+        32,
     ),
     Fault(
         "append checked by its version alone, state kept after a conflict",
@@ -33,7 +33,7 @@ RECORDING = [
         "MemoryRecorder._check_rules",
         "if (version - 1, link.previous) != tips.get(run, self._tips.get(run, (0, GENESIS))):",
         "if version - 1 != tips.get(run, self._tips.get(run, (0, GENESIS)))[0]:",
-        36,
+        31,
         ("actors.runtime.coordinating.aggregates", "Aggregates.drop", "self._kept.drop(run)", "aggregate.void = True"),
     ),
     Fault(
