@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE
@@ -12,6 +10,7 @@ from redraft.actors.deciding.judgement import Judgement
 from redraft.events.messages.conditions import CONFIDENCE
 from redraft.events.messages.content import MOST_MEASURED, Critique
 from redraft.events.messages.plan import Step, measure_name
+from redraft.events.messages.scales import mean_of
 
 
 def why_invalid(step: Step, critique: Critique) -> str:
@@ -69,7 +68,7 @@ def as_declared(step: Step, critique: Critique) -> Critique:
     if critique.scored:
         return critique
     weights = {each.name: each.weight for each in step.criteria}
-    score = fmean([each.score for each in marks], [weights.get(each.name, 1.0) for each in marks])
+    score = mean_of([each.score for each in marks], [weights.get(each.name, 1.0) for each in marks])
     return replace(critique, score=score, scored=True)
 
 

@@ -21,7 +21,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
-from redraft.actors.deciding.judgement import join
+from redraft.actors.deciding.judgement import join, join_panel
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.skipping import note_skipped
@@ -301,7 +301,8 @@ def _advance_parallel(state: RunState, top: Frame) -> RunState:
 
 def _close_panel(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
     """Joins the critiques of a panel; critics that have not answered are late from here on."""
-    joined = join([each for _, each in parallel.verdicts], parallel.node.combine, weights_of(parallel))
+    said = [each for _, each in parallel.verdicts]
+    joined = join_panel(said, parallel.node.combine, weights_of(parallel), state.rules)
     top = replace(
         top, parallel=None, verdicts=(*top.verdicts, joined), index=after_critics(top.body, top.index, joined)
     )

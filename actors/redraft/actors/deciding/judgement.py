@@ -14,7 +14,7 @@ from redraft.actors.conditions.reading import SCORE
 from redraft.events.messages.conditions import CONFIDENCE, LOWEST
 from redraft.events.messages.content import Critique, Mark, Number
 from redraft.events.messages.plan import Combine
-from redraft.events.messages.scales import Scale
+from redraft.events.messages.scales import Scale, without_noise
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
@@ -76,6 +76,15 @@ def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Seq
         counted = {name: value for each in judgements for name, value in each.measures.items()}
         return replace(joined, measures=counted)
     return joined
+
+
+def join_panel(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float], rules: int) -> Judgement:
+    """Returns the judgements of a panel as one; by rules 5 means are rounded: that of 0.7, 0.7 and 0.7 is 0.7."""
+    joined = join(judgements, combine, weights)
+    if rules < 5 or combine == "min":
+        return joined
+    marks = {name: without_noise(share) for name, share in joined.marks.items()}
+    return replace(joined, score=without_noise(joined.score), marks=marks)
 
 
 def _join_heard(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float]) -> Judgement:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from redraft.events.messages.content import Draft, DraftRef
@@ -37,6 +39,9 @@ from redraft.projections.record_check.loop_conditions import (
 from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
 from redraft.projections.record_check.skipped import take_skipped
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
+
+_DECIMALS: Final = 14
+"""Those that the means of a panel have by rules 5."""
 
 
 def walk_work(walk: Walk, frame: Frame) -> None:
@@ -245,7 +250,7 @@ def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) ->
             _take_closing(turns, event, event.data, len(ratings))
             break
         if early <= turns.asked < len(node.steps) and len(ratings) >= early:
-            heard = _join_panel(node, ratings[:early])
+            heard = _join_panel(walk, node, ratings[:early])
             if turns.leave_out(frame, [*said, heard]):
                 continue
         given = turns.next(gates if gates > len(ratings) else early if early > len(ratings) else None)
@@ -253,12 +258,16 @@ def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) ->
             ratings.append((turns.number(given[1]), _rate(walk, given[0], given[1].step, given[2])))
     walk.late |= walk.open
     walk.open = {}
-    return _join_panel(node, ratings)
+    return _join_panel(walk, node, ratings)
 
 
-def _join_panel(node: Parallel, ratings: list[tuple[int, Rating]]) -> Rating:
+def _join_panel(walk: Walk, node: Parallel, ratings: list[tuple[int, Rating]]) -> Rating:
     weights = [node.weights[number] for number, _ in ratings] if node.weights else []
-    return join_ratings([rating for _, rating in ratings], node.combine, weights)
+    joined = join_ratings([rating for _, rating in ratings], node.combine, weights)
+    if walk.rules < 5 or node.combine == "min":
+        return joined
+    marks = {name: round(value, _DECIMALS) for name, value in joined.marks.items()}
+    return msgspec.structs.replace(joined, score=round(joined.score, _DECIMALS), marks=marks)
 
 
 def _is_done(turns: _ParallelWalk, ratings: list[tuple[int, Rating]], gates: int) -> bool:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
-from statistics import fmean
 from typing import Any, Final
 
 import msgspec
@@ -35,7 +34,7 @@ from redraft.actors.workflow.actor import Actor
 from redraft.events.errors import suggest
 from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
 from redraft.events.messages.plan import Criterion, measure_name
-from redraft.events.messages.scales import UNIT, Scale, to_share
+from redraft.events.messages.scales import UNIT, Scale, mean_of, to_share
 from redraft.events.messages.usage import MOST
 
 _LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
@@ -167,7 +166,7 @@ def _normalise(critique: Critique, scale: Scale | None, criteria: tuple[Criterio
         return msgspec.structs.replace(critique, score=to_share(critique.score, on), samples=samples)
     if marks:
         weights = [each.weight for each in criteria]
-        return msgspec.structs.replace(critique, score=fmean([each.score for each in marks], weights), scored=True)
+        return msgspec.structs.replace(critique, score=mean_of([each.score for each in marks], weights), scored=True)
     return msgspec.structs.replace(critique, score=0.0, scored=False, samples=())
 
 

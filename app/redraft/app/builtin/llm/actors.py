@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from statistics import fmean, median
+from statistics import median
 from typing import Final, TypeVar
 
 import msgspec
@@ -40,7 +40,7 @@ from redraft.app.models.estimates import CHARACTERS
 from redraft.events.errors import ContentError, PermanentError
 from redraft.events.messages.content import Brief, Critique, Draft, History, Issue, Mark, Revision
 from redraft.events.messages.plan import Criterion, measure_name
-from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
+from redraft.events.messages.scales import UNIT, Scale, mean_of, on_scale, to_share
 
 _CRITERIA = "Instead of one score, score each of these criteria, with a reason and a word-by-word quote from the draft:"
 _ISSUES = """Instead of suggestions and errors, list issues: each one thing to change, with a quote from the draft.
@@ -255,7 +255,7 @@ class _Judged(msgspec.Struct, frozen=True):
             return to_share(reply.score, self.scale)
         marks = reply.marks
         shares = [to_share(marks[each.name].score, each.scale or self.scale) for each in self.criteria]
-        return fmean(shares, [each.weight for each in self.criteria])
+        return mean_of(shares, [each.weight for each in self.criteria])
 
     @property
     def given_on(self) -> Scale:
