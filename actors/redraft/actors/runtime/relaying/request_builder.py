@@ -10,6 +10,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from redraft.actors.deciding.joined_marks import joined_marks
 from redraft.actors.deciding.judgement import join_measures, merge
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
@@ -31,7 +32,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
-from redraft.events.messages.plan import RULES, Option, Step, steps_of
+from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of, steps_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -68,9 +69,10 @@ _OF_LOOPS: Final = 4
 """The rules from which on a history is of the loop around a step; before, it was of the whole run."""
 
 _OF_STEPS: Final = 5
-"""The rules from which on what critics say has the names of their steps, as in conditions, and rounds the joined score.
+"""The rules from which on what critics say has the names of their steps, as in conditions, and scores are the joined.
 
-Before, it had the names of their actors; of several critics the lowest score counted, and no score was one of 0.
+Before, it had the names of their actors; of several critics the lowest score counted in rounds, and of each criterion
+in critiques too, and no score was one of 0.
 """
 
 
@@ -87,13 +89,14 @@ class RequestBuilder:
         self.trace = ""
         self.facts = RunFacts()
         self._steps: dict[str, Step] = {}
+        self._panels: dict[str, Parallel] = {}
         self._brief = Brief("")
         self._drafts: dict[int, Draft] = {}
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
         self._judged: dict[int, tuple[int, str]] = {}
-        """For each critique the draft that it is of, and the name of its step."""
+        """For each critique the draft that it is of, and the path of its step."""
         self._rules = RULES
         self._rounds: dict[int, Round] = {}
         self._loops: dict[int, str] = {}
@@ -117,11 +120,11 @@ class RequestBuilder:
             return
         match data:
             case StepRequested():
-                if data.critiques and data.score is not None and self._rules >= _OF_STEPS:
-                    self._join_score(data.critiques, data.score)
+                if data.critiques and self._rules >= _OF_STEPS:
+                    self._join_scores(data.critiques, data.score)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
-                self._judged[event.version] = data.draft.version, data.path.rpartition("/")[2]
+                self._judged[event.version] = data.draft.version, data.path
                 self.size += CRITIQUE
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
@@ -137,6 +140,8 @@ class RequestBuilder:
             case RunStarted():
                 self.trace = event.trace
                 self._brief, self._steps, self._rules = data.brief, dict(steps_of(data.plan.steps)), data.rules
+                nodes = nodes_of(data.plan.steps)
+                self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
@@ -222,13 +227,25 @@ class RequestBuilder:
         start = self._rounds.get(made_from)
         return None if start is None or not start.scored else round(score - start.score, 9)
 
-    def _join_score(self, critiques: Sequence[int], score: float) -> None:
-        """Notes the score that critics gave a draft together."""
+    def _join_scores(self, critiques: Sequence[int], score: float | None) -> None:
+        """Notes the score, and those by criterion, that critics gave a draft together."""
         number, _ = self._judged.get(critiques[0], (0, ""))
         judged = self._rounds.get(number)
-        if judged is not None and score != judged.score:
+        if judged is None:
+            return
+        if marks := self._joined_marks(critiques):
+            criteria = {name: marks.get(name, lowest) for name, lowest in judged.criteria.items()}
+            self._rounds[number] = judged = msgspec.structs.replace(judged, criteria=criteria)
+        if score is not None and score != judged.score:
             gain = self._gain(score, judged.before)
             self._rounds[number] = msgspec.structs.replace(judged, score=score, gain=gain)
+
+    def _joined_marks(self, critiques: Sequence[int]) -> dict[str, float]:
+        """Returns the scores by criterion that several critiques of a draft come to; none if there are none to join."""
+        said = [(self._judged[each][1], self._critiques[each]) for each in critiques if each in self._critiques]
+        if len(said) < 2 or not any(each.criteria for _, each in said):
+            return {}
+        return joined_marks(said, self._steps, self._panels)
 
     def command(
         self,
@@ -301,7 +318,8 @@ class RequestBuilder:
         critiques = [self._critiques[version] for version in requested.critiques]
         if self._rules < _OF_STEPS:
             return merge(critiques, requested.score)
-        return merge(critiques, requested.score, [self._judged[version][1] for version in requested.critiques])
+        names = [self._judged[version][1].rpartition("/")[2] for version in requested.critiques]
+        return merge(critiques, requested.score, names, self._joined_marks(requested.critiques))
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)
