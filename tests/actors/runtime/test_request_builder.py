@@ -209,7 +209,7 @@ async def test_a_refiner_is_told_the_scores_by_criterion_that_conditions_read(
         return f"{draft.text} a"
 
     plan = Workflow("judged").start_with(write)
-    body = [parallel("both", mild, severe, **settings), improve]
+    body: list[Any] = [parallel("both", mild, severe, **settings), improve]
     plan = plan.repeat_until(f"accuracy >= {accuracy + 1}", max_iterations=1, body=body)
     async with open_local(read_settings(store="memory:"), [write, mild, severe, improve]) as runtime:
         await runtime.client.wait(await runtime.client.submit(plan, "brief"))
