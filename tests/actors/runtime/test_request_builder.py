@@ -231,3 +231,26 @@ async def test_a_run_of_earlier_rules_is_told_the_lowest_score_of_each_criterion
         rounds, critique = await rounds_of(panel, rules=rules, more=(mild, severe))
         assert [(each.name, each.score) for each in critique.criteria] == [("tone", tone)]
         assert rounds[-1].criteria == {"tone": tone}
+
+
+async def test_a_draft_that_was_given_up_has_the_scores_that_its_critics_gave_together() -> None:
+    told: list[list[tuple[float, dict[str, float], float | None]]] = []
+
+    @critic(scale=(0, 10), criteria={"accuracy": "it is right"})
+    async def falling(draft: Draft) -> dict[str, int]:
+        return {"accuracy": 9 if draft.version == 1 else 5}
+
+    @critic(scale=(0, 10), criteria={"accuracy": "it is right"})
+    async def severe(draft: Draft) -> dict[str, int]:
+        return {"accuracy": 3}
+
+    @refiner
+    async def improve(draft: Draft, history: History) -> str:
+        told.append([(each.score, each.criteria, each.gain) for each in history.rounds])
+        return f"{draft.text} a"
+
+    body: list[Any] = [parallel("both", falling, severe, combine="mean"), improve]
+    plan = Workflow("judged").start_with(write).repeat_until("accuracy >= 9.5", max_iterations=2, body=body)
+    async with open_local(read_settings(store="memory:"), [write, falling, severe, improve]) as runtime:
+        await runtime.client.wait(await runtime.client.submit(plan, "brief"))
+    assert told[-1] == [(6, {"accuracy": 6}, None), (4, {"accuracy": 4}, -2)]
