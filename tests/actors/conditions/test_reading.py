@@ -12,7 +12,7 @@ from redraft.actors.conditions.text import parse_condition, print_condition
 from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.workflow.roles import critic
 from redraft.events.errors import ActorError, ConditionError
-from redraft.events.messages.conditions import Compare, confidence, criterion, lowest, points, score
+from redraft.events.messages.conditions import Compare, Plateau, confidence, criterion, lowest, points, score
 from redraft.events.messages.plan import Criterion, Plan, Repeat, Step
 from redraft.events.messages.scales import Scale, score_text, to_share
 
@@ -116,6 +116,31 @@ def test_no_hint_says_what_would_not_help(text: str, critics: tuple[Step, ...]) 
     with pytest.raises(ConditionError) as refused:
         check_reading(parse_condition(text), critics)
     assert str(refused.value).endswith("write a number such as 0.9")
+
+
+@pytest.mark.parametrize(
+    "scale", [(-100.0, 100.0), (0.0, 100.0), (0.25, 100.0), (-1.0, 1.0), (0.25, 1.0), (0.0, 10.0), (-10.0, 5.0)]
+)
+def test_the_two_spellings_that_are_offered_mean_the_number_on_the_scale_and_the_share(scale: Scale) -> None:
+    critics = (Step("critic", "judge", "judge", scale=scale),)
+    on_it, share = (parse_condition(text) for text in spellings("score >= 0.5", critics))
+    for condition, least in ((on_it, to_share(0.5, scale)), (share, 0.5)):
+        assert isinstance(condition, Compare)
+        assert check_reading(condition, critics) == condition
+        assert [compare(condition, least + each, critics) for each in (-1e-4, 0, 1e-4)] == [False, True, True]
+    if scale[1] - scale[0] >= 1:
+        gains = [parse_condition(f"plateau({text})") for text in spellings("plateau(gain=0.5)", critics)]
+        assert [check_reading(each, critics) for each in gains] == gains
+        read = [share_of_gain(each.gain, each.top, 0.01, "score", critics) for each in gains if type(each) is Plateau]
+        assert read == [pytest.approx(0.5 / (scale[1] - scale[0]), abs=1e-9), 0.5]
+
+
+def spellings(text: str, critics: tuple[Step, ...]) -> tuple[str, str]:
+    """The two conditions that the refusal of an ambiguous one offers."""
+    with pytest.raises(ConditionError) as refused:
+        check_reading(parse_condition(text), critics)
+    on_it, share = str(refused.value).rpartition("; write ")[2].split(", or ")
+    return on_it, share
 
 
 def test_python_builds_what_the_text_says() -> None:

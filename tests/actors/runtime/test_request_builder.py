@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors import (
+    Actor,
     Critique,
     Draft,
+    History,
     Receipt,
     Workflow,
     critic,
@@ -89,12 +91,14 @@ async def test_what_is_kept_of_a_run_does_not_grow_with_its_drafts() -> None:
     assert RequestBuilder(events).has_drafts(last)
 
 
-async def rounds_of(*critics: StepSpec | Parallel, rules: int = RULES) -> tuple[list[Round], Critique]:
+async def rounds_of(
+    *critics: StepSpec | Parallel, rules: int = RULES, more: tuple[Actor, ...] = ()
+) -> tuple[list[Round], Critique]:
     """The rounds that the third request of a refiner has, and its critique, as one that begins under these rules."""
     body: list[Any] = [*critics, longer]
     plan = Workflow("judged").start_with(write)
     plan = plan.repeat_until("score >= 0.9", max_iterations=3, body=body)
-    async with open_local(read_settings(store="memory:"), [write, longer, count, kind, strict]) as runtime:
+    async with open_local(read_settings(store="memory:"), [write, longer, count, kind, strict, *more]) as runtime:
         run = await runtime.client.submit(plan, "brief")
         await runtime.client.wait(run)
         events = [_under(rules, each) for each in await runtime.client.history(run)]
@@ -173,3 +177,80 @@ async def test_a_run_of_earlier_rules_is_given_what_it_was_given_then() -> None:
     assert [(each.score, each.gain) for each in rounds] == [(0.0, None), (0.0, 0.0), (0.0, 0.0)]
     assert [each.measures for each in rounds] == [{"words": 1}, {"words": 2}, {"words": 3}]
     assert critique.score == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "accuracy"),
+    [
+        ({"combine": "mean"}, 6),
+        ({"combine": "median"}, 6),
+        ({"combine": "weights", "weights": [3, 1]}, 7.5),
+        ({"combine": "min"}, 3),
+        ({"combine": "veto"}, 6),
+    ],
+)
+async def test_a_refiner_is_told_the_scores_by_criterion_that_conditions_read(
+    settings: dict[str, Any], accuracy: float
+) -> None:
+    told: list[tuple[str, str, float, dict[str, float], str]] = []
+
+    @critic(scale=(1, 10), criteria={"accuracy": "it is right"})
+    async def mild(draft: Draft) -> dict[str, int]:
+        return {"accuracy": 9}
+
+    @critic(scale=(1, 10), criteria={"accuracy": "it is right"})
+    async def severe(draft: Draft) -> dict[str, object]:
+        return {"criteria": {"accuracy": {"score": 3, "reason": "a claim is wrong"}}}
+
+    @refiner
+    async def improve(draft: Draft, critique: Critique, history: History) -> str:
+        round_, [mark] = history.rounds[-1], critique.criteria
+        told.append((critique.shown_score, critique.shown_criteria, round_.score, round_.criteria, mark.reason))
+        return f"{draft.text} a"
+
+    plan = Workflow("judged").start_with(write)
+    body: list[Any] = [parallel("both", mild, severe, **settings), improve]
+    plan = plan.repeat_until(f"accuracy >= {accuracy + 1}", max_iterations=1, body=body)
+    async with open_local(read_settings(store="memory:"), [write, mild, severe, improve]) as runtime:
+        await runtime.client.wait(await runtime.client.submit(plan, "brief"))
+    said = f"{accuracy:g} of 10"
+    assert told == [(said, f"accuracy {said}", accuracy, {"accuracy": accuracy}, "a claim is wrong")]
+
+
+async def test_a_run_of_earlier_rules_is_told_the_lowest_score_of_each_criterion() -> None:
+    @critic(criteria={"tone": "it is kind"})
+    async def mild(draft: Draft) -> dict[str, float]:
+        return {"tone": 0.75}
+
+    @critic(criteria={"tone": "it is kind"})
+    async def severe(draft: Draft) -> dict[str, float]:
+        return {"tone": 0.25}
+
+    panel = parallel("both", step(mild), step(severe), combine="mean")
+    for rules, tone in ((4, 0.25), (RULES, 0.5)):
+        rounds, critique = await rounds_of(panel, rules=rules, more=(mild, severe))
+        assert [(each.name, each.score) for each in critique.criteria] == [("tone", tone)]
+        assert rounds[-1].criteria == {"tone": tone}
+
+
+async def test_a_draft_that_was_given_up_has_the_scores_that_its_critics_gave_together() -> None:
+    told: list[list[tuple[float, dict[str, float], float | None]]] = []
+
+    @critic(scale=(0, 10), criteria={"accuracy": "it is right"})
+    async def falling(draft: Draft) -> dict[str, int]:
+        return {"accuracy": 9 if draft.version == 1 else 5}
+
+    @critic(scale=(0, 10), criteria={"accuracy": "it is right"})
+    async def severe(draft: Draft) -> dict[str, int]:
+        return {"accuracy": 3}
+
+    @refiner
+    async def improve(draft: Draft, history: History) -> str:
+        told.append([(each.score, each.criteria, each.gain) for each in history.rounds])
+        return f"{draft.text} a"
+
+    body: list[Any] = [parallel("both", falling, severe, combine="mean"), improve]
+    plan = Workflow("judged").start_with(write).repeat_until("accuracy >= 9.5", max_iterations=2, body=body)
+    async with open_local(read_settings(store="memory:"), [write, falling, severe, improve]) as runtime:
+        await runtime.client.wait(await runtime.client.submit(plan, "brief"))
+    assert told[-1] == [(6, {"accuracy": 6}, None), (4, {"accuracy": 4}, -2)]

@@ -459,6 +459,23 @@ def test_a_plan_that_changed_since_the_run_began_is_named(folder: Path):
             assert changed in again.err
 
 
+@pytest.mark.parametrize("scale", [(0, 10), (1, 10)])
+def test_a_run_that_began_without_a_scale_goes_on_when_its_critic_declares_one(folder: Path, scale: tuple[int, int]):
+    with at_work(folder) as process:
+        process.kill()
+    low, high = scale
+    declared = WAITING.replace("@critic", f"@critic(scale={scale})")
+    declared = declared.replace("min(1, draft.version / 3)", f"{low} + {high - low} * min(1, draft.version / 3)")
+    (folder / "waiting.py").write_text(declared)
+    (folder / "go.txt").touch()
+    fresh = spawn("run", "waiting.py:flow", "Tides", "--quiet", folder=folder)
+    assert fresh.code == 2
+    assert "could be meant on two scales" in one_line(fresh)
+    again = spawn("run", "--resume", "last", folder=folder)
+    assert (again.code, again.out) == (0, "Tides!!"), again.err
+    assert "waiting.py:flow: the plan was changed since the run began" in again.err
+
+
 def test_going_on_with_other_code_than_the_run_began_with_is_said_in_one_line(folder: Path):
     with at_work(folder) as process:
         process.kill()

@@ -319,8 +319,15 @@ def _check_on_scale(term: Compare, scale: Scale) -> None:
 
 def _both(before: str, written: str, value: float, high: float) -> str:
     points = f"{before}{print_number(value)} of {print_number(high)}"
-    share = f"{before}{print_number(round(value * 100, 9))} of 100"
+    share = f"{before}{_share_beside(value, high)}"
     return f"{written} could be meant on two scales; write {points}, or {share}"
+
+
+def _share_beside(value: float, high: float) -> str:
+    """Returns a share in percent, `50 of 100`; as `0.5 of 1` where a number of 100 is one of the declared scale."""
+    if high == _PERCENT[1]:
+        return f"{print_number(value)} of 1"
+    return f"{print_number(round(value * _PERCENT[1], 9))} of 100"
 
 
 def check_gain(

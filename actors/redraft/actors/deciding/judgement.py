@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
+from types import MappingProxyType
 from typing import Literal, assert_never
 
 import msgspec
@@ -14,7 +15,7 @@ from redraft.actors.conditions.reading import SCORE
 from redraft.events.messages.conditions import CONFIDENCE, LOWEST
 from redraft.events.messages.content import Critique, Mark, Number
 from redraft.events.messages.plan import Combine
-from redraft.events.messages.scales import Scale, without_noise
+from redraft.events.messages.scales import UNIT, Scale, without_noise
 
 
 class Judgement(msgspec.Struct, frozen=True, gc=False):
@@ -162,11 +163,15 @@ def _join_scores(scores: Sequence[float], combine: Combine, weights: Sequence[fl
 
 
 def merge(
-    critiques: Sequence[Critique], joined_score: float | None, names: Sequence[str] | None = None
+    critiques: Sequence[Critique],
+    joined_score: float | None,
+    names: Sequence[str] | None = None,
+    joined: Mapping[str, float] = MappingProxyType({}),
 ) -> Critique | None:
     """Returns several critics' critiques as the one critique that a refiner gets.
 
     `names` are those of their steps, which stand before what several of them say; without them the critics' own do.
+    `joined` are the scores by criterion that they come to; the lowest of those that are missing counts.
     """
     if len(critiques) < 2:
         return critiques[0] if critiques else None
@@ -183,7 +188,7 @@ def merge(
         critic=", ".join(each.critic for each in critiques),
         scored=bool(scores) or joined_score is not None,
         details={f"{critic}.{name}": value for critic, each in named for name, value in each.details.items()},
-        criteria=_lowest_marks(critiques),
+        criteria=tuple(_as_joined(each, joined, critiques) for each in _lowest_marks(critiques)),
         confidence=min((each.confidence for each in critiques if each.confidence is not None), default=None),
         scale=critiques[0].scale if len({each.scale for each in critiques}) == 1 else None,
         measures=join_measures((critic, each.measures) for critic, each in named),
@@ -206,3 +211,12 @@ def _lowest_marks(critiques: Sequence[Critique]) -> tuple[Mark, ...]:
             if mark.name not in lowest or mark.score < lowest[mark.name].score:
                 lowest[mark.name] = mark if mark.scale or not each.scale else replace(mark, scale=each.scale)
     return tuple(lowest.values())
+
+
+def _as_joined(lowest: Mark, joined: Mapping[str, float], critiques: Sequence[Critique]) -> Mark:
+    """Returns the lowest mark of a criterion with its joined score, a share where the scales of critics differ."""
+    score = joined.get(lowest.name, lowest.score)
+    if score == lowest.score:
+        return lowest
+    scales = {mark.scale or each.scale for each in critiques for mark in each.criteria if mark.name == lowest.name}
+    return replace(lowest, score=score, scale=lowest.scale if len(scales) == 1 else UNIT)

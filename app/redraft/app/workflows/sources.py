@@ -17,7 +17,7 @@ from redraft.actors.plans.check import check_plan, check_ready
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.actor import Actor, ActorKey
 from redraft.actors.workflow.counting import shipped_critics
-from redraft.actors.workflow.workflow import declare, unpin_versions
+from redraft.actors.workflow.workflow import Workflow, declare, unpin_versions
 from redraft.app.builtin.support.options import nearest
 from redraft.app.models.configuration import Models, with_model
 from redraft.app.models.estimates import with_estimates
@@ -85,6 +85,15 @@ def own_actors(file: str) -> tuple[Actor, ...]:
     return actors_in(Path(file)) if file else ()
 
 
+def actors_beside(name: str, actors: str = "") -> tuple[Actor, ...]:
+    """The user's own actors that `read_source` gives, whether they fit the plan there or not. Raises InputError."""
+    own = own_actors(actors)
+    if not name.partition(":")[0].endswith(".py"):
+        return own
+    _, given, others = _python_parts(name)
+    return (*given, *others, *own)
+
+
 def override(plan: Plan, until: str = "", max_iterations: int | None = None, budget: str = "") -> Plan:
     """Returns the plan with another condition or number of iterations for its outermost loop, or another budget.
 
@@ -141,6 +150,12 @@ def _declared(plan: Plan, own: Sequence[Actor]) -> Plan:
 
 
 def _python(name: str, own: tuple[Actor, ...]) -> Source:
+    workflow, given, others = _python_parts(name)
+    return Source(workflow.plan_with((*others, *own)), (*given, *others, *own))
+
+
+def _python_parts(name: str) -> tuple[Workflow, tuple[Actor, ...], tuple[Actor, ...]]:
+    """The workflow that `file.py:name` names, its actors, and the other ones of the file."""
     from redraft.app.workflows.user_file import workflow_in
 
     file, colon, variable = name.rpartition(":")
@@ -149,8 +164,7 @@ def _python(name: str, own: tuple[Actor, ...]) -> Source:
     workflow, actors = workflow_in(Path(file), variable)
     given = tuple(found for each in workflow.actors.values() for found in actors if found == each)
     keys = {(actor.role, actor.name) for actor in given}
-    others = tuple(actor for actor in actors if (actor.role, actor.name) not in keys)
-    return Source(workflow.plan_with((*others, *own)), (*given, *others, *own))
+    return workflow, given, tuple(actor for actor in actors if (actor.role, actor.name) not in keys)
 
 
 def read_condition(text: str) -> Condition:

@@ -10,7 +10,8 @@ from typing import Final, assert_never
 
 import msgspec
 
-from redraft.actors.deciding.judgement import join_measures, merge
+from redraft.actors.deciding.judgement import Judgement, join_measures, merge
+from redraft.actors.deciding.rejoining import rejoin
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.events.errors import CodecError
@@ -31,7 +32,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
-from redraft.events.messages.plan import RULES, Option, Step, steps_of
+from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of, steps_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -68,9 +69,10 @@ _OF_LOOPS: Final = 4
 """The rules from which on a history is of the loop around a step; before, it was of the whole run."""
 
 _OF_STEPS: Final = 5
-"""The rules from which on what critics say has the names of their steps, as in conditions, and rounds the joined score.
+"""The rules from which on what critics say has the names of their steps, as in conditions, and scores are the joined.
 
-Before, it had the names of their actors; of several critics the lowest score counted, and no score was one of 0.
+Before, it had the names of their actors; of several critics the lowest score counted in rounds, and of each criterion
+in critiques too, and no score was one of 0.
 """
 
 
@@ -87,13 +89,16 @@ class RequestBuilder:
         self.trace = ""
         self.facts = RunFacts()
         self._steps: dict[str, Step] = {}
+        self._panels: dict[str, Parallel] = {}
         self._brief = Brief("")
         self._drafts: dict[int, Draft] = {}
         self._newest = 0
         self._named_at: dict[int, int] = {}
         self._critiques: dict[int, Critique] = {}
         self._judged: dict[int, tuple[int, str]] = {}
-        """For each critique the draft that it is of, and the name of its step."""
+        """For each critique the draft that it is of, and the path of its step."""
+        self._heard: dict[int, list[int]] = {}
+        """For each draft the critiques that were given when it was judged last."""
         self._rules = RULES
         self._rounds: dict[int, Round] = {}
         self._loops: dict[int, str] = {}
@@ -116,18 +121,15 @@ class RequestBuilder:
         if type(data) in _WITHOUT_TEXT:
             return
         match data:
-            case StepRequested():
-                if data.critiques and data.score is not None and self._rules >= _OF_STEPS:
-                    self._join_score(data.critiques, data.score)
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
-                self._judged[event.version] = data.draft.version, data.path.rpartition("/")[2]
+                self._judged[event.version] = data.draft.version, data.path
                 self.size += CRITIQUE
                 said = data.critique
                 self._add_size(*said.strengths, *said.weaknesses, *said.suggestions, *said.errors)
                 if said.issues:
                     self._add_size(*(text for issue in said.issues for text in (issue.quote, issue.text)))
-                self._add_round(data)
+                self._add_round(data, event.version)
             case DraftRefined():
                 self._add_draft(data.draft)
                 self._add_size(*data.changes, *data.declined)
@@ -137,6 +139,8 @@ class RequestBuilder:
             case RunStarted():
                 self.trace = event.trace
                 self._brief, self._steps, self._rules = data.brief, dict(steps_of(data.plan.steps)), data.rules
+                nodes = nodes_of(data.plan.steps)
+                self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
@@ -183,10 +187,10 @@ class RequestBuilder:
         for text in texts:
             self.size += getsizeof(text)
 
-    def _add_round(self, data: DraftCritiqued) -> None:
+    def _add_round(self, data: DraftCritiqued, version: int) -> None:
         said, number = data.critique, data.draft.version
         before = self._rounds.get(number)
-        score, scored = self._score_with(before, said)
+        score, scored, criteria = self._scores_with(before, data, version)
         made_from = self._before.get(number, 0)
         loop = loop_around(data.path)
         if self._rules >= _OF_LOOPS and self._loops.get(number, loop) != loop:
@@ -198,7 +202,7 @@ class RequestBuilder:
             self._changes.get(number, ()),
             (*before.suggestions, *said.suggestions) if before else said.suggestions,
             (*before.errors, *said.errors) if before else said.errors,
-            _lowest_marks(before.criteria if before else {}, said),
+            criteria,
             said.scale if before is None or before.scale == said.scale else None,
             before=made_from,
             gain=self._gain(score, made_from) if scored else None,
@@ -211,24 +215,28 @@ class RequestBuilder:
             measures = join_measures(counted.items())
             self._rounds[number] = msgspec.structs.replace(self._rounds[number], measures=measures)
 
-    def _score_with(self, before: Round | None, said: Critique) -> tuple[float, bool]:
-        """Returns the score of a draft with one critique more, and whether it has one; the joined one comes later."""
+    def _scores_with(
+        self, before: Round | None, data: DraftCritiqued, version: int
+    ) -> tuple[float, bool, dict[str, float]]:
+        """Returns the score of a draft with one critique more, whether it has one, and the scores by criterion."""
+        said, lowest = data.critique, _lowest_marks(before.criteria if before else {}, data.critique)
         if self._rules < _OF_STEPS:
-            return (min(said.score, before.score) if before else said.score), True
-        scores = [each.score for each in (before, said) if each is not None and each.scored]
-        return min(scores, default=0.0), bool(scores)
+            return (min(said.score, before.score) if before else said.score), True, lowest
+        number, loop, key = data.draft.version, loop_around(data.path), step_key(data.path)
+        heard = self._heard.setdefault(number, [])
+        if self._loops.get(number, loop) != loop or key in [step_key(self._judged[each][1]) for each in heard]:
+            heard.clear()  # it is judged anew
+        heard.append(version)
+        judged = self._join(heard)
+        return judged.score, judged.scored, {name: judged.marks.get(name, least) for name, least in lowest.items()}
+
+    def _join(self, critiques: Sequence[int]) -> Judgement:
+        said = [(self._judged[each][1], self._critiques[each]) for each in critiques]
+        return rejoin(said, self._steps, self._panels, self._rules)
 
     def _gain(self, score: float, made_from: int) -> float | None:
         start = self._rounds.get(made_from)
         return None if start is None or not start.scored else round(score - start.score, 9)
-
-    def _join_score(self, critiques: Sequence[int], score: float) -> None:
-        """Notes the score that critics gave a draft together."""
-        number, _ = self._judged.get(critiques[0], (0, ""))
-        judged = self._rounds.get(number)
-        if judged is not None and score != judged.score:
-            gain = self._gain(score, judged.before)
-            self._rounds[number] = msgspec.structs.replace(judged, score=score, gain=gain)
 
     def command(
         self,
@@ -299,9 +307,12 @@ class RequestBuilder:
         if missing:
             raise CodecError(f"run {run} has no critique at version {missing[0]} to pass to {requested.path}")
         critiques = [self._critiques[version] for version in requested.critiques]
+        if len(critiques) < 2:
+            return merge(critiques, requested.score)
         if self._rules < _OF_STEPS:
             return merge(critiques, requested.score)
-        return merge(critiques, requested.score, [self._judged[version][1] for version in requested.critiques])
+        names = [self._judged[version][1].rpartition("/")[2] for version in requested.critiques]
+        return merge(critiques, requested.score, names, self._join(requested.critiques).marks)
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)

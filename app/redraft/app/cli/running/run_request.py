@@ -28,8 +28,10 @@ from redraft.app.workflows.actor_registry import build_actor_registry
 from redraft.app.workflows.briefs import check_pytest, check_tested, read_brief, workflow_for
 from redraft.app.workflows.publish_targets import ActorEnvironment, check_out, publish_to, refuse_folder
 from redraft.app.workflows.sources import (
+    SHIPPED,
     PublishTarget,
     Source,
+    actors_beside,
     changed_plan,
     override,
     own_actors,
@@ -249,21 +251,15 @@ def _own_actors(given: RunOptions | ForkOptions, files: Files) -> Sequence[Actor
             raise InputError(f"{file}, which the run began with, is not there; {remedy}")
     if not workflow:
         return own_actors(actors)
-    found, fits = _read_again(workflow, actors)
-    if not found.shipped and files.plan and not (fits and _digest_of(found.plan) == files.plan):
-        say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
-    return found.actors
-
-
-def _read_again(workflow: str, actors: str) -> tuple[Source, bool]:
-    """Returns a workflow with what its actors declare, as it was read at the start, and whether they still fit it."""
     try:
-        return read_source(workflow, actors=actors), True
-    except PlanError:
-        if not actors:
-            raise
-        found = read_source(workflow)
-        return msgspec.structs.replace(found, actors=(*found.actors, *own_actors(actors))), False
+        found = read_source(workflow, actors=actors)
+    except PlanError:  # what its actors declare now does not fit the plan in the file; the run has its own
+        changed, mine = workflow not in SHIPPED, actors_beside(workflow, actors)
+    else:
+        changed, mine = not found.shipped and _digest_of(found.plan) != files.plan, found.actors
+    if changed and files.plan:
+        say(f"{workflow}: the plan was changed since the run began; the run goes on with the plan that it began with")
+    return mine
 
 
 async def begin_run(client: Client, request: RunRequest, by: str) -> str:

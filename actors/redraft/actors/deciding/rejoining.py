@@ -1,0 +1,37 @@
+"""The judgement that critiques of a draft come to, made of them and the plan alone, without the state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from redraft.actors.deciding.declared import judgement_of
+from redraft.actors.deciding.judgement import Judgement, join, join_panel
+from redraft.actors.plans.paths import step_key
+from redraft.events.messages.content import Critique
+from redraft.events.messages.plan import Parallel, Step
+
+
+def rejoin(
+    said: Sequence[tuple[str, Critique]], steps: Mapping[str, Step], panels: Mapping[str, Parallel], rules: int
+) -> Judgement:
+    """Returns critiques of one draft as conditions read them: of a panel as it combines them, of a row the lowest.
+
+    `said` are the critiques in the order in which they were given, each with the path of its step; `steps` and `panels`
+    are those of the plan, by path, and `rules` those of the run.
+    """
+    joined: list[Judgement] = []
+    keyed = [(step_key(path), critique) for path, critique in said]
+    for place, those in groupby(keyed, key=lambda each: each[0].rpartition("/")[0]):
+        found = [(key, steps.get(key), critique) for key, critique in those]
+        judged = [
+            judgement_of(0, critique, gate=step is not None and step.gate, scored=False, step=step)
+            for _, step, critique in found
+        ]
+        if (panel := panels.get(place)) is None:
+            joined += judged
+            continue
+        order = [step.name for step in panel.steps]
+        weights = [panel.weights[order.index(key.rpartition("/")[2])] for key, _, _ in found] if panel.weights else ()
+        joined.append(join_panel(judged, panel.combine, weights, rules))
+    return join(joined)
