@@ -19,7 +19,7 @@ from redraft.events.messages.conditions import errors
 from redraft.events.messages.content import Brief, Edit, digest
 from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, DraftRefined, StepFailed
 from redraft.events.messages.envelope import Origin
-from redraft.events.messages.plan import Criterion, Plan, Repeat, Retry, Step
+from redraft.events.messages.plan import RULES, Criterion, Plan, Repeat, Retry, Step
 from redraft.events.store.event_store import EventStore
 from redraft.projections.record_check import check_events
 
@@ -92,6 +92,18 @@ async def test_places_ids_lines_and_texts_are_filled_in(
     assert refined.draft.text == TEXT.replace("Teh tide", "The tide")
     assert refined.edits == (Edit("Teh tide", "The tide", (slip.id,)),)
     assert refined.declined == ("“is calm”: dull — it is",)
+    assert await talk.findings() == ()
+
+
+@pytest.mark.parametrize(("rules", "lines"), [(RULES, 2), (4, 1)])
+async def test_issues_of_the_same_words_at_two_places_are_two_errors_since_rules_5(
+    store: EventStore, rules: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redraft.actors.deciding.decider.RULES", rules)
+    talk = await Talk(store).written()
+    judged = await talk.judged(",".join(f'{SLIPPED[:-1]},"span":[{at},{at + 3}]}}' for at in (0, TEXT.rindex("Teh"))))
+    assert isinstance(judged, DraftCritiqued)
+    assert (len(judged.critique.issues), judged.critique.errors) == (2, ("“Teh”: misspelled",) * lines)
     assert await talk.findings() == ()
 
 

@@ -27,7 +27,7 @@ _LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|columns?)\s+\d+(?:[:-]\d+)*|^\d+
 def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> Critique:
     """Returns the critique of this text with each issue's place and id, and its line among the errors or suggestions.
 
-    One whose words the critic lists itself gets no line of its own.
+    One for which the critic lists its words itself gets no line of its own.
     Raises ContentError for a quote that is not in the text, also that of a criterion, for a criterion that is not
     declared, and an id given twice.
     What it has returned once it returns again unchanged.
@@ -39,11 +39,25 @@ def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> C
     if len(critique.issues) > MAX_ISSUES:
         raise ContentError(f"gave {len(critique.issues):,} issues; give the {MAX_ISSUES:,} gravest")
     issues = _with_ids([_located(issue, text, criteria) for issue in critique.issues])
-    own = {*critique.errors, *critique.weaknesses, *critique.suggestions}
-    lines = [(issue.severity == "error", issue.line) for issue in issues if issue.text not in own]
-    errors = dict.fromkeys((*critique.errors, *(line for is_error, line in lines if is_error)))
-    others = dict.fromkeys((*critique.suggestions, *(line for is_error, line in lines if not is_error)))
-    return replace(critique, issues=issues, errors=tuple(errors), suggestions=tuple(others))
+    return _with_lines(replace(critique, issues=issues))
+
+
+def _with_lines(critique: Critique) -> Critique:
+    """Returns the critique with a line for each issue that has none: equal lines are as many as their issues."""
+    errors, suggestions, weaknesses = map(Counter, (critique.errors, critique.suggestions, critique.weaknesses))
+    added: dict[bool, list[str]] = {True: [], False: []}
+    for issue in critique.issues:
+        is_error = issue.severity == "error"
+        own, others = (errors, suggestions) if is_error else (suggestions, errors)
+        words = ((own, issue.line), (own, issue.text), (weaknesses, issue.text), (others, issue.text))
+        for listed, line in words:
+            if listed[line]:
+                listed[line] -= 1
+                break
+        else:
+            added[is_error].append(issue.line)
+    lines = {"errors": (*critique.errors, *added[True]), "suggestions": (*critique.suggestions, *added[False])}
+    return replace(critique, **lines)
 
 
 def _located(issue: Issue, text: str, criteria: Collection[str]) -> Issue:

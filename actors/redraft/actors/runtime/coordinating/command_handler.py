@@ -262,7 +262,7 @@ class CommandHandler:
             return each
         aggregate.texts = kept = aggregate.texts or RunTexts()
         texts = await kept.for_answer(asked, lambda after: self.log.read(message.run, after=after))
-        return replace(each, message=proven(message, asked, texts))
+        return replace(each, message=proven(message, asked, texts, state.rules))
 
     def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:
         """Returns why an answer is not accepted; empty for one that is, or that answers no open request.

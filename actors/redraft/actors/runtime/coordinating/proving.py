@@ -17,7 +17,7 @@ from redraft.actors.editing.edits import check_only_issues, with_text
 from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import ContentError
 from redraft.events.messages.commands import Critiqued, Failed, Message, OutcomeMessage, Refined
-from redraft.events.messages.content import DraftRef, Issue, Revision
+from redraft.events.messages.content import Critique, DraftRef, Issue, Revision
 from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
 from redraft.events.messages.envelope import Recorded
 
@@ -34,6 +34,9 @@ def needs_proof(message: Message, asked: OpenStep | None) -> bool:
         case _:
             return False
 
+
+_EACH_COUNTS: Final = 5
+"""The first rules by which each issue is a line of its own."""
 
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of a run's texts that are kept, beside its newest draft; what else is needed is read again."""
@@ -100,13 +103,17 @@ def _size_of(issues: Iterable[Issue]) -> int:
     return sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in issues)
 
 
-def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:
-    """Returns an outcome as the texts of its run bear it out; a failure where they do not."""
+def proven(message: Message, asked: OpenStep, texts: RunTexts, rules: int) -> Message:
+    """Returns an outcome as the texts of its run bear it out; a failure where they do not.
+
+    Before rules 5, issues of the same words at several places were one line, and so one error.
+    """
     try:
         match message:
             case Critiqued(critique=critique):
                 names = [criterion.name for criterion in asked.step.criteria]
-                return replace(message, critique=locate_issues(critique, texts.text_of(message.draft), names))
+                located = locate_issues(critique, texts.text_of(message.draft), names)
+                return replace(message, critique=located if rules >= _EACH_COUNTS else _merged(located))
             case Refined() if asked.draft is not None:
                 issues = texts.issues_of(asked.request.critiques)
                 return _proven_revision(message, asked, texts.text_of(asked.draft), issues)
@@ -114,6 +121,14 @@ def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:
                 return message
     except ContentError as error:
         return _failure(message, f"{asked.request.actor} {error}") if isinstance(message, OutcomeMessage) else message
+
+
+def _merged(critique: Critique) -> Critique:
+    """Returns the critique with each line once, if it has issues."""
+    if not critique.issues:
+        return critique
+    errors, suggestions = (tuple(dict.fromkeys(lines)) for lines in (critique.errors, critique.suggestions))
+    return replace(critique, errors=errors, suggestions=suggestions)
 
 
 def _proven_revision(message: Refined, asked: OpenStep, before: str, issues: Sequence[Issue]) -> Refined:
