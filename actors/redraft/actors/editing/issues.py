@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -120,6 +120,19 @@ def identity(issue: Issue, number: int = 0) -> str:
 
     Case, spaces and the numbers of lines do not count: `line 3: dull` is the same where it stands in line 4.
     """
+    return _hash(_said(issue), number)
+
+
+def identities(issue: Issue, most: int) -> Iterator[str]:
+    """Yields the ids that so many issues of the same words have, by their number."""
+    said = _said(issue)
+    yield from (_hash(said, number) for number in range(most))
+
+
+def _said(issue: Issue) -> str:
     said = (_LINE_NUMBERS.sub(" ", issue.text), issue.criterion, issue.quote)
-    words = (" ".join(each.casefold().split()) for each in said)
-    return sha256("\0".join((*words, str(number))).encode()).hexdigest()[:12]
+    return "\0".join(" ".join(each.casefold().split()) for each in said)
+
+
+def _hash(said: str, number: int) -> str:
+    return sha256(f"{said}\0{number}".encode()).hexdigest()[:12]

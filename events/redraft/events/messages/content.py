@@ -129,7 +129,7 @@ class Issue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     Of a quote that stands several times the first place is meant, unless a `span` is given. An issue without a quote
     has no place, as where something is missing. `criterion` is one that the critic declares; `replacement` the text
     that the critic suggests for the quote. `id` is the same from draft to draft for the same words about the same
-    words, unless the critic gives one itself.
+    words, unless the critic gives one itself; of several such issues each keeps its own, by the place where it stands.
     """
 
     text: str
