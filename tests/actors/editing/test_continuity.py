@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from redraft.actors.editing.continuity import continue_issues
+from redraft.actors.editing.continuity import continue_issues, have_equals
 from redraft.actors.editing.issues import locate_issues
 from redraft.events.messages.content import Critique, Issue
 
@@ -57,3 +57,10 @@ def test_an_id_that_the_critic_gave_stays_and_is_taken() -> None:
     kept, new = slips(text)
     own = replace(new, id="mine")
     assert [each.id for each in continue_issues((kept, own), text, (first, second), before)] == [second.id, "mine"]
+
+
+def test_issues_of_the_same_words_are_known_also_before_their_quotes_are_filled_in() -> None:
+    one, two = slips("Teh a. Teh b.")
+    assert have_equals((one, replace(two, quote="", id="")))
+    assert have_equals((two,))
+    assert not have_equals((one, Issue("dull", id="mine"), Issue("dull", "Teh")))

@@ -21,10 +21,14 @@ _NEAR: Final = 60
 
 
 def have_equals(issues: Sequence[Issue]) -> bool:
-    """Returns whether several of these issues are of the same words, or one is told apart from an earlier such one."""
+    """Returns whether several of these issues are of the same words, or one is told apart from an earlier such one.
+
+    It may be so, too, of one with a place whose quote is not filled in yet.
+    """
     words = [identity(issue) for issue in issues]
     told_apart = (_MADE.fullmatch(issue.id) and issue.id != made for issue, made in zip(issues, words, strict=True))
-    return len({*words}) < len(words) or any(told_apart)
+    unknown = (issue.span is not None and not issue.quote for issue in issues)
+    return len({*words}) < len(words) or any(told_apart) or any(unknown)
 
 
 def continue_issues(issues: Sequence[Issue], text: str, earlier: Sequence[Issue], before: str) -> tuple[Issue, ...]:
