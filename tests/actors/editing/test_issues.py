@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import ContentError
@@ -44,6 +45,22 @@ def test_what_is_said_of_two_places_is_two_issues_and_said_twice_of_one_is_one()
     assert [issue.span for issue in found.issues] == [(4, 8), (SECOND, SECOND + 4)]
     assert len({issue.id for issue in found.issues}) == 2
     assert located(Issue("dull", id="7"), Issue("dull")).issues[0].id == "7"
+
+
+def test_each_issue_counts_also_where_its_words_are_those_of_another() -> None:
+    here, there = Issue("dull", "tide", (4, 8), severity="error"), Issue("dull", "tide", (SECOND, SECOND + 4))
+    found = located(here, replace(there, severity="error"), Issue("dull", severity="error"), there)
+    assert found.errors == ("“tide”: dull", "“tide”: dull", "dull")
+    assert found.suggestions == ("“tide”: dull",)
+    assert locate_issues(found, TEXT, ()) == found
+
+
+@pytest.mark.parametrize("listed", [("dull",), ("dull", "dull")])
+def test_a_line_that_the_critic_lists_itself_stands_for_one_issue(listed: tuple[str, ...]) -> None:
+    two = tuple(Issue("dull", "tide", (at, at + 4), severity="error") for at in (4, SECOND))
+    found = locate_issues(Critique(0.5, errors=listed, issues=two), TEXT, ())
+    assert found.errors == (*listed, "“tide”: dull")[:2]
+    assert locate_issues(found, TEXT, ()) == found
 
 
 @pytest.mark.parametrize(

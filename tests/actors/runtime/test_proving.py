@@ -19,7 +19,7 @@ from redraft.events.messages.conditions import errors
 from redraft.events.messages.content import Brief, Edit, digest
 from redraft.events.messages.domain_events import DomainEvent, DraftCritiqued, DraftRefined, StepFailed
 from redraft.events.messages.envelope import Origin
-from redraft.events.messages.plan import Criterion, Plan, Repeat, Retry, Step
+from redraft.events.messages.plan import RULES, Criterion, Plan, Repeat, Retry, Step
 from redraft.events.store.event_store import EventStore
 from redraft.projections.record_check import check_events
 
@@ -57,10 +57,10 @@ class Talk:
         await self.says("generated", "write", f'"text":"{TEXT}"')
         return self
 
-    async def judged(self, issues: str) -> DomainEvent:
-        draft = f'"draft":{{"version":1,"sha256":"{digest(TEXT)}"}}'
+    async def judged(self, issues: str, version: int = 1, text: str = TEXT) -> DomainEvent:
+        draft = f'"draft":{{"version":{version},"sha256":"{digest(text)}"}}'
         critique = f'"score":0.5,"critic":"judge","criteria":[{{"name":"spelling","score":0.5}}],"issues":[{issues}]'
-        return await self.says("critiqued", "L[1]/judge", f'{draft},"critique":{{{critique}}}')
+        return await self.says("critiqued", f"L[{version}]/judge", f'{draft},"critique":{{{critique}}}')
 
     async def refined(self, body: str, attempt: int = 1) -> DomainEvent:
         return await self.says("refined", "L[1]/improve", body, attempt)
@@ -92,6 +92,37 @@ async def test_places_ids_lines_and_texts_are_filled_in(
     assert refined.draft.text == TEXT.replace("Teh tide", "The tide")
     assert refined.edits == (Edit("Teh tide", "The tide", (slip.id,)),)
     assert refined.declined == ("“is calm”: dull — it is",)
+    assert await talk.findings() == ()
+
+
+@pytest.mark.parametrize(("rules", "lines"), [(RULES, 2), (4, 1)])
+async def test_issues_of_the_same_words_at_two_places_are_two_errors_since_rules_5(
+    store: EventStore, rules: int, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redraft.actors.deciding.decider.RULES", rules)
+    talk = await Talk(store).written()
+    judged = await talk.judged(",".join(f'{SLIPPED[:-1]},"span":[{at},{at + 3}]}}' for at in (0, TEXT.rindex("Teh"))))
+    assert isinstance(judged, DraftCritiqued)
+    assert (len(judged.critique.issues), judged.critique.errors) == (2, ("“Teh”: misspelled",) * lines)
+    assert await talk.findings() == ()
+
+
+@pytest.mark.parametrize("kept", [proving.MAX_BYTES, 0])
+@pytest.mark.parametrize(("rules", "which"), [(RULES, 1), (4, 0)])
+async def test_an_issue_is_that_which_stood_at_its_place_since_rules_5(
+    store: EventStore, rules: int, which: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the first of two of the same words is mended, the other is the second still."""
+    monkeypatch.setattr("redraft.actors.deciding.decider.RULES", rules)
+    monkeypatch.setattr(proving, "MAX_BYTES", kept)
+    talk = await Talk(store).written()
+    before = await talk.judged(",".join(f'{SLIPPED[:-1]},"span":[{at},{at + 3}]}}' for at in (0, TEXT.rindex("Teh"))))
+    refined = await talk.refined('"edits":[{"quote":"Teh tide","replacement":"The tide"}]')
+    assert isinstance(before, DraftCritiqued)
+    assert isinstance(refined, DraftRefined)
+    after = await talk.judged(SLIPPED, 2, refined.draft.text)
+    assert isinstance(after, DraftCritiqued)
+    assert [each.id for each in after.critique.issues] == [before.critique.issues[which].id]
     assert await talk.findings() == ()
 
 

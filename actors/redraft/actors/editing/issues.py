@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -27,7 +27,7 @@ _LINE_NUMBERS: Final = re.compile(r"\b(?:lines?|columns?)\s+\d+(?:[:-]\d+)*|^\d+
 def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> Critique:
     """Returns the critique of this text with each issue's place and id, and its line among the errors or suggestions.
 
-    One whose words the critic lists itself gets no line of its own.
+    One for which the critic lists its words itself gets no line of its own.
     Raises ContentError for a quote that is not in the text, also that of a criterion, for a criterion that is not
     declared, and an id given twice.
     What it has returned once it returns again unchanged.
@@ -39,11 +39,25 @@ def locate_issues(critique: Critique, text: str, criteria: Collection[str]) -> C
     if len(critique.issues) > MAX_ISSUES:
         raise ContentError(f"gave {len(critique.issues):,} issues; give the {MAX_ISSUES:,} gravest")
     issues = _with_ids([_located(issue, text, criteria) for issue in critique.issues])
-    own = {*critique.errors, *critique.weaknesses, *critique.suggestions}
-    lines = [(issue.severity == "error", issue.line) for issue in issues if issue.text not in own]
-    errors = dict.fromkeys((*critique.errors, *(line for is_error, line in lines if is_error)))
-    others = dict.fromkeys((*critique.suggestions, *(line for is_error, line in lines if not is_error)))
-    return replace(critique, issues=issues, errors=tuple(errors), suggestions=tuple(others))
+    return _with_lines(replace(critique, issues=issues))
+
+
+def _with_lines(critique: Critique) -> Critique:
+    """Returns the critique with a line for each issue that has none: equal lines are as many as their issues."""
+    errors, suggestions, weaknesses = map(Counter, (critique.errors, critique.suggestions, critique.weaknesses))
+    added: dict[bool, list[str]] = {True: [], False: []}
+    for issue in critique.issues:
+        is_error = issue.severity == "error"
+        own, others = (errors, suggestions) if is_error else (suggestions, errors)
+        words = ((own, issue.line), (own, issue.text), (weaknesses, issue.text), (others, issue.text))
+        for listed, line in words:
+            if listed[line]:
+                listed[line] -= 1
+                break
+        else:
+            added[is_error].append(issue.line)
+    lines = {"errors": (*critique.errors, *added[True]), "suggestions": (*critique.suggestions, *added[False])}
+    return replace(critique, **lines)
 
 
 def _located(issue: Issue, text: str, criteria: Collection[str]) -> Issue:
@@ -106,6 +120,19 @@ def identity(issue: Issue, number: int = 0) -> str:
 
     Case, spaces and the numbers of lines do not count: `line 3: dull` is the same where it stands in line 4.
     """
+    return _hash(_said(issue), number)
+
+
+def identities(issue: Issue, most: int) -> Iterator[str]:
+    """Yields the ids that so many issues of the same words have, by their number."""
+    said = _said(issue)
+    yield from (_hash(said, number) for number in range(most))
+
+
+def _said(issue: Issue) -> str:
     said = (_LINE_NUMBERS.sub(" ", issue.text), issue.criterion, issue.quote)
-    words = (" ".join(each.casefold().split()) for each in said)
-    return sha256("\0".join((*words, str(number))).encode()).hexdigest()[:12]
+    return "\0".join(" ".join(each.casefold().split()) for each in said)
+
+
+def _hash(said: str, number: int) -> str:
+    return sha256(f"{said}\0{number}".encode()).hexdigest()[:12]

@@ -129,7 +129,7 @@ class Issue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     Of a quote that stands several times the first place is meant, unless a `span` is given. An issue without a quote
     has no place, as where something is missing. `criterion` is one that the critic declares; `replacement` the text
     that the critic suggests for the quote. `id` is the same from draft to draft for the same words about the same
-    words, unless the critic gives one itself.
+    words, unless the critic gives one itself; of several such issues each keeps its own, by the place where it stands.
     """
 
     text: str
@@ -176,7 +176,7 @@ class Critique(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     `criteria` are its scores for the criteria that it declares, `confidence` (0..1) is how sure it is of the whole, and
     `scale` the scale that it declares; the worker fills that in. `measures` are the numbers that it counted, by the
     names that it declares. What a refiner's function is given is `on_scale`: its scores are on their scales, not 0..1.
-    `issues` say what is wrong where; each is also a line of `errors`, if it is one, or else of `suggestions`.
+    `issues` say what is wrong where; each has also a line of its own in `errors`, if it is one, or in `suggestions`.
     """
 
     score: float

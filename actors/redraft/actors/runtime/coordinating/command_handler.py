@@ -261,8 +261,8 @@ class CommandHandler:
         if asked is None or not needs_proof(message, asked):
             return each
         aggregate.texts = kept = aggregate.texts or RunTexts()
-        texts = await kept.for_answer(asked, lambda after: self.log.read(message.run, after=after))
-        return replace(each, message=proven(message, asked, texts))
+        texts = await kept.for_answer(message, asked, lambda after: self.log.read(message.run, after=after))
+        return replace(each, message=proven(message, asked, texts, state.rules))
 
     def _refusal(self, each: Incoming, aggregate: Aggregate) -> str:
         """Returns why an answer is not accepted; empty for one that is, or that answers no open request.

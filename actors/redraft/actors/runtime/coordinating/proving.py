@@ -6,18 +6,20 @@ filled in here, and an outcome whose quotes do not stand in its draft becomes a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from sys import getsizeof
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
 from redraft.actors.deciding.state import OpenStep
+from redraft.actors.editing.continuity import continue_issues, have_equals
 from redraft.actors.editing.edits import check_only_issues, with_text
 from redraft.actors.editing.issues import locate_issues
 from redraft.events.errors import ContentError
 from redraft.events.messages.commands import Critiqued, Failed, Message, OutcomeMessage, Refined
-from redraft.events.messages.content import DraftRef, Issue, Revision
+from redraft.events.messages.content import Critique, DraftRef, Issue, Revision
 from redraft.events.messages.domain_events import DraftCritiqued, DraftEdited, DraftGenerated, DraftRefined
 from redraft.events.messages.envelope import Recorded
 
@@ -35,8 +37,22 @@ def needs_proof(message: Message, asked: OpenStep | None) -> bool:
             return False
 
 
+_EACH_COUNTS: Final = 5
+"""The first rules by which each issue is a line of its own, and continues that which stood at its place."""
+
+_ITERATION: Final = re.compile(r"\[[^\[\]]*\](?=[^\[\]]*$)")
+"""The number of the innermost iteration in a path; without it, the path is the same in each."""
+
 MAX_BYTES: Final = 4 * 1024 * 1024
 """The most bytes of a run's texts that are kept, beside its newest draft; what else is needed is read again."""
+
+
+class _Said(NamedTuple):
+    """A critique: its event, its draft, and whether it has issues that only their places tell apart."""
+
+    version: int
+    draft: DraftRef
+    have_equals: bool
 
 
 class RunTexts:
@@ -47,6 +63,8 @@ class RunTexts:
         self.size = 0
         self._texts: dict[DraftRef, str] = {}
         self._issues: dict[int, tuple[Issue, ...]] = {}
+        self._latest: dict[str, _Said] = {}
+        """The latest critique of each critic, by its path without the iteration."""
         self._forgotten = 0
 
     def add(self, events: Iterable[Recorded]) -> None:
@@ -57,19 +75,25 @@ class RunTexts:
                 case DraftGenerated(draft=draft) | DraftRefined(draft=draft) | DraftEdited(draft=draft):
                     self._texts[draft.ref] = draft.text
                     self.size += getsizeof(draft.text)
-                case DraftCritiqued(critique=critique) if critique.issues:
-                    self._issues[event.version] = critique.issues
-                    self.size += _size_of(critique.issues)
+                case DraftCritiqued(path=path, draft=ref, critique=critique):
+                    self._latest[_ITERATION.sub("", path)] = _Said(event.version, ref, have_equals(critique.issues))
+                    if critique.issues:
+                        self._issues[event.version] = critique.issues
+                        self.size += _size_of(critique.issues)
                 case _:
                     pass
 
-    async def for_answer(self, asked: OpenStep, read: Callable[[int], Awaitable[Sequence[Recorded]]]) -> RunTexts:
-        """Returns the texts of the run, up to date, with all that a request names: these, or all of them, if that was
+    async def for_answer(
+        self, message: Message, asked: OpenStep, read: Callable[[int], Awaitable[Sequence[Recorded]]]
+    ) -> RunTexts:
+        """Returns the texts of the run, up to date, with all that an answer needs: these, or all of them, if that was
         forgotten. `read` returns the events after a version.
         """
         self.add(await read(self.version))
         self._forget()
         older = any(version <= self._forgotten for version in asked.request.critiques)
+        if isinstance(message, Critiqued) and (said := self._before(message)) is not None:
+            older |= said.version <= self._forgotten or said.draft not in self._texts
         if not older and (asked.draft in self._texts or not self._forgotten):
             return self
         whole = RunTexts()
@@ -91,6 +115,19 @@ class RunTexts:
             raise ContentError(f"answered about draft {ref.version}, which its run does not have")
         return self._texts[ref]
 
+    def _before(self, message: Critiqued) -> _Said | None:
+        """Returns what its critic said before a critique, if either has issues that only their places tell apart."""
+        said = self._latest.get(_ITERATION.sub("", message.path))
+        return said if said and (said.have_equals or have_equals(message.critique.issues)) else None
+
+    def continued(self, message: Critiqued) -> tuple[Issue, ...]:
+        """Returns the issues of a critique with the ids of those that they continue, of what its critic said before."""
+        issues = message.critique.issues
+        if (said := self._before(message)) is None:
+            return issues
+        earlier = self.issues_of((said.version,))
+        return continue_issues(issues, self.text_of(message.draft), earlier, self.text_of(said.draft))
+
     def issues_of(self, versions: Sequence[int]) -> list[Issue]:
         """Returns the issues of the critiques in these events."""
         return [issue for version in versions for issue in self._issues.get(version, ())]
@@ -100,20 +137,36 @@ def _size_of(issues: Iterable[Issue]) -> int:
     return sum(getsizeof(issue.text) + getsizeof(issue.quote) for issue in issues)
 
 
-def proven(message: Message, asked: OpenStep, texts: RunTexts) -> Message:
-    """Returns an outcome as the texts of its run bear it out; a failure where they do not."""
+def proven(message: Message, asked: OpenStep, texts: RunTexts, rules: int) -> Message:
+    """Returns an outcome as the texts of its run bear it out; a failure where they do not.
+
+    Before rules 5, issues of the same words at several places were one line, and so one error, and told apart by their
+    order alone.
+    """
     try:
         match message:
             case Critiqued(critique=critique):
                 names = [criterion.name for criterion in asked.step.criteria]
-                return replace(message, critique=locate_issues(critique, texts.text_of(message.draft), names))
+                critique = locate_issues(critique, texts.text_of(message.draft), names)
+                if rules < _EACH_COUNTS:
+                    return replace(message, critique=_merged(critique))
+                issues = texts.continued(located := replace(message, critique=critique))
+                return replace(located, critique=replace(critique, issues=issues))
             case Refined() if asked.draft is not None:
-                issues = texts.issues_of(asked.request.critiques)
-                return _proven_revision(message, asked, texts.text_of(asked.draft), issues)
+                named = texts.issues_of(asked.request.critiques)
+                return _proven_revision(message, asked, texts.text_of(asked.draft), named)
             case _:
                 return message
     except ContentError as error:
         return _failure(message, f"{asked.request.actor} {error}") if isinstance(message, OutcomeMessage) else message
+
+
+def _merged(critique: Critique) -> Critique:
+    """Returns the critique with each line once, if it has issues."""
+    if not critique.issues:
+        return critique
+    errors, suggestions = (tuple(dict.fromkeys(lines)) for lines in (critique.errors, critique.suggestions))
+    return replace(critique, errors=errors, suggestions=suggestions)
 
 
 def _proven_revision(message: Refined, asked: OpenStep, before: str, issues: Sequence[Issue]) -> Refined:
