@@ -107,7 +107,7 @@ CARRYING = [
         "belongs_elsewhere",
         "UnknownRules",
         "MemoryError",
-        67,
+        105,
     ),
     Fault(
         "lease of a share never ends",
