@@ -119,6 +119,8 @@ async def test_progress_is_told_of_what_happens_while_it_is_watched(home: Path) 
             told.append(str(message))
 
         watching = asyncio.create_task(client.call_tool("watch", {"run": run}, progress_callback=note))
+        while not told:  # what happens before the watch has begun is not told
+            await ask(client, "guide", run=run, advice="be brief")
         (home / "go").touch()
         found = (await watching).structured_content or {}
         assert found["status"] == "waiting"

@@ -461,6 +461,19 @@ async def test_a_closed_bus_refuses_everything(opened: Opens) -> None:
                     await call()
 
 
+async def test_a_letter_is_given_back_right_after_those_around_it_were_acknowledged(opened: Opens) -> None:
+    """What ends several letters at once must not reach the server before the return of one among them."""
+    async with opened() as bus, bus.consume(QUEUE, 3) as consumer:
+        await bus.publish(QUEUE, bus_messages(6))
+        await consumer.ack(await take_exactly(consumer, 3))
+        first, second, third = await take_exactly(consumer, 3)
+        more = asyncio.create_task(consumer.take(1))
+        await asyncio.sleep(0)  # acknowledgements are sent at once for a reader that waits
+        await consumer.ack([first, third])
+        await consumer.reject(second, requeue=True)
+        assert numbers(await more) == [5]
+
+
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.check) for seed in range(2, 5))])
 async def test_nothing_is_lost_or_doubled_when_consumers_die_at_random(opened: Opens, seed: int) -> None:
     """50 consumers that ack, reject, crash and are cancelled: each message ends once, each delivery counts higher."""

@@ -24,7 +24,7 @@ from pamqp.header import ContentHeader
 from pamqp.heartbeat import Heartbeat
 
 from redraft.events.rabbit.message_header import read_header
-from redraft.events.rabbit.wire import Confirmations, Deliveries, Wire, ack_frame
+from redraft.events.rabbit.wire import Confirmations, Deliveries, Wire, ack_frame, nack_frame, reject_frame
 
 CONSUMING, PUBLISHING, OTHER = 1, 2, 3
 HEARTBEAT = frame.marshal(Heartbeat(), 0)
@@ -198,3 +198,17 @@ def test_an_acknowledgement_is_read_as_it_was_written(number: int, tag: int, mul
     _, found, method = frame.unmarshal(ack_frame(number, tag, multiple=multiple))
     assert isinstance(method, Basic.Ack)
     assert (found, method.delivery_tag, method.multiple) == (number, tag, multiple)
+
+
+@given(st.integers(1, 65535), st.integers(1, 2**63), st.booleans())
+def test_a_rejection_is_read_as_it_was_written(number: int, tag: int, requeue: bool) -> None:
+    _, found, method = frame.unmarshal(reject_frame(number, tag, requeue=requeue))
+    assert isinstance(method, Basic.Reject)
+    assert (found, method.delivery_tag, method.requeue) == (number, tag, requeue)
+
+
+@given(st.integers(1, 65535), st.integers(1, 2**63))
+def test_what_is_given_back_is_one_delivery_that_comes_again(number: int, tag: int) -> None:
+    _, found, method = frame.unmarshal(nack_frame(number, tag))
+    assert isinstance(method, Basic.Nack)
+    assert (found, method.delivery_tag, method.multiple, method.requeue) == (number, tag, False, True)

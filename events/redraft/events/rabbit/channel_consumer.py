@@ -14,8 +14,8 @@ from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus.port import Delivery
 from redraft.events.rabbit.cloudevents import SENT, USER, Headers, headers_of, message_headers, number, sendable
-from redraft.events.rabbit.connection import LOST, Lost, answer, close_channel, hand_over
-from redraft.events.rabbit.wire import Deliveries, Wire, ack_frame
+from redraft.events.rabbit.connection import LOST, Lost, answer, close_channel
+from redraft.events.rabbit.wire import Deliveries, Wire, ack_frame, nack_frame, reject_frame
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Bytes that the server may send ahead to one reader."""
@@ -210,15 +210,13 @@ class Session:
         except LOST:
             self.end()
 
-    async def give_back(self, message: DeliveredMessage) -> None:
-        """Returns a message for a counted redelivery. (4.3 does not count `basic.nack`.)"""
-        await hand_over(self._channel.basic_reject(tag_of(message), requeue=True, wait=False))
-        self._close(tag_of(message))
+    def give_back(self, message: DeliveredMessage) -> None:
+        """Returns a message for a counted redelivery. (4.3 does not count `basic.nack`.) Raises Lost."""
+        self._reject(tag_of(message), requeue=True)
 
-    async def dead_letter(self, message: DeliveredMessage) -> None:
-        """Has the server make it a dead letter."""
-        await hand_over(self._channel.basic_reject(tag_of(message), requeue=False, wait=False))
-        self._close(tag_of(message))
+    def dead_letter(self, message: DeliveredMessage) -> None:
+        """Has the server make it a dead letter. Raises Lost."""
+        self._reject(tag_of(message), requeue=False)
 
     async def stop(self) -> None:
         """Stops reading. Messages that have arrived must still be settled."""
@@ -231,8 +229,10 @@ class Session:
             if not self.ended:
                 self._send()
                 for tag in list(self._open):
-                    back = self._channel.basic_reject if tag in held else self._channel.basic_nack
-                    await hand_over(back(tag, requeue=True, wait=False))
+                    if tag in held:
+                        self._reject(tag, requeue=True)
+                    else:
+                        self._write(nack_frame(self._channel.number, tag), [tag])
         finally:
             await close_channel(self._channel)
 
@@ -249,9 +249,18 @@ class Session:
 
     def _ack(self, tag: int, tags: Sequence[int]) -> None:
         """Acknowledges `tags`: either all unsettled ones up to `tag`, or that one."""
+        self._write(ack_frame(self._channel.number, tag, multiple=len(tags) > 1), tags)
+
+    def _reject(self, tag: int, *, requeue: bool) -> None:
+        self._write(reject_frame(self._channel.number, tag, requeue=requeue), [tag])
+
+    def _write(self, frame: bytes, tags: Sequence[int]) -> None:
+        """Settles `tags`. All that settles goes the same way, in order: an acknowledgement of several that overtook
+        the return of one among them would take that one from the queue.
+        """
         if self._channel.is_closed:
             raise Lost("the channel has ended")
-        self._wire.write(ack_frame(self._channel.number, tag, multiple=len(tags) > 1))
+        self._wire.write(frame)
         self._settled.difference_update(tags)
         for settled in tags:
             self._close(settled)

@@ -120,7 +120,7 @@ class RabbitConsumer:
             self._dismiss(held)
         elif self._held.pop(delivery.tag, None):
             with suppress(*LOST):  # when the session ends, the server takes the message back
-                await held.session.give_back(held.message)
+                held.session.give_back(held.message)
         self._changed.set()
 
     async def leave(self) -> None:
@@ -177,7 +177,7 @@ class RabbitConsumer:
                 return
             self._held.pop(held.delivery.tag, None)
             with suppress(*LOST):
-                await held.session.dead_letter(held.message)
+                held.session.dead_letter(held.message)
         else:
             self._dismiss(held)
 

@@ -122,7 +122,7 @@ class Redeliveries:
             await self._park(bus_message.held, reason, True)
         except (MessageTooLarge, NotAllowed):  # the server has it, and can move it all the same
             with suppress(*LOST):
-                await bus_message.held.session.dead_letter(bus_message.held.message)
+                bus_message.held.session.dead_letter(bus_message.held.message)
             self._forget([bus_message])
         else:
             self._settle([bus_message])

@@ -37,12 +37,24 @@ _BEAT_EVERY: Final = 1.0
 
 _head = struct.Struct(">BHI").unpack_from
 _tag_and_bits = struct.Struct(">QB").unpack_from
-_ack = struct.Struct(">BHIHHQBB").pack
+_settle = struct.Struct(">BHIHHQBB").pack
+_REQUEUE_REJECT: Final = 1
+_REQUEUE_NACK: Final = 2
 
 
 def ack_frame(channel: int, tag: int, *, multiple: bool) -> bytes:
     """Returns the frame that acknowledges a delivery, or all up to it."""
-    return _ack(METHOD, channel, 13, 60, 80, tag, multiple, END[0])
+    return _settle(METHOD, channel, 13, 60, 80, tag, multiple, END[0])
+
+
+def reject_frame(channel: int, tag: int, *, requeue: bool) -> bytes:
+    """Returns the frame that rejects a delivery: the server delivers it again, or makes it a dead letter."""
+    return _settle(METHOD, channel, 13, 60, 90, tag, _REQUEUE_REJECT if requeue else 0, END[0])
+
+
+def nack_frame(channel: int, tag: int) -> bytes:
+    """Returns the frame that gives a delivery back, which some servers do not count as they count a rejection."""
+    return _settle(METHOD, channel, 13, 60, 120, tag, _REQUEUE_NACK, END[0])
 
 
 class FrameReader(Protocol):
