@@ -98,12 +98,56 @@ def test_confidences_are_kept_and_the_lowest_is_that_of_the_whole() -> None:
         ({"criteria": 7}, "give each by its name"),
         ({"criteria": {"accuracy": {"score": 5, "confidence": 2}, "tone": 5}}, "accuracy a confidence of 2, outside"),
         ({"criteria": {"accuracy": 5, "tone": 5}, "confidence": -1}, "gave a confidence of -1"),
+        (
+            {"criteria": {"accuracy": {"score": 5, "confidense": 0.5}, "tone": 5}},
+            "criteria.accuracy with 'confidense', which is no field of it; did you mean confidence?",
+        ),
+        (
+            {"criteria": [{"name": "accuracy", "score": 5, "quotes": "x"}, {"name": "tone", "score": 5}]},
+            "'quotes', which is no field of it; did you mean quote?",
+        ),
+        (
+            {"criteria": {"accuracy": 5, "tone": 5}, "issues": [{"text": "dull", "replacment": "x"}]},
+            "issues[0] with 'replacment', which is no field of it; did you mean replacement?",
+        ),
+        (
+            {"criteria": {"accuracy": 5, "tone": 5}, "issues": [{"text": "dull", "severity": "warn"}]},
+            "an issue whose severity is 'warn'; did you mean warning?",
+        ),
+        (
+            {"criteria": {"accuracy": 5, "tone": 5}, "issues": [{"text": "dull", "severity": 3}]},
+            "an issue whose severity is 3; write error, warning or note",
+        ),
     ],
 )
 def test_what_does_not_fit_the_declaration_is_invalid(returned: object, fault: str) -> None:
     with pytest.raises(InvalidResult) as refused:
         judged(returned)
     assert fault in str(refused.value)
+
+
+def test_objects_may_have_fields_of_their_own_beside_those_that_are_read() -> None:
+    mark = {"score": 5, "reason": "well said", "why_not_higher": "the end"}
+    said = judged({"criteria": {"accuracy": mark, "tone": 5}, "issues": [{"text": "dull", "line": 3, "rule": "E1"}]})
+    assert (said.criteria[0].reason, said.issues[0].text) == ("well said", "dull")
+
+
+def test_actors_to_choose_among_with_the_same_criteria_on_other_scales_declare_the_criteria() -> None:
+    """Their scores are compared as shares."""
+
+    @critic(scale=(1, 10), criteria={"tone": "for children"})
+    def ten(draft: Draft) -> float:
+        return 5
+
+    @critic(scale=(1, 5), criteria={"tone": "for children"})
+    def five(draft: Draft) -> float:
+        return 5
+
+    write, improve = step("write", role="generator"), step("improve", role="refiner")
+    judge = step(choose=[ten, five])
+    loop = repeat("R", until="tone >= 0.8", max_iterations=2, body=[judge, improve])
+    declared = dict(steps_of(Workflow("w").start_with(write).then(loop).plan.steps))["R/critique"]
+    assert (declared.scale, declared.criteria) == (None, ten.criteria)
 
 
 def test_an_undeclared_criterion_is_invalid() -> None:
@@ -113,6 +157,14 @@ def test_an_undeclared_criterion_is_invalid() -> None:
 
     with pytest.raises(InvalidResult, match=r"declare it with @critic\(criteria="):
         critique_of(judge, {"score": 1, "criteria": {"tone": 1}})
+
+
+def one(draft: Draft) -> float:
+    return 1
+
+
+def test_a_scale_may_be_a_list_as_in_a_file() -> None:
+    assert critic(scale=[1, 10])(one).scale == (1, 10)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +180,18 @@ def test_an_undeclared_criterion_is_invalid() -> None:
         (lambda: critic(criteria={"tone": "x"}, weights={"tone": 0}), "all have the weight 0"),
         (lambda: critic(criteria={"tone": Criterion("", scale=(5, 1))}), "write two rising numbers"),
         (lambda: critic(criteria={"tone": Criterion("", scale=(0, 1e30))}), "its ends are numbers up to 10**15"),
+        (lambda: critic(scale=5)(one), "scale is 5; write two rising numbers"),
+        (lambda: critic(scale=(1, 5, 10))(one), "scale is (1, 5, 10); write two rising numbers"),
+        (lambda: critic(scale=(1, "x"))(one), "scale is (1, 'x'); write two rising numbers"),
+        (lambda: critic(scale=(-10, -1))(one), "let that be above 0"),
+        (lambda: critic(criteria=["tone"]), "criteria are ['tone']; give each with what is meant"),
+        (lambda: critic(criteria={"tone": "x"}, weights=2), "weights are 2; give a number by criterion"),
+        (lambda: critic(weights={"tone": 2}), "weights are those of criteria, and none is given"),
+        (lambda: critic(measures=3), "measures are 3; give names"),
+        (lambda: critic(measures="words"), "measures are 'words'; give names"),
+        (lambda: critic(fields=3)(one), "fields are 3; write such as"),
+        (lambda: critic(fields={"a": 1})(one), "'a' stands for 1"),
+        (lambda: critic(name=3)(one), "3 is not a name for an actor"),
     ],
 )
 def test_a_wrong_declaration_is_refused(make: Callable[[], object], fault: str) -> None:

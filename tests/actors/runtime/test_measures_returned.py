@@ -37,6 +37,7 @@ async def judged(returned: Any, declared: Any = ("words", "coverage?"), recorded
 @pytest.mark.parametrize(
     ("returned", "measures"),
     [
+        ({"score": 0.5, "measures": {"words": 312, "coverage": None}}, {"words": 312}),
         ({"score": 0.5, "measures": {"words": 312}}, {"words": 312}),
         ({"score": 0.5, "measures": {"coverage": Decimal("0.81"), "words": True}}, {"words": 1, "coverage": 0.81}),
         (Critique(0.5, measures={"words": -3, "coverage": 0.5}), {"words": -3, "coverage": 0.5}),
@@ -61,6 +62,7 @@ async def test_what_only_counts_has_no_score() -> None:
         (0.5, "gave no number for words, a measure that it declares"),
         (True, "gave no number for words, a measure that it declares"),
         ({"score": 0.5, "measures": {"coverage": 1}}, "gave no number for words"),
+        ({"score": 0.5, "measures": {"words": None}}, "gave no number for words"),
         ({"score": 0.5, "measures": {"words": 1, "wrods": 2}}, "'wrods', a measure that it does not declare; did you"),
         ({"score": 0.5, "measures": {"words": "many"}}, "gave words as a str, not a number"),
         ({"score": 0.5, "measures": {"words": float("nan")}}, "gave words as nan; a measure is a number up to 10**15"),

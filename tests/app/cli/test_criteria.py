@@ -174,3 +174,24 @@ def test_a_run_goes_on_as_it_began_when_its_functions_declare_what_its_plan_cont
     forked = call("fork", "last", "--at", "3")
     assert forked.code == 0, forked.err
     assert "plan.yaml: the plan was changed since the run began" in forked.err
+
+
+@pytest.mark.parametrize(
+    ("setting", "fault"),
+    [
+        ("scale: [0, 5]", "plan.yaml:8: Refinement/judge: scale differ from those that judge declares"),
+        ("history: 2", "plan.yaml:8: Refinement/judge: history is 2, but judge does not take 'history'"),
+    ],
+)
+def test_what_an_actor_declares_otherwise_is_named_with_its_line_and_place(setting: str, fault: str) -> None:
+    Path("plan.yaml").write_text(PLAN.replace("{actor: judge}", f"{{actor: judge, {setting}}}"))
+    for command in (("run", "plan.yaml", "rain.txt"), ("simulate", "plan.yaml")):
+        spoken = call(*command, "--actors", "actors.py")
+        assert (spoken.code, fault in spoken.err) == (2, True), spoken.err
+
+
+def test_a_critic_that_is_asked_late_cannot_be_asked_by_what_it_says_itself() -> None:
+    late = "{actor: judge}\n        - critique: {actor: judge, name: late, when: late.tone >= 6}"
+    Path("plan.yaml").write_text(PLAN.replace("{actor: judge}", late))
+    spoken = call("run", "plan.yaml", "rain.txt", "--actors", "actors.py")
+    assert "when: late.tone >= 6 is about what this critic says itself" in spoken.err, spoken.err

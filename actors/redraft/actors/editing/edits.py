@@ -26,7 +26,8 @@ def apply_edits(edits: Sequence[Edit], text: str) -> str:
     placed = sorted((_placed(edit, text) for edit in edits), key=lambda each: each[:2])
     for (_, end, first), (start, _, second) in pairwise(placed):
         if start < end:
-            raise ContentError(f"gave edits that overlap: of {brief(first.quote)} and of {brief(second.quote)}")
+            both = f"{brief(first.quote)} and of {brief(second.quote)}"
+            raise ContentError(f"gave edits that overlap: of {both}; make one of them, or quote less")
     parts: list[str] = []
     place = 0
     for start, end, edit in placed:

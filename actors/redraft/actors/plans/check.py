@@ -29,7 +29,7 @@ from redraft.actors.plans.check_steps import check_late_critics, check_late_in_p
 from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.messages.conditions import Approved, Compare
+from redraft.events.messages.conditions import Approved, Compare, Condition
 from redraft.events.messages.plan import (
     DEFAULT_ROLLBACK_MARGIN,
     Approve,
@@ -104,7 +104,19 @@ def _check_late(path: str, step: Step, before: tuple[Step, ...]) -> None:
     try:
         check_reading(step.when, before)
     except ConditionError as error:
-        raise PlanError(path, f"when: {error}") from None
+        fault = str(error)
+        if _reads(step.when, (*before, step)):
+            own = "is about what this critic says itself, and it is asked only if that holds"
+            fault = f"{print_condition(step.when)} {own}; name what those before it say"
+        raise PlanError(path, f"when: {fault}") from None
+
+
+def _reads(condition: Condition, critics: Sequence[Step]) -> bool:
+    try:
+        check_reading(condition, critics)
+    except ConditionError:
+        return False
+    return True
 
 
 def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:

@@ -125,11 +125,19 @@ def check_scale(path: str, what: str, scale: object) -> None:
     """Raises PlanError unless this is None, or two rising numbers that make a scale."""
     if scale is None:
         return
-    pair = isinstance(scale, tuple) and len(scale) == 2 and all(map(is_number, scale))
-    if not (isinstance(scale, tuple) and pair and scale[0] < scale[1] and scale[1] > 0):
+    pair = isinstance(scale, tuple) and len(scale) == 2 and all(map(_is_end, scale))
+    if not (isinstance(scale, tuple) and pair and scale[0] < scale[1]):
         raise PlanError(path, f"{what} is {shown(scale)}; write two rising numbers, such as [1, 10]")
+    if not scale[1] > 0:
+        raise PlanError(
+            path, f"{what} is {shown(scale)}; scores are shown “of” its end, so let that be above 0: [1, 10]"
+        )
     if fault := scale_fault(*scale):
         raise PlanError(path, f"{what} is {shown(scale)}, and {fault}; write such as [1, 10]")
+
+
+def _is_end(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 def check_criteria(path: str, criteria: object) -> None:

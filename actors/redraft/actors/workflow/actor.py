@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from textwrap import dedent
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, cast, get_args
 
-from redraft.actors.plans.check_nodes import check_history
-from redraft.actors.values import VERSION_FORM, is_version
+from redraft.actors.plans.check_nodes import check_history, check_scale
+from redraft.actors.values import VERSION_FORM, is_version, shown
 from redraft.events.errors import ActorError, PlanError, suggest
 from redraft.events.messages.plan import Criterion, Option, Role
-from redraft.events.messages.scales import Scale, scale_fault
+from redraft.events.messages.scales import Scale
 
 Function: TypeAlias = Callable[..., Any]
 Isolation: TypeAlias = Literal["none", "process"]
@@ -123,20 +122,13 @@ def make_actor(
     hermetic: bool = True,
 ) -> Actor[R]:
     """Returns the actor of a function; raises ActorError when its arguments or what it declares are not its role's."""
-    known = name or str(getattr(function, "__name__", ""))
-    if not known.replace("-", "_").isidentifier():
-        raise ActorError(f"@{role}: {known!r} is not a name for an actor; use letters, digits, _ and -")
-    if not (all(-math.inf < end < math.inf for end in scale) and scale[0] < scale[1]):
-        raise ActorError(f"@{role} {known}: the scale {scale!r} is not two rising numbers, such as (1, 10)")
-    if fault := scale_fault(*scale):
-        raise ActorError(f"@{role} {known}: the scale is {scale!r}, and {fault}; write such as (1, 10)")
+    known = _actor_name(role, str(getattr(function, "__name__", "")) if name is None else name)
+    scale = _read_scale(f"@{role} {known}", scale)
     if version is not None and not is_version(version):
         raise ActorError(f"@{role} {known}: version is {version!r}; write {VERSION_FORM}")
     if isolation not in get_args(Isolation):
         raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
-    for theirs, ours in fields.items():
-        if ours not in MAPPED:
-            raise ActorError(f"@{role} {known}: fields: {theirs!r} stands for {ours!r}; {suggest(ours, MAPPED)}")
+    _check_fields(f"@{role} {known}", fields)
     require(lambda: check_history(f"@{role} {known}", history))
     takes = _argument_names(role, known, function)
     if history and "history" not in takes:
@@ -145,6 +137,26 @@ def make_actor(
     pairs = tuple(fields.items())
     said = (isolation, "", pairs, criteria, measures, history, hermetic)
     return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
+
+
+def _actor_name(role: Role, name: object) -> str:
+    if isinstance(name, str) and name.replace("-", "_").isidentifier():
+        return name
+    raise ActorError(f"@{role}: {shown(name)} is not a name for an actor; use letters, digits, _ and -")
+
+
+def _read_scale(who: str, scale: object) -> Scale:
+    pair = tuple(scale) if isinstance(scale, list) else scale
+    require(lambda: check_scale(who, "scale", pair))
+    return cast("Scale", pair)
+
+
+def _check_fields(who: str, fields: object) -> None:
+    if not isinstance(fields, Mapping):
+        raise ActorError(f'{who}: fields are {shown(fields)}; write such as {{"improvements": "suggestions"}}')
+    for theirs, ours in fields.items():
+        if ours not in MAPPED:
+            raise ActorError(f"{who}: fields: {theirs!r} stands for {ours!r}; {suggest(str(ours), MAPPED)}")
 
 
 def require(check: Callable[[], None]) -> None:

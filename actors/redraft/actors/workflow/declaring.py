@@ -57,8 +57,8 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
         raise PlanError(step.name, f"reuse is always, but {more}; write run, or leave it out")
     declared = [_declared(each, known.get(each.actor)) for each in doers]
     scale, criteria = declared[0]
-    if any(each != declared[0] for each in declared):
-        scale, criteria = None, ()
+    scale = scale if all(each[0] == scale for each in declared) else None  # their scores are compared as 0..1
+    criteria = criteria if all(each[1] == criteria for each in declared) else ()
     step = _with_measures(step, [_measures(each, known.get(each.actor)) for each in doers])
     for what, ours, theirs in (("scale", step.scale, scale), ("criteria", step.criteria, criteria)):
         if ours and theirs and ours != theirs:

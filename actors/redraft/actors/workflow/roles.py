@@ -12,7 +12,7 @@ With `isolation="process"` the function runs in a child process, which is killed
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal, overload
@@ -20,6 +20,7 @@ from typing import Final, Literal, overload
 from msgspec.structs import replace
 
 from redraft.actors.plans.check_nodes import check_criteria, check_measures
+from redraft.actors.values import shown
 from redraft.actors.workflow.actor import (
     NO_FIELDS,
     SCORES,
@@ -112,8 +113,7 @@ def critic(
     """
     declared = _declared_criteria(criteria, weights)
     if not callable(measures):
-        measures = tuple(measures)
-        require(lambda: check_measures("@critic", measures, declared))
+        measures = _declared_measures(measures, declared)
     make: Decorator[Literal["critic"]] = partial(
         make_actor,
         "critic",
@@ -176,10 +176,26 @@ def publisher(
     return make if function is None else make(function)
 
 
-def _declared_criteria(criteria: Mapping[str, str | Criterion], weights: Mapping[str, float]) -> tuple[Criterion, ...]:
+def _declared_measures(measures: object, criteria: tuple[Criterion, ...]) -> tuple[str, ...]:
+    if isinstance(measures, str) or not isinstance(measures, Sequence):
+        raise ActorError(f'@critic: measures are {shown(measures)}; give names, such as ("words", "coverage?")')
+    require(lambda: check_measures("@critic", tuple(measures), criteria))
+    return tuple(measures)
+
+
+def _declared_criteria(criteria: object, weights: object) -> tuple[Criterion, ...]:
+    if not isinstance(criteria, Mapping):
+        example = '{"accuracy": "every claim is right"}'
+        raise ActorError(f"@critic: criteria are {shown(criteria)}; give each with what is meant, such as {example}")
+    if not isinstance(weights, Mapping):
+        raise ActorError(
+            f'@critic: weights are {shown(weights)}; give a number by criterion, such as {{"accuracy": 2}}'
+        )
+    if weights and not criteria:
+        raise ActorError("@critic: weights are those of criteria, and none is given; give criteria, or remove weights")
     for name in weights:
         if name not in criteria:
-            raise ActorError(f"@critic: weights: {name!r} is no criterion of it; {suggest(name, tuple(criteria))}")
+            raise ActorError(f"@critic: weights: {name!r} is no criterion of it; {suggest(str(name), tuple(criteria))}")
     found = []
     for name, said in criteria.items():
         made = replace(said, name=name) if isinstance(said, Criterion) else Criterion(name, said)

@@ -188,7 +188,14 @@ class Workflow:
 def declare(plan: Plan, actors: Iterable[Actor]) -> Plan:
     """Returns the plan in which each step has what its actor declares, such as scale and history. Raises PlanError."""
     known = tuple(actors)
-    steps = map_steps(plan.steps, lambda _, step: with_declared(step, known))
+
+    def declared(path: str, step: Step) -> Step:
+        try:
+            return with_declared(step, known)
+        except PlanError as error:
+            raise PlanError(path, error.fault) from None
+
+    steps = map_steps(plan.steps, declared)
     return plan if steps == plan.steps else replace(plan, steps=steps)
 
 

@@ -11,19 +11,18 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Final
 
 import msgspec
 
 from redraft.actors.editing.edits import with_text
 from redraft.actors.editing.issues import locate_issues
+from redraft.actors.runtime.working.returned_fields import critique_from, gather_criteria, objects_of
 from redraft.actors.runtime.working.returned_values import (
     InvalidResult,
-    as_detail,
     as_float,
     as_list,
-    as_number,
     checked_as,
     described,
     exact,
@@ -32,14 +31,24 @@ from redraft.actors.runtime.working.returned_values import (
 )
 from redraft.actors.workflow.actor import Actor
 from redraft.events.errors import suggest
-from redraft.events.messages.content import MOST_MEASURED, Critique, Detail, Draft, Mark, Number, Receipt, Revision
+from redraft.events.messages.content import (
+    MOST_MEASURED,
+    Critique,
+    Draft,
+    Edit,
+    Mark,
+    Number,
+    Receipt,
+    Refusal,
+    Revision,
+)
 from redraft.events.messages.plan import Criterion, measure_name
 from redraft.events.messages.scales import UNIT, Scale, mean_of, to_share
 from redraft.events.messages.usage import MOST
 
-_LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
-_FIELDS: Final = frozenset(Critique.__struct_fields__)
 _REVISION: Final = frozenset(Revision.__struct_fields__)
+_OBJECTS: Final[Mapping[str, type[msgspec.Struct]]] = {"edits": Edit, "refusals": Refusal}
+"""The lists of objects of a revision."""
 
 
 def text_of(returned: object, media_type: str) -> tuple[str, str]:
@@ -80,7 +89,7 @@ def _revision_from(given: Mapping[str, Any], draft: Draft, critique: Critique | 
     if found.get("edits") == [] and not found.get("text"):
         found["text"] = draft.text  # a list of edits in which there are none leaves the draft as it is
     found |= {name: as_list(found[name]) for name in ("changes", "declined") if name in found}
-    found |= {name: _objects_of(name, found[name]) for name in ("edits", "refusals") if name in found}
+    found |= {name: objects_of(name, found[name], kind) for name, kind in _OBJECTS.items() if name in found}
     revision = checked_as(found, Revision, what)
     if not 0 <= revision.saved_tokens <= MOST:
         raise InvalidResult(f"returned {what} whose saved_tokens are no number from 0 to 10**15")
@@ -134,8 +143,8 @@ def critique_of(
                 raise InvalidResult(
                     f"returned {described(returned)}, not a Critique, a number, a bool, or an object with its fields"
                 )
-            given = _gather_criteria(given, declared, dict(actor.fields))
-            critique = _critique_from(given, dict(actor.fields), described(returned))
+            given = gather_criteria(given, declared, dict(actor.fields))
+            critique = critique_from(given, dict(actor.fields), described(returned))
     critique = msgspec.structs.replace(critique, critic=actor.name, scale=scale, on_scale=False)
     critique = _normalise(critique, scale or own, declared)
     return locate_issues(critique, text, [each.name for each in declared])
@@ -214,89 +223,3 @@ def _require_in(value: float, scale: Scale, what: str) -> None:
     low, high = scale
     if not (math.isfinite(value) and low <= value <= high):
         raise InvalidResult(f"gave {what} of {value:g}, outside its scale of {low:g} to {high:g}")
-
-
-def _gather_criteria(
-    given: dict[str, Any], criteria: Sequence[Criterion], renamed: Mapping[str, str]
-) -> dict[str, Any]:
-    """Returns the fields with criteria that stand beside the others, as in `{"accuracy": 8}`, put below `criteria`."""
-    beside = [each.name for each in criteria if each.name in given and each.name not in (*_FIELDS, *renamed)]
-    if not beside or given.get("criteria"):
-        return given
-    others = {name: value for name, value in given.items() if name not in (*beside, "criteria")}
-    return {**others, "criteria": {name: given[name] for name in beside}}
-
-
-def _critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: str) -> Critique:
-    """Returns the critique of these fields; those of other names become its details."""
-    found: dict[str, Any] = {}
-    details: dict[str, Detail] = {}
-    for name, value in given.items():
-        refuse_coroutine(value, f" as {name}")
-        field = renamed.get(name, name)
-        if field in _LISTS:
-            found[field] = [*found.get(field, ()), *as_list(value, f"{what} with {name}")]
-        elif field == "criteria":
-            found[field] = _marks_of(value)
-        elif field == "measures":
-            found[field] = _numbers_of(value)
-        elif field == "issues":
-            if value:
-                found[field] = _objects_of(field, value)
-        elif field == "details" and isinstance(value, Mapping):
-            details |= {str(key): as_detail(each) for key, each in value.items()}
-        elif field in _FIELDS and field != "details":
-            found[field] = as_number(value, name) if field in ("score", "confidence") else value
-        else:
-            details[name] = as_detail(value)
-    if found.get("score") is None:
-        if found.get("approved") is None and not found.get("criteria") and not found.get("measures"):
-            hint = "name one of them so, map yours with @critic(fields={...}), or declare @critic(criteria={...})"
-            raise InvalidResult(f"returned {what} without score and approved; {hint}")
-        found |= {"score": 0.0, "scored": False}
-    return checked_as({**found, "details": details}, Critique, what)
-
-
-def _marks_of(value: object) -> list[dict[str, Any]]:
-    """Returns the fields of each criterion's score, from names with numbers or objects, or from a list."""
-    named = fields_of(value)
-    if named is None and isinstance(value, list | tuple):
-        return [fields for each in value if (fields := fields_of(each)) is not None]
-    if named is None:
-        raise InvalidResult(f"returned criteria as {described(value)}; give each by its name: {{'accuracy': 8}}")
-    return [{"name": name, **_mark_of(name, each)} for name, each in named.items()]
-
-
-def _numbers_of(value: object) -> dict[str, object]:
-    """Returns measures by name: numbers of any kind, and yes or no as 1 or 0."""
-    named = fields_of(value)
-    if named is None:
-        raise InvalidResult(f"returned measures as {described(value)}; give each by its name: {{'words': 312}}")
-    for name, each in named.items():
-        if not isinstance(each, Real | Decimal):
-            raise InvalidResult(f"gave {name} as {described(each)}, not a number")
-    return {name: int(each) if isinstance(each, Integral) else as_float(each, name) for name, each in named.items()}
-
-
-def _objects_of(name: str, value: object) -> list[dict[str, Any]]:
-    """Returns the fields of each object of a list, those without a value left out; a text is an issue without a place.
-
-    Raises InvalidResult.
-    """
-    found = []
-    for number, each in enumerate(as_list(value, name)):
-        refuse_coroutine(each, f" in {name}")
-        fields = {"text": each} if isinstance(each, str) and name == "issues" else fields_of(each)
-        if fields is None:
-            raise InvalidResult(f"returned {name}[{number}] as {described(each)}, not an object with its fields")
-        found.append({key: value for key, value in fields.items() if value is not None})
-    return found
-
-
-def _mark_of(name: str, value: object) -> dict[str, Any]:
-    if not isinstance(value, bool) and isinstance(value, Real | Decimal):
-        return {"score": as_float(value, name)}
-    fields = fields_of(value)
-    if fields is None:
-        raise InvalidResult(f"gave {name} {described(value)}, not a number or an object with score")
-    return {key: as_number(each, f"{name}.{key}") for key, each in fields.items() if key != "name"}
