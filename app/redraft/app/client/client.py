@@ -292,11 +292,9 @@ class Client:
         """Gathers what is waited for, and wakes those who wait; runs for as long as the client is open."""
         self._noticing = True
         async for batch in self._log.tail(after):
-            if self._owner is not None:
-                for entry in batch:
-                    if isinstance(entry, Recorded) and isinstance(entry.data, RunEnded):
-                        self._owner.let_go(entry.run, entry.data.outcome)
-            self._awaited.note(batch)
+            for end in self._awaited.note(batch):
+                if self._owner is not None and isinstance(end.data, RunEnded):
+                    self._owner.let_go(end.run, end.data.outcome)
 
     async def history(self, run: str, upto: int | None = None) -> tuple[Recorded, ...]:
         """The events of a run, oldest first, up to a version. Raises NoSuchRun."""

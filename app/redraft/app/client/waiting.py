@@ -46,9 +46,12 @@ class AwaitedRuns:
         told = result_of(story) if story and story[0].version == 1 else None
         return told or await self._result(run)  # the log may have been read further than it was followed
 
-    def note(self, entries: Iterable[Entry]) -> None:
-        """Takes the next entries of the log: keeps those of awaited runs, and wakes those who wait for a run's end."""
-        awaited = self._waiting
+    def note(self, entries: Iterable[Entry]) -> list[Recorded]:
+        """Takes the next entries of the log: keeps those of awaited runs, and wakes those who wait for a run's end.
+
+        Returns the events with which runs ended.
+        """
+        awaited, ends = self._waiting, []
         for entry in entries:
             if not isinstance(entry, Recorded):
                 self._wake(entry.run, unread(entry))
@@ -56,7 +59,9 @@ class AwaitedRuns:
             if (waiting := awaited.get(entry.run)) is not None:
                 waiting.story.append(entry)
             if is_end(entry):
+                ends.append(entry)
                 self._wake(entry.run)
+        return ends
 
     def _wake(self, run: str, error: Exception | None = None) -> None:
         """Wakes those who wait for a run; with an `error` their `wait` raises it."""

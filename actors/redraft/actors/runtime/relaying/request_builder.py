@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import islice, takewhile
 from sys import getsizeof
 from typing import Final, assert_never
@@ -32,7 +33,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import RunFacts
-from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of, steps_of
+from redraft.events.messages.plan import RULES, Option, Parallel, Step, nodes_of
 
 OVERHEAD: Final = 2 * 1024
 """The memory of a run beside its plan, its critiques and its texts, in bytes, estimated."""
@@ -138,8 +139,9 @@ class RequestBuilder:
                 self._disputed.update(dict.fromkeys(data.declined, loop_around(data.path)))
             case RunStarted():
                 self.trace = event.trace
-                self._brief, self._steps, self._rules = data.brief, dict(steps_of(data.plan.steps)), data.rules
-                nodes = nodes_of(data.plan.steps)
+                self._brief, self._rules = data.brief, data.rules
+                nodes = list(nodes_of(data.plan.steps))
+                self._steps = {path: node for path, node in nodes if isinstance(node, Step)}
                 self._panels = {path: node for path, node in nodes if isinstance(node, Parallel)}
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
@@ -350,6 +352,7 @@ class RequestBuilder:
         return tuple(reversed(found))
 
 
+@lru_cache(maxsize=4096)
 def loop_around(path: str) -> str:
     """Returns how the paths of all begin that is done in the innermost loop around a step; empty outside of loops."""
     return "".join(path.rpartition("[")[:2])
