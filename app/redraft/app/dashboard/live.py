@@ -18,7 +18,7 @@ from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
 from redraft.app.server.service import SHOWN, Service
 
-INTERVAL: Final = 0.25
+INTERVAL: Final = 0.3
 """Seconds between two renderings of a fragment, at least."""
 
 HEARTBEAT: Final = 15.0
