@@ -190,6 +190,12 @@ def test_what_an_actor_declares_otherwise_is_named_with_its_line_and_place(setti
         assert (spoken.code, fault in spoken.err) == (2, True), spoken.err
 
 
+def test_a_plan_for_a_deployment_says_itself_what_its_critics_declare_and_is_told_where_it_does_not() -> None:
+    spoken = call("submit", "plan.yaml", "rain.txt", "--bus", "amqp://nobody.invalid/")
+    assert spoken.code == 2
+    assert "plan.yaml:5: Refinement: until: accuracy is no criterion" in spoken.err, spoken.err
+
+
 def test_a_critic_that_is_asked_late_cannot_be_asked_by_what_it_says_itself() -> None:
     late = "{actor: judge}\n        - critique: {actor: judge, name: late, when: late.tone >= 6}"
     Path("plan.yaml").write_text(PLAN.replace("{actor: judge}", late))

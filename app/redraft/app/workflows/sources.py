@@ -49,13 +49,19 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def read_source(
-    name: str, *, actors: str = "", tests: Sequence[str] = (), publish: PublishTarget = "stdout", model: str = ""
+    name: str,
+    *,
+    actors: str = "",
+    tests: Sequence[str] = (),
+    publish: PublishTarget = "stdout",
+    model: str = "",
+    complete: bool = False,
 ) -> Source:
     """The workflow that a person names: a shipped one, `file.py:name` or `plan.yaml`.
 
     `actors` is a Python file with further actors, `tests` are the tests of `code` (paths that begin in this folder, and
     the plan says so), and `publish` is where the shipped workflows publish. With a `model`, a model mends what `code`
-    finds.
+    finds. A plan that has to be `complete` says itself what critics declare whose actors are not here.
     Raises InputError (PlanError, ActorError) when it cannot be read, with the place and the remedy.
     """
     if tests and name != "code":
@@ -69,7 +75,7 @@ def read_source(
             plan = declare(_shipped_plan(name, tests, publish, model), shipped_critics(own))
             return Source(plan, own, shipped=True)
         case ".yaml" | ".yml":
-            return Source(_yaml_plan(Path(name), own), own)
+            return Source(_yaml_plan(Path(name), own, complete=complete), own)
         case ".py":
             return _python(name, own)
         case _:
@@ -125,7 +131,7 @@ def _shipped_plan(name: str, tests: Sequence[str], publish: PublishTarget, model
     return plan
 
 
-def _yaml_plan(path: Path, own: Sequence[Actor] = ()) -> Plan:
+def _yaml_plan(path: Path, own: Sequence[Actor] = (), *, complete: bool = False) -> Plan:
     from redraft.actors.formats.yaml_reader import read_plan
 
     try:
@@ -136,17 +142,17 @@ def _yaml_plan(path: Path, own: Sequence[Actor] = ()) -> Plan:
         raise InputError(f"{path}: byte {error.start:,} is not UTF-8; save the plan as UTF-8") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; check the file and its permissions") from None
-    return read_plan(text, str(path), lambda plan: _declared(check_plan(plan), own))
+    return read_plan(text, str(path), lambda plan: _declared(check_plan(plan), own, complete=complete))
 
 
-def _declared(plan: Plan, own: Sequence[Actor]) -> Plan:
-    """Returns the plan with what its critics declare, checked for that once all of them are known."""
+def _declared(plan: Plan, own: Sequence[Actor], *, complete: bool) -> Plan:
+    """Returns the plan with what its critics declare, checked for that if it is complete or all of them are known."""
     from redraft.app.workflows.actor_registry import SHIPPED as ACTORS
 
     known = {*ACTORS, *((actor.role, actor.name) for actor in own)}
     critics = (step for _, step in steps_in(plan.steps) if step.role == "critic")
     plan = declare(plan, (*own, *shipped_critics(own)))
-    return check_ready(plan) if all((step.role, step.actor) in known for step in critics) else plan
+    return check_ready(plan) if complete or all((step.role, step.actor) in known for step in critics) else plan
 
 
 def _python(name: str, own: tuple[Actor, ...]) -> Source:

@@ -133,7 +133,7 @@ def remote_request(given: RunOptions, settings: Settings) -> RunRequest:
     tags = check_tags(given.tag or ())
     workflow, source = given.words
     brief = read_brief(source, sys.stdin.buffer, as_text=given.text, limit=settings.max_draft_bytes)
-    found = read_source(workflow, tests=given.tests, model=given.changes.model)
+    found = read_source(workflow, tests=given.tests, model=given.changes.model, complete=True)
     check_tested(brief, given.tests)
     models, own = Models(prices=settings.model_prices), actor_keys(found.actors)
     plan = prepare(_change_plan(given, found), brief, models, own, given.changes.model)
