@@ -87,7 +87,10 @@ def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> 
 
 
 def check_named(revision: Revision, known: Collection[str]) -> None:
-    """Raises ContentError when an edit or a refusal names an issue that is not known."""
+    """Raises ContentError when an edit or a refusal names an issue that is not known, or a refusal says no reason."""
+    for each in revision.refusals:
+        if not each.reason.strip():
+            raise ContentError(f"declined the issue {brief(each.issue)} without a reason; say why")
     named = [name for edit in revision.edits for name in edit.issues] + [each.issue for each in revision.refusals]
     for name in named:
         if name not in known:
