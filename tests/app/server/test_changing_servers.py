@@ -100,14 +100,20 @@ def test_a_key_that_is_sent_to_both_at_once_begins_one_run(
     assert [each.get("/dead-letters").json() for each in two] == [[], []]
 
 
-def test_a_key_of_another_brief_at_the_other_server_is_refused(
+def test_a_key_of_another_brief_at_the_other_server_is_refused_also_at_once(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
-    one, other = two
-    first = one.post("/runs", json={"workflow": "loop", "brief": "a text"}, headers={"Idempotency-Key": "k"})
-    assert first.status_code == 201
-    second = other.post("/runs", json={"workflow": "loop", "brief": "another"}, headers={"Idempotency-Key": "k"})
-    assert (second.status_code, second.json()["type"]) == (422, "urn:redraft:problem:input"), second.text
+    bodies = [{"workflow": "loop", "brief": brief} for brief in ("a text", "another")]
+    answered = together(two, [(body, f"key {number}") for number in range(RUNS) for body in bodies])
+    for at in range(0, len(answered), 2):
+        pair = answered[at : at + 2]
+        assert sorted(each.status_code for each in pair) == [201, 422]
+        begun, refused = sorted(pair, key=lambda each: each.status_code)
+        assert refused.json()["type"] == "urn:redraft:problem:input"
+        (first,) = log_of(two[0], 0, type="run.started", run=begun.json()["run"])
+        assert first["data"]["brief"]["text"] == bodies[pair.index(begun)]["brief"]
+    late = two[0].post("/runs", json=bodies[0] | {"brief": "a third"}, headers={"Idempotency-Key": "key 0"})
+    assert (late.status_code, "was used for another brief" in late.json()["detail"]) == (422, True)
 
 
 def test_who_changes_servers_by_the_last_id_has_each_event_once(
