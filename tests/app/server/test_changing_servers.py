@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -137,17 +137,39 @@ def test_who_changes_servers_by_the_last_id_has_each_event_once(
         assert (ahead.status_code, json.loads(ahead.read())["type"]) == (409, "urn:redraft:problem:another-log")
 
 
-def test_who_reads_while_both_record_has_each_event_once(
+def test_who_reads_while_two_coordinators_record_has_each_event_once_though_a_server_is_killed(
     deployed: Deployment, two: tuple[httpx.Client, httpx.Client]
 ) -> None:
+    one, other = two
+    deployed.start("beside", "coordinator")
+    deployed.serving("beside")
     (deployed.folder / "hold").touch()
-    given = [({"workflow": "loop", "brief": "a text"}, f"key {number}") for number in range(RUNS)]
-    together(two, given)
-    with ThreadPoolExecutor(1) as pool:
+    together(two, [({"workflow": "loop", "brief": "a text"}, f"key {number}") for number in range(RUNS)])
+    with ThreadPoolExecutor(2) as pool:
+        by_turns = pool.submit(read_on, two, 0, 5 * RUNS)
+        ends = pool.submit(read_on, [other], 0, RUNS, type="run.ended")
         (deployed.folder / "hold").unlink()
-        reading = pool.submit(read_on, two, 0, 12 * RUNS)
-        found = reading.result()
-    assert found == log_of(two[1], 0)[: len(found)]
+        found = by_turns.result()
+        ends.result()
+    known = log_of(other, 0)
+    assert found == known[: len(found)]
+    seen, last = read_until_killed(deployed, one, found[0]["position"])
+    rest = read_on([other], last, len(known) - 1 - len(seen))
+    assert [*found[:1], *seen, *rest] == known
+
+
+def read_until_killed(deployed: Deployment, client: httpx.Client, last: int) -> tuple[list[dict[str, Any]], int]:
+    """What a server sent after a position until it was killed amid that, and the position of the last event."""
+    seen: list[dict[str, Any]] = []
+    headers = {"Last-Event-ID": str(last)}
+    with suppress(httpx.TransportError), client.stream("GET", "/events/stream", headers=headers) as stream:
+        for line in stream.iter_lines():
+            name, _, value = line.partition(": ")
+            if name == "data":
+                seen.append(json.loads(value))
+                if len(seen) == 5:
+                    deployed.processes[1].kill()
+    return seen, seen[-1]["position"]
 
 
 def test_two_servers_that_only_look_at_one_file_say_the_same(home: Path) -> None:
@@ -160,11 +182,11 @@ def test_two_servers_that_only_look_at_one_file_say_the_same(home: Path) -> None
     token = json.loads(said("token", "create", "ann", "--scope", "read", "--json", "--store", place["REDRAFT_STORE"]))
     bearer = {"Authorization": f"Bearer {token['token']}"}
     with ExitStack() as stack:
-        two = [stack.enter_context(served(each, "--read-only", **place)) for each in folders]
-        for each in two:
-            assert each.client.get("/runs").status_code == 401
-            each.client.headers.update(bearer)
-        one, other = (each.client for each in two)
+        servers = [stack.enter_context(served(each, "--read-only", **place)) for each in folders]
+        for looking in servers:
+            assert looking.client.get("/runs").status_code == 401
+            looking.client.headers.update(bearer)
+        one, other = (looking.client for looking in servers)
         assert one.get("/runs").json() == other.get("/runs").json()
         assert {each.post("/runs", json={"workflow": "loop", "brief": "x"}).status_code for each in (one, other)} == {
             405
