@@ -71,7 +71,7 @@ def test_a_revision_names_only_issues_that_there_are_and_says_which_it_declines(
     assert made.text.startswith("The tide comes in.")
     kept = with_text(Revision(refusals=(Refusal("one", "it is a name"),)), TEXT, [issue])
     assert (kept.text, kept.declined) == (TEXT, ("“Teh”: misspelled — it is a name",))
-    with pytest.raises(ContentError, match="declined the issue “one” without a reason; say why"):
+    with pytest.raises(ContentError, match="declined the issue 'one' without a reason; say why"):
         with_text(Revision(refusals=(Refusal("one", " "),)), TEXT, [issue])
     for said in (Revision(refusals=(Refusal("two", "no"),)), Revision(edits=(Edit("Teh", "The", ("two",)),))):
         with pytest.raises(ContentError, match="named the issue 'two', which the critique does not have"):

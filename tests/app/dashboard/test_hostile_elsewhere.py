@@ -12,15 +12,14 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, expect
 from tests.app.cli_calls import call, document, environment, said, until
 from tests.app.dashboard.asking import begin, html, send
-from tests.app.dashboard.browser import looking
-from tests.app.dashboard.test_hostile import PAYLOADS, RUN
+from tests.app.dashboard.browser import STRANGE, looking, runs_nothing
+from tests.app.dashboard.test_hostile import IMAGE, PAYLOADS, RUN
 from tests.app.server.served import Served, served
 from tests.forked import fork
 
-IMAGE = f"<img src=x onerror={RUN}>"
 BROKEN_OUT = (
     f"<script>{RUN}</script>",
     f"\"><script>{RUN}</script><x y='",
@@ -170,25 +169,6 @@ def _running(folder: Path, *command: str) -> Iterator[None]:
     finally:
         process.terminate()
         process.wait(30)
-
-
-STRANGE = """() => [...document.querySelectorAll("*")].filter((each) =>
-  (each.matches("#content script, #content iframe, #content img, #content style, #content link, #content base, "
-    + "#content meta, object, embed, video, marquee, svg script, foreignObject, [autofocus]:not([type=search])"))
-  || [...each.attributes].some((one) => /^(on|hx-on|data-hx|style$|srcdoc$)/.test(one.name)
-    || (/^(href|src|action|formaction|xlink:href)$/.test(one.name) && /^\\s*(javascript|data|vbs)/i.test(one.value))
-    || (/^hx-(get|post|put|patch|delete)$/.test(one.name) && !/^\\/[a-z]/.test(one.value))))
-  .map((each) => each.outerHTML.slice(0, 200))"""
-"""The elements that no page of ours has: what was said made them."""
-
-
-async def runs_nothing(page: Page, address: str) -> None:
-    """Fails where something runs in this page, or would if the policy let it."""
-    await page.goto(address)
-    await page.wait_for_load_state("load")
-    await page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert await page.evaluate("window.ran === undefined"), address
-    assert not await page.evaluate(STRANGE), address
 
 
 @pytest.mark.check

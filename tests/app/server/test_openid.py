@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
 from tests.app.cli_calls import call, document, said, until
+from tests.app.dashboard.browser import browser as chromium
+from tests.app.dashboard.browser import looking, runs_nothing
 from tests.app.node import LIBRARIES, installed
 from tests.app.server.lying_provider import API, CLIENT, LyingProvider, lying_provider
 from tests.app.server.served import LOOP, Served, served
@@ -114,6 +118,59 @@ def test_who_the_provider_knows_signs_in_steers_in_that_name_and_signs_out(serve
             assert client.post("/sign-out", headers={"X-CSRF-Token": word}).status_code == 200
             assert any("authentication" in line for line in lines), "an open page ends with its session"
         assert client.get("/runs").status_code == 303
+
+
+HOSTILE = {
+    "quoted": '" autofocus onfocus=window.ran=1 x="',
+    "single": "' autofocus onfocus=window.ran=1 x='",
+    "address": "javascript:window.ran=1",
+    "pattern": "{{ 7*7 }}{% raw %} &lt;img src=x onerror=window.ran=1&gt;",
+    "hx": "\" hx-on::load=window.ran=1 hx-get=/ hx-trigger=load x='",
+}
+MARKUP = "<img src=x onerror=window.ran=1>"
+
+
+@pytest.mark.check
+@pytest.mark.timeout(300)
+def test_a_name_that_a_provider_says_runs_nothing(server: Served, folder: Path, provider: str) -> None:
+    groups = {subject: ["editors"] for subject in (*HOSTILE, "markup")} | {"nobody": []}
+    for subject, given in groups.items():
+        claims = {"preferred_username": {**HOSTILE, "markup": MARKUP}.get(subject, HOSTILE["quoted"]), "groups": given}
+        httpx.put(f"{provider}/users/{subject}", json=claims).raise_for_status()
+    (folder / "hold").touch()
+    run = begun(server)
+    sessions = [_guided(server, run, subject) for subject in HOSTILE]
+    (folder / "hold").unlink()
+    for subject in ("markup", "nobody"):
+        with browser(server) as client:
+            refused = client.get(go(client, subject))
+        assert (refused.status_code, "<img src=x" in refused.text) == (403, False)
+    asyncio.run(_nothing_runs(server, run, sessions))
+    assert {each.rpartition(" (oidc")[0] for each in actors_of(run)} >= set(HOSTILE.values())
+
+
+def _guided(server: Served, run: str, subject: str) -> str:
+    """What the cookie of somebody holds who signed in, and gave the run advice."""
+    with browser(server) as client:
+        assert client.get(go(client, subject)).status_code == 200
+        word = re.findall(r'"X-CSRF-Token": "(\w+)"', client.get("/runs").text)[0]
+        answered = client.post(f"/runs/{run}/guide", data={"advice": MARKUP}, headers={"X-CSRF-Token": word})
+        assert answered.status_code == 200, answered.text
+        return client.cookies["redraft_session"]
+
+
+async def _nothing_runs(server: Served, run: str, sessions: Sequence[str]) -> None:
+    """Looks at pages in each of these sessions, and at what a browser is told that comes back with hostile words."""
+    async with chromium() as started:
+        for session in sessions:
+            async with looking(server.url, started) as page:
+                await page.context.add_cookies([{"name": "redraft_session", "value": session, "url": server.url}])
+                for address in ("/runs", f"/runs/{run}", f"/runs/{run}/drafts/1", f"/events?run={run}"):
+                    await runs_nothing(page, address)
+        async with looking(server.url, started, quiet=False) as page:  # the console tells of each refusal
+            for query in ("error={0}&error_description={0}", "error=access_denied&state={0}", "code={0}&state={0}"):
+                for payload in (*HOSTILE.values(), MARKUP, f"</title><script>window.ran=1</script>{MARKUP}"):
+                    await runs_nothing(page, "/oidc/callback?" + query.format(quote(payload, safe="")))
 
 
 def begun(server: Served) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,31 @@ def test_the_same_key_is_the_same_run(server: Served) -> None:
     empty = send(server, "/runs", given, idempotency_key="")
     assert (empty.status_code, empty.json()["detail"].partition(":")[0]) == (400, "Idempotency-Key")
     assert server.get("/runs")["count"] == 1
+
+
+def test_a_key_that_is_sent_at_once_for_two_briefs_is_told_to_one_of_them(server: Served) -> None:
+    keys = [f"notes-{number}" for number in range(6)]
+    given = [({"workflow": "loop", "brief": brief}, key) for key in keys for brief in ("Tides", "Waves")]
+    with ThreadPoolExecutor(len(given)) as pool:
+        answered = list(pool.map(lambda each: send(server, "/runs", each[0], idempotency_key=each[1]), given))
+    assert [each.status_code for each in answered].count(201) == len(keys)
+    for (body, _), each in zip(given, answered, strict=True):
+        if each.status_code == 201:
+            assert events(each.json()["run"])[0]["data"]["brief"]["text"] == body["brief"]
+        else:
+            assert (each.status_code, "was used for another brief" in each.json()["detail"]) == (422, True)
+
+
+def test_a_key_that_is_sent_at_once_for_two_forks_is_told_to_one_of_them(server: Served) -> None:
+    run = begun(server)
+    ended(server, run)
+    with ThreadPoolExecutor(4) as pool:
+        forked = pool.map(
+            lambda at: send(server, f"/runs/{run}/fork", {"at": at}, idempotency_key="fork"), (3, 4, 3, 4)
+        )
+        answered = list(forked)
+    assert sorted(each.status_code for each in answered) == [201, 201, 422, 422]
+    assert {"was used for another parent" in each.json().get("detail", "") for each in answered[:2]} == {True, False}
 
 
 def test_a_batch_that_is_sent_again_begins_nothing_more(server: Served) -> None:

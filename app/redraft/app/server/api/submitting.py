@@ -13,7 +13,7 @@ from litestar.params import JSONBody
 
 from redraft.actors.plans.paths import steps_in
 from redraft.actors.workflow.workflow import pin_versions
-from redraft.app.client.result import state_at
+from redraft.app.client.result import refuse_other, state_at
 from redraft.app.models.configuration import Models, actor_keys, check_models, check_money, models_of
 from redraft.app.record.past import events_at, events_of
 from redraft.app.runs.refine import Item, key_of, seed_items
@@ -27,7 +27,9 @@ from redraft.app.settings.settings import LOCAL
 from redraft.app.workflows.run_settings import LOOP_KEYS
 from redraft.app.workflows.sources import Source, changed_plan, override, prepare
 from redraft.events.errors import InputError
+from redraft.events.messages.commands import StartRun
 from redraft.events.messages.content import Brief, check_tags, checked
+from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.plan import Plan
 
 PATIENCE: Final = 10.0
@@ -50,8 +52,9 @@ async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], ke
     brief = _brief(service, data.brief)
     plan = await beside(lambda: _plan(service, data, brief))
     tags = check_tags(data.tags)
-    run = await service.runtime.client.submit(plan, brief, key=_key(key), tags=tags, by=identity.signature)
-    return _answer_begun(await _begun(service, run))
+    named = _key(key)
+    run = await service.runtime.client.submit(plan, brief, key=named, tags=tags, by=identity.signature)
+    return _answer_begun(await _begun(service, StartRun(run, plan, brief, named, tags)))
 
 
 @post("/batches", answer=list[Begun], status_code=201, summary="Begin many runs")
@@ -91,15 +94,17 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
     brief = None if data.brief is None else _brief(service, data.brief)
     models = models_of(service.settings)
 
-    def made() -> Plan:
-        plan = changed_plan(state_at(past, len(upto)), data.settings, brief, models, actor_keys(service.offers.actors))
-        return _served(service, plan)
+    def made() -> tuple[Plan, Brief]:
+        before = state_at(past, len(upto))
+        plan = changed_plan(before, data.settings, brief, models, actor_keys(service.offers.actors))
+        return _served(service, plan), brief or before.brief
 
-    plan = await beside(made)
+    (plan, kept), named = await beside(made), _key(key)
     begun = await runtime.client.fork(
-        past[0].run, len(upto), plan=plan, brief=brief, tags=data.tags, key=_key(key), by=identity.signature
+        past[0].run, len(upto), plan=plan, brief=brief, tags=data.tags, key=named, by=identity.signature
     )
-    return await _begun(service, begun)
+    parent = Parent(past[0].run, len(upto))
+    return await _begun(service, StartRun(begun, plan, kept, named, parent=parent))
 
 
 def _refuse_harm(identity: Identity, data: Forking) -> None:
@@ -155,9 +160,15 @@ def _key(key: str | None) -> str:
     return key or ""
 
 
-async def _begun(service: Service, run: str) -> Begun:
-    """Returns the run, once it can be looked at, or that it is on its way."""
-    return Begun(run, run in await _recorded(service, [run]))
+async def _begun(service: Service, start: StartRun) -> Begun:
+    """Returns the run, once it can be looked at, or that it is on its way.
+
+    Raises InputError where it began with what somebody else sent at the same time, here or elsewhere, with its key.
+    """
+    recorded = start.run in await _recorded(service, [start.run])
+    if start.key and recorded:
+        refuse_other(start, await service.runtime.store.read(start.run, upto=1))
+    return Begun(start.run, recorded)
 
 
 async def _recorded(service: Service, runs: Sequence[str]) -> set[str]:
