@@ -17,8 +17,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal, overload
 
-from msgspec.structs import replace
-
 from redraft.actors.plans.check_nodes import check_criteria, check_measures
 from redraft.actors.values import shown
 from redraft.actors.workflow.actor import (
@@ -35,6 +33,7 @@ from redraft.actors.workflow.actor import (
     make_actor,
     require,
 )
+from redraft.actors.workflow.declaring import criteria_of
 from redraft.events.errors import ActorError, suggest
 from redraft.events.messages.plan import Criterion
 from redraft.events.messages.scales import Scale
@@ -196,9 +195,6 @@ def _declared_criteria(criteria: object, weights: object) -> tuple[Criterion, ..
     for name in weights:
         if name not in criteria:
             raise ActorError(f"@critic: weights: {name!r} is no criterion of it; {suggest(str(name), tuple(criteria))}")
-    found = []
-    for name, said in criteria.items():
-        made = replace(said, name=name) if isinstance(said, Criterion) else Criterion(name, said)
-        found.append(replace(made, weight=weights[name]) if name in weights else made)
-    require(lambda: check_criteria("@critic", tuple(found)))
-    return tuple(found)
+    found = criteria_of(criteria, weights)
+    require(lambda: check_criteria("@critic", found))
+    return found
