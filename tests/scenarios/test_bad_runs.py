@@ -28,7 +28,7 @@ from redraft.events.messages.domain_events import Parent, RunEnded, StepFailed
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Plan
 from redraft.events.rabbit.bus import RabbitBus
-from redraft.events.rabbit.cloudevents import BATCH
+from redraft.events.rabbit.structured_events import BATCH
 
 
 @pytest.fixture

@@ -32,8 +32,9 @@ from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
-from redraft.events.rabbit.cloudevents import BATCH, event_headers, message_headers, write_batch
+from redraft.events.rabbit.cloudevents import event_headers, message_headers
 from redraft.events.rabbit.event_batches import announce, to_stream
+from redraft.events.rabbit.structured_events import BATCH, write_batch
 from redraft.events.rabbit.topology import Kind, Names
 
 DOCUMENT: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(contract("0.1.0")))

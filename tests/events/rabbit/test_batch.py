@@ -15,7 +15,7 @@ from tests.events.rabbit_server import URL, new_prefix, rabbit
 from redraft.events.bus.port import INBOX, BusMessage, Consumer, Delivery, work_queue
 from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import RabbitBus
-from redraft.events.rabbit.cloudevents import BATCH, LARGEST, group_messages
+from redraft.events.rabbit.structured_events import BATCH, LARGEST, group_messages
 from redraft.events.rabbit.topology import Kind, Names
 
 QUEUE = work_queue("critic", "judge")

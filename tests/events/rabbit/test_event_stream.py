@@ -22,7 +22,8 @@ from redraft.events.messages.domain_events import DomainEvent, IterationStarted,
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.filters import RunFacts
 from redraft.events.rabbit.bus import RabbitBus
-from redraft.events.rabbit.cloudevents import BATCH, event_headers
+from redraft.events.rabbit.cloudevents import event_headers
+from redraft.events.rabbit.structured_events import BATCH
 
 START = datetime(2026, 3, 1, 12, 0, 0, 125001, tzinfo=UTC)
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -23,7 +23,7 @@ from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import CancelRun
 from redraft.events.messages.envelope import Origin
 from redraft.events.rabbit.bus import RabbitBus
-from redraft.events.rabbit.cloudevents import BATCH
+from redraft.events.rabbit.structured_events import BATCH
 from redraft.events.rabbit.topology import Kind
 
 LONG: Final = "x" * 360_000

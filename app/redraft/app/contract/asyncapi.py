@@ -26,7 +26,7 @@ from redraft.events.messages.commands import MESSAGE_NAMES, WORK_NAMES
 from redraft.events.messages.content import MAX_DRAFT_BYTES
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.rabbit.bus import INBOX_BATCH
-from redraft.events.rabbit.cloudevents import BATCH, LARGEST
+from redraft.events.rabbit.structured_events import BATCH, LARGEST
 from redraft.events.rabbit.topology import PREFIX, Kind, Names
 
 CONTENT_TYPE: Final = "application/json"

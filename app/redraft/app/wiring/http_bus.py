@@ -13,7 +13,7 @@ import msgspec
 from redraft.app.process.lifecycle import together
 from redraft.events.bus.port import INBOX, LARGEST_BODY, BusMessage, Consumer, DeadLetter, Delivery, T
 from redraft.events.errors import BusError, CodecError, InputError
-from redraft.events.rabbit.cloudevents import read_structured, structured
+from redraft.events.rabbit.structured_events import read_structured, structured
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

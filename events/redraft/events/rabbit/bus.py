@@ -32,7 +32,7 @@ from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import EVERYTHING, EventFilter, RunFacts
 from redraft.events.rabbit.channel_consumer import MOST_BYTES, Prefetch, UnsettledDelivery
-from redraft.events.rabbit.cloudevents import BATCH, DELIVERED, group_messages, message_headers, write_batch
+from redraft.events.rabbit.cloudevents import DELIVERED, message_headers
 from redraft.events.rabbit.connection import HEARTBEAT, Link, answer, close_channel, read_address
 from redraft.events.rabbit.consumer import RabbitConsumer
 from redraft.events.rabbit.coordination import Cancellations, PeerNotes, Semaphore
@@ -42,6 +42,7 @@ from redraft.events.rabbit.event_topic import EventTopic
 from redraft.events.rabbit.fast_publish import Outgoing
 from redraft.events.rabbit.inbox import PartitionedInbox
 from redraft.events.rabbit.publisher import Destination, Publisher, QueueCapacity
+from redraft.events.rabbit.structured_events import BATCH, group_messages, write_batch
 from redraft.events.rabbit.topology import PREFIX, Kind, Names, Topology
 
 _CLOSED = "the bus is closed"

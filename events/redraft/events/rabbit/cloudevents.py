@@ -31,7 +31,8 @@ may hold it twice; `redraft-delivered`, how often it was delivered before a read
 `redraft-reason` on dead letters; `redraft-user`, the first sender, on messages sent again and on dead letters;
 `redraft-shortened`, the original size of headers in bytes, where they were too large to be sent again.
 
-Several messages can travel in one AMQP message, as a CloudEvents batch. One reader gets all of them.
+Several messages can travel in one AMQP message, as a CloudEvents batch (see `structured_events`). One reader gets all
+of them.
 
 What others send may come in other ways, and is read as if it had come in ours: with headers that begin with
 `cloudEvents_` or `ce-`, as the official SDKs write them, or whole in the body (structured mode,
@@ -41,8 +42,7 @@ What others send may come in other ways, and is read as if it had come in ours: 
 from __future__ import annotations
 
 import struct
-from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, TypeAlias
@@ -54,7 +54,6 @@ from pamqp.common import FieldTable, FieldValue
 from pamqp.encode import encode_table_value, field_table
 
 from redraft.events.bus.port import (
-    LARGEST_BODY,
     LARGEST_HEADERS,
     LONGEST_ATTRIBUTE,
     LONGEST_NAME,
@@ -62,7 +61,7 @@ from redraft.events.bus.port import (
     topic_key,
 )
 from redraft.events.errors import CodecError
-from redraft.events.messages.codec import UNREADABLE, decode_event
+from redraft.events.messages.codec import decode_event
 from redraft.events.messages.envelope import Origin, Recorded
 from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import EventFilter, RunFacts, matches
@@ -86,7 +85,7 @@ _SOURCE: Final = "/redraft/"
 
 
 def message_headers(bus_message: BusMessage) -> Headers:
-    attributes = _attributes(bus_message.origin, bus_message.name, bus_message.run)
+    attributes = attributes_of(bus_message.origin, bus_message.name, bus_message.run)
     return {_CE + name: value for name, value in attributes.items() if value}
 
 
@@ -124,7 +123,7 @@ def event_headers(event: Recorded, facts: RunFacts, follows: int) -> Headers:
     """Returns the headers of an event; `follows` is the position of the event before it, 0 when it is not known."""
     origin = Origin(event.id, event.actor, event.causation, event.correlation, event.trace)
     attributes = {
-        **_attributes(origin, EVENT_NAMES[type(event.data)], event.run),
+        **attributes_of(origin, EVENT_NAMES[type(event.data)], event.run),
         "time": msgspec.to_builtins(event.time),
         "position": event.position,
         "version": event.version,
@@ -264,7 +263,7 @@ def number(headers: Mapping[str, object], name: str) -> int:
     return min(max(0, value), _MOST_NUMBER) if isinstance(value, int) else 0
 
 
-def _attributes(origin: Origin, name: str, run: str) -> dict[str, str]:
+def attributes_of(origin: Origin, name: str, run: str) -> dict[str, str]:
     """Returns the attributes that every message has, some of them empty."""
     return {
         "specversion": "1.0",
@@ -309,94 +308,3 @@ def _text(headers: Mapping[str, object], attribute: str) -> str:
             return raw.decode(errors="replace")
         case other:
             return str(other)
-
-
-BATCH: Final = "application/cloudevents-batch+json"
-STRUCTURED: Final = "application/cloudevents+json"
-
-LARGEST: Final = 512 * 1024
-"""The largest batch, in bytes of its messages; a larger message travels alone."""
-
-
-class _Event(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    specversion: str
-    id: str
-    source: str
-    type: str
-    data: msgspec.Raw = msgspec.Raw()
-    data_base64: str = ""
-    subject: str = ""
-    causationid: str = ""
-    correlationid: str = ""
-    traceparent: str = ""
-
-
-_ENCODER: Final = msgspec.json.Encoder()
-_BATCH_DECODER: Final = msgspec.json.Decoder(list[_Event])
-_DECODER: Final = msgspec.json.Decoder(_Event)
-
-
-def group_messages(bus_messages: Sequence[BusMessage], limit: int) -> Iterator[Sequence[BusMessage]]:
-    """Yields the messages in their order, in groups of at most `limit`. One that is no JSON, or large, is alone."""
-    group: list[BusMessage] = []
-    size = 0
-    for bus_message in bus_messages:
-        alone = len(bus_message.body) > LARGEST or not _is_json(bus_message.body)
-        if group and (alone or len(group) == limit or size + len(bus_message.body) > LARGEST):
-            yield group
-            group, size = [], 0
-        group.append(bus_message)
-        size += LARGEST if alone else len(bus_message.body)
-    if group:
-        yield group
-
-
-def write_batch(bus_messages: Sequence[BusMessage]) -> bytes:
-    """Returns the body of a batch of these messages."""
-    return _ENCODER.encode([_event(bus_message) for bus_message in bus_messages])
-
-
-def structured(bus_message: BusMessage) -> bytes:
-    """Returns a message as one CloudEvent in JSON (`application/cloudevents+json`)."""
-    return _ENCODER.encode(_event(bus_message))
-
-
-def read_structured(body: bytes) -> BusMessage:
-    """Returns the message in a CloudEvent in JSON. Raises CodecError when it is none."""
-    try:
-        return _to_message(_DECODER.decode(body))
-    except (*UNREADABLE, ValueError) as error:
-        raise CodecError(f"it is no CloudEvent in JSON: {error}") from None
-
-
-def read_batch(message: DeliveredMessage) -> Sequence[BusMessage]:
-    """Returns the messages that are whole in a body, alone or in a batch; () when there are none, or it is damaged."""
-    media_type = (message.header.properties.content_type or "").partition(";")[0].strip().lower()
-    if media_type not in (BATCH, STRUCTURED) or len(message.body) > LARGEST_BODY:
-        return ()
-    try:
-        events = _BATCH_DECODER.decode(message.body) if media_type == BATCH else [_DECODER.decode(message.body)]
-        return [_to_message(event) for event in events]
-    except (*UNREADABLE, ValueError):
-        return ()
-
-
-def _event(bus_message: BusMessage) -> _Event:
-    attributes = _attributes(bus_message.origin, bus_message.name, bus_message.run)
-    return _Event(data=msgspec.Raw(bus_message.body), **attributes)
-
-
-def _to_message(event: _Event) -> BusMessage:
-    origin = Origin(event.id, actor_of(event.source), event.causationid, event.correlationid, event.traceparent)
-    body = b64decode(event.data_base64, validate=True) if event.data_base64 else bytes(event.data)
-    if not origin.id:
-        origin = msgspec.structs.replace(origin, id=sha256(body).hexdigest()[:32])
-    return BusMessage(event.type, body, origin, event.subject)
-
-
-def _is_json(body: bytes) -> bool:
-    try:
-        msgspec.json.decode(body, type=msgspec.Raw)
-    except UNREADABLE:
-        return False
-    return True

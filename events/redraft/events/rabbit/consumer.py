@@ -14,9 +14,10 @@ from aiormq.abc import DeliveredMessage
 from redraft.events.bus.port import INBOX, Delivery, is_inbox, require_at_least_one
 from redraft.events.errors import BusError, MessageTooLarge, NotAllowed
 from redraft.events.rabbit.channel_consumer import Batch, Prefetch, Session, UnsettledDelivery, tag_of
-from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_batch, read_message, user_of
+from redraft.events.rabbit.cloudevents import DELIVERED, SENT, headers_of, number, read_message, user_of
 from redraft.events.rabbit.connection import LOST, Link, close_channel
 from redraft.events.rabbit.dead_letters import Redeliveries, Redelivery
+from redraft.events.rabbit.structured_events import read_batch
 from redraft.events.rabbit.topology import Topology
 
 ACK_DELAY: Final = 0.05

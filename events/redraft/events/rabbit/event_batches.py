@@ -1,4 +1,4 @@
-"""Recorded events that travel together to the stream: one message, a CloudEvents batch (`cloudevents.BATCH`).
+"""Recorded events that travel together to the stream: one message, a CloudEvents batch (`structured_events.BATCH`).
 
 Each event of a batch has the attributes that it has as headers when it travels alone, and its data. A reader unpacks
 a batch into messages as they would have come alone, so nothing behind it knows of batches.
@@ -23,7 +23,6 @@ from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import RunFacts
 from redraft.events.rabbit.cloudevents import (
     _CE,
-    BATCH,
     Headers,
     event_headers,
     event_key,
@@ -32,6 +31,7 @@ from redraft.events.rabbit.cloudevents import (
     source_of,
 )
 from redraft.events.rabbit.fast_publish import Outgoing
+from redraft.events.rabbit.structured_events import BATCH
 
 EVENTS: Final = 256
 """The most events of a batch."""

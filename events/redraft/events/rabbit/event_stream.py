@@ -17,16 +17,7 @@ from pamqp.common import FieldTable
 from redraft.events.errors import BusError
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.filters import EventFilter
-from redraft.events.rabbit.cloudevents import (
-    _CE,
-    _text,
-    follows,
-    headers_of,
-    is_event,
-    number,
-    position,
-    read_matching,
-)
+from redraft.events.rabbit.cloudevents import _CE, _text, follows, headers_of, is_event, number, position, read_matching
 from redraft.events.rabbit.connection import LOST, Link, Lost, answer, close_channel, hand_over
 from redraft.events.rabbit.event_batches import unpack
 from redraft.events.rabbit.topology import Topology

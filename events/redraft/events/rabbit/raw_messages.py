@@ -11,8 +11,9 @@ import msgspec
 from aiormq.abc import DeliveredMessage
 
 from redraft.events.bus.port import DELIVERY_LIMIT, BusMessage
-from redraft.events.rabbit.cloudevents import message_headers, read_batch, read_headers, read_message
+from redraft.events.rabbit.cloudevents import message_headers, read_headers, read_message
 from redraft.events.rabbit.connection import Link, answer, read_address
+from redraft.events.rabbit.structured_events import read_batch
 from redraft.events.rabbit.topology import Kind, Names, Topology
 
 _MOST: Final = 1_000

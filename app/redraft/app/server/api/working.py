@@ -35,7 +35,8 @@ from redraft.events.messages.commands import (
 )
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.plan import Role
-from redraft.events.rabbit.cloudevents import actor_of, structured
+from redraft.events.rabbit.cloudevents import actor_of
+from redraft.events.rabbit.structured_events import structured
 from redraft.projections.read_models.runs_query import find_run
 
 LeaseId = Annotated[str, PathParameter(description="The lease's id, as it was given with the request.")]
