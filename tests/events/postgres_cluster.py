@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
-from tests.events.rabbit_node import free_port
+from tests.free_ports import free_port
 from tests.services import missing
 
 DEADLINE: Final = 60.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from tests.free_ports import free_port
 
 START: Final = 90.0
 """Seconds in which a node has to be up or down."""
@@ -71,6 +72,10 @@ class RabbitNode:
         pid = self._pid()
         os.kill(pid, signal.SIGSTOP)
         try:
+            end = time.monotonic() + START
+            while not _stands_still(pid):  # its threads are told, and stop when they next get to run
+                assert time.monotonic() < end
+                time.sleep(0.001)
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
@@ -145,11 +150,10 @@ class RabbitNode:
         return self.answers()
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+def _stands_still(pid: int) -> bool:
+    """Whether each thread of a process is stopped."""
+    states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()]
+    return all(state in "tT" for state in states)
 
 
 def server_script() -> str:

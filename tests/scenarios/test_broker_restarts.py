@@ -84,9 +84,14 @@ class Scene:
                 await asyncio.sleep(0.02)
 
     async def until_sent_again(self, number: int) -> None:
-        """Returns once so many requests were sent again, or more."""
-        while self.sent_again() < number:  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.02)
+        """Returns once so many requests were sent again, or more; fails after `SOON` with what the parts have said."""
+        try:
+            async with asyncio.timeout(SOON):
+                while self.sent_again() < number:  # noqa: ASYNC110 - it tells nobody
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            async with open_survey(self.settings) as survey:
+                pytest.fail(f"{await survey.queue(WRITE)}, {dict(self.calls)}, {self.log.getvalue()}")
 
     def sent_again(self) -> int:
         return self.log.getvalue().count('"sent again"')
@@ -122,8 +127,7 @@ async def test_what_a_broker_loses_is_sent_again_soon_and_what_workers_have_is_d
             await asyncio.sleep(0.02)
         await scene.until_waiting(RUNS - WORKERS)
         await scene.restart(wiped=wiped)
-        async with asyncio.timeout(SOON):
-            await scene.until_sent_again(RUNS - WORKERS)
+        await scene.until_sent_again(RUNS - WORKERS)
         scene.go.set()
         for run in runs:
             await client.wait(run)
@@ -151,8 +155,7 @@ async def test_what_is_leased_by_http_is_not_sent_again_and_what_waited_beside_i
         held = [await leases.take(NOBODY, ("generator", "write"), 60, 100) for _ in range(2)]
         await scene.until_waiting(1)
         await scene.restart(wiped=False)
-        async with asyncio.timeout(SOON):
-            await scene.until_sent_again(1)
+        await scene.until_sent_again(1)
         again = asyncio.create_task(leases.take(NOBODY, ("generator", "write"), 60, 100))
         for each in filter(None, held):  # the other one may lie behind either of them
             leases.drop(NOBODY, each.id)

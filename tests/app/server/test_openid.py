@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from tests.app.dashboard.browser import looking, runs_nothing
 from tests.app.node import LIBRARIES, installed
 from tests.app.server.lying_provider import API, CLIENT, LyingProvider, lying_provider
 from tests.app.server.served import LOOP, Served, served
+from tests.free_ports import free_port
 
 SECRET = "a-secret-that-nobody-reads"  # noqa: S105
 SCOPES = {"editors": ["read", "operate"], "readers": ["read"]}
@@ -56,12 +56,6 @@ def provider() -> Iterator[str]:
             httpx.put(f"{issuer}/users/{name}", json=claims).raise_for_status()
         yield issuer
         process.terminate()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def answers(issuer: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 from collections import Counter
@@ -16,6 +15,7 @@ from tests.app.cli_calls import until
 from tests.app.deployments import Deployment, deployment
 from tests.app.server.served import LOOP, served
 from tests.app.telemetry.otlp import Received, Receiver, grpc_receiver, receiver
+from tests.free_ports import free_port
 from tests.processes import called, plain
 
 from redraft.events.messages.tracing import parse_traceparent
@@ -269,12 +269,6 @@ def metrics(port: int) -> dict[tuple[str, Labels], float]:
 def lags(port: int) -> list[float]:
     found = metrics(port)
     return [value for (name, _), value in found.items() if name in ("redraft_relay_lag", "redraft_projection_lag")]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 OWN_PROVIDER = """

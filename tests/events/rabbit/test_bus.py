@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from pamqp.common import FieldTable
 from pamqp.encode import field_table
 from tests.dead_letters import dead_letters_on
-from tests.events.rabbit_node import free_port
 from tests.events.rabbit_server import URL, new_prefix, rabbit, require_rabbitmq
+from tests.free_ports import free_port
 
 from redraft.events.bus.port import INBOX, BusMessage, DeadLetter, Delivery, work_queue
 from redraft.events.errors import BusError, InputError, UnknownName

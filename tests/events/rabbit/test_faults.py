@@ -14,9 +14,10 @@ import aio_pika
 import pytest
 from tests.dead_letters import dead_letters_on
 from tests.events.rabbit.test_event_stream import announce, recorded
-from tests.events.rabbit_node import RabbitNode, free_port, server_script
+from tests.events.rabbit_node import RabbitNode, server_script
 from tests.events.rabbit_server import new_prefix
 from tests.events.rabbit_tls import make_certificates
+from tests.free_ports import free_port
 
 from redraft.events.bus.port import INBOX, BusMessage, Consumer, Delivery, partition_queue, work_queue
 from redraft.events.errors import BusError
