@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from redraft.actors.conditions.text import check_printable, term_fault
 from redraft.actors.plans.check import check_flow
+from redraft.actors.plans.check_nodes import RESERVES
 from redraft.actors.plans.paths import is_name
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import (
@@ -79,7 +80,7 @@ values: st.SearchStrategy[Option] = st.one_of(
     st.lists(texts | st.integers(-9, 2**63 - 1), max_size=3),
     st.dictionaries(texts, texts, max_size=3),
 )
-options = st.dictionaries(texts.filter(bool), values, max_size=3)
+options = st.dictionaries(texts.filter(lambda name: name and name not in RESERVES), values, max_size=3)
 retries = st.builds(Retry, st.integers(1, 100), st.just(0.0) | seconds, st.floats(1, 1_000), seconds)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from redraft.actors.conditions.holding import check_reading
@@ -49,6 +51,14 @@ def test_what_can_never_hold_is_refused(text: str) -> None:
 def test_what_always_holds_is_refused(text: str) -> None:
     with pytest.raises(ConditionError, match="the condition always holds, whatever is measured"):
         check_reading(parse_condition(text), CRITICS)
+
+
+@pytest.mark.parametrize("late", [{"when": parse_condition("accuracy >= 8")}, {"gate": True}, {}])
+@pytest.mark.parametrize("text", ["min(criteria) < 8 or tone >= 6", "depth >= 6 or depth < 6"])
+def test_what_is_unknown_as_long_as_a_critic_says_nothing_does_not_always_hold(text: str, late: dict[str, Any]) -> None:
+    critics = (*CRITICS, Step("critic", "deep", "deep", criteria=(Criterion("depth", scale=(1, 10)),), **late))
+    condition = parse_condition(text)
+    assert check_reading(condition, critics) == condition
 
 
 @pytest.mark.parametrize(

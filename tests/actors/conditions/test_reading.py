@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from redraft.actors.conditions.holding import check_reading
-from redraft.actors.conditions.reading import compare, print_until, share_of_gain
-from redraft.actors.conditions.text import parse_condition, print_condition
+from redraft.actors.conditions.reading import check_name_declared, compare, print_until, share_of_gain
+from redraft.actors.conditions.text import check_condition, parse_condition, print_condition
 from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.workflow.roles import critic
 from redraft.events.errors import ActorError, ConditionError
-from redraft.events.messages.conditions import Compare, Plateau, confidence, criterion, lowest, points, score
+from redraft.events.messages.conditions import (
+    Compare,
+    Oscillating,
+    Plateau,
+    confidence,
+    criterion,
+    lowest,
+    oscillating,
+    plateau,
+    points,
+    score,
+)
 from redraft.events.messages.plan import Criterion, Plan, Repeat, Step
 from redraft.events.messages.scales import Scale, score_text, to_share
 
@@ -89,6 +103,7 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
             (JUDGE,),
             "acuracy is no criterion or measure that a critic here",
         ),
+        ("eror == 0", (JUDGE,), "did you mean errors?"),
         ("judge.tome >= 8", (JUDGE,), "did you mean judge.tone?"),
         ("quality >= 8", (PLAIN,), "declare criteria with @critic(criteria={…})"),
         ("oscillating(of=tona)", (JUDGE,), "did you mean tone?"),
@@ -243,3 +258,28 @@ def test_a_condition_that_is_shown_says_where_a_share_is_meant_beside_a_scale() 
     assert print_until(alone) == "score >= 0.9 of 1 and not accuracy < 0.5 of 1 and tone >= 8"
     assert print_mermaid(Plan("p", (Step("generator", "w", "w"), alone))).count("score #62;= 0.9 of 1") == 1
     check_reading(parse_condition(print_until(alone)), (JUDGE,))
+
+
+def test_a_gain_in_python_names_its_scale_and_its_criterion() -> None:
+    made = plateau(gain=points(1, of=10), over=3, of=criterion.judge.accuracy)
+    assert made == parse_condition("plateau(gain=1 of 10, over=3, of=judge.accuracy)")
+    assert plateau() == Plateau()
+    assert oscillating() == Oscillating()
+    assert oscillating(3, of="tone") == parse_condition("oscillating(window=3, of=tone)")
+    with pytest.raises(ConditionError, match=r"gain is '1 of 10'; .*, or points\(1, of=10\)"):
+        check_condition(plateau(gain="1 of 10"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sign", [operator.ge, operator.gt, operator.le, operator.lt])
+def test_a_criterion_without_its_name_is_refused(sign: Callable[[object, object], object]) -> None:
+    with pytest.raises(ConditionError, match=r"what is compared with 8 has no name; write criterion\.accuracy >= 8"):
+        sign(criterion, 8)
+
+
+@pytest.mark.parametrize("name", ["errors", "outputs", "words"])
+def test_what_has_no_scale_is_not_offered_where_a_criterion_stands(name: str) -> None:
+    counts = Step("critic", "prose", "prose", measures=("words",))
+    with pytest.raises(ConditionError) as refused:
+        check_name_declared(name, (JUDGE, counts))
+    assert "did you mean" not in str(refused.value)
+    assert not {"errors,", "outputs,", "words,"} & set(str(refused.value).split("there are")[-1].split())

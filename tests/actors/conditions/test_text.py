@@ -119,6 +119,8 @@ REFUSED = [
     ("errors == 1.5", "errors == 1.5 can never hold"),
     ("score >= nan", "column 10: write a finite number here"),
     ("score >= inf", "column 10: write a finite number here"),
+    ("score >= 9 of 10 of 10", "column 10: a number is on one scale; write `of` once, as in 9 of 10"),
+    ("plateau(of=errors)", "column 12: 'errors' is no criterion; write one, such as accuracy"),
     ("tokens > 1e999", "column 10: the number is too large"),
     ("tokens > 1" + "0" * 400, "column 10: the number is too large"),
     ("score >= errors", "column 10: write a finite number here"),

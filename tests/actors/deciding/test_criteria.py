@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.given import NOON, Given, given
+from tests.projections.random_runs import as_recorded
 
 from redraft.actors.conditions.text import parse_condition
 from redraft.actors.deciding.declared import as_declared
@@ -16,6 +18,7 @@ from redraft.events.messages.content import Brief, Critique, DraftRef, Mark, dig
 from redraft.events.messages.domain_events import ChoicesCredited, DraftCritiqued, LoopEnded, StepFailed, StepRequested
 from redraft.events.messages.plan import Arm, Criterion, Node, Parallel, Plan, Repeat, Step
 from redraft.events.messages.scales import to_share
+from redraft.projections.record_check import check_events
 
 SCALE = (1.0, 10.0)
 CRITERIA = (Criterion("accuracy", "every claim is right", weight=2.0), Criterion("tone"))
@@ -70,6 +73,11 @@ class Course:
         return next(event for event in reversed(self.events) if isinstance(event, LoopEnded))
 
 
+def check(run: Course) -> None:
+    """The independent checker comes to the same."""
+    assert check_events(as_recorded(tuple(run.events), (NOON,) * len(run.events))) == ()
+
+
 @pytest.mark.parametrize(
     ("until", "short", "good"),
     [
@@ -116,7 +124,7 @@ def test_a_plateau_of_one_criterion_ends_the_loop() -> None:
     assert not any(isinstance(event, LoopEnded) for event in run.events)
     run.judge(said(6, 10))  # the score rises far, and accuracy by one
     assert run.last.outcome == "plateaued"
-    assert run.last.reason == "the best accuracy rose by less than 2 over 1 judged drafts"
+    assert run.last.reason == "the best accuracy rose by less than 2 of 10 over 1 judged draft"
 
 
 def test_a_criterion_that_swings_ends_the_loop() -> None:
@@ -205,3 +213,57 @@ def test_a_reason_shows_scores_as_views_do_and_says_where_a_share_is_meant(
     run = Course(loop(judge(), until=until))
     run.judge(said(accuracy, tone))
     assert (run.last.outcome, run.last.reason) == ("accepted", f"the condition holds: {reason}")
+
+
+CHECK = Step("critic", "check", "check", scale=SCALE, criteria=(Criterion("accuracy"),))
+DEEP = Step("critic", "deep", "deep", scale=SCALE, criteria=(Criterion("depth"),))
+
+
+def gave(name: str, points: float) -> Critique:
+    share = to_share(points, SCALE)
+    return Critique(share, criteria=(Mark(name, share),))
+
+
+@pytest.mark.parametrize("until", ["min(criteria) >= 6", "not min(criteria) < 6", "depth >= 6", "not depth < 6"])
+def test_a_criterion_whose_critic_was_not_asked_does_not_end_the_loop(until: str) -> None:
+    late = replace(DEEP, when=parse_condition("accuracy >= 8"))
+    run = Course(loop(CHECK, late, until=until))
+    run.judge(check=gave("accuracy", 7))
+    assert not any(isinstance(event, LoopEnded) for event in run.events)
+    run.judge(check=gave("accuracy", 8))
+    run.judge(deep=gave("depth", 6))
+    assert (run.last.outcome, run.last.draft.version) == ("accepted", 2)
+    check(run)
+
+
+@pytest.mark.parametrize("until", ["min(criteria) >= 6", "not min(criteria) >= 6", "depth < 6", "not depth >= 6"])
+def test_a_criterion_whose_critic_was_not_waited_for_is_unknown(until: str) -> None:
+    run = Course(loop(Parallel("Panel", (CHECK, DEEP), wait=1), until=until))
+    run.write()
+    path, asked = next((path, step) for path, step in run.state.open.items() if step.step.name == "check")
+    assert asked.draft is not None
+    run.take(Critiqued("r", path, 1, asked.draft, gave("accuracy", 7)))
+    assert not any(isinstance(event, LoopEnded) for event in run.events)
+    check(run)
+
+
+def test_a_criterion_of_a_gate_that_was_passed_is_none_of_the_lowest() -> None:
+    gate = replace(CHECK, gate=True, passes=parse_condition("accuracy >= 5"))
+    run = Course(loop(gate, DEEP, until="min(criteria) >= 6"))
+    run.judge(check=gave("accuracy", 5))
+    run.judge(deep=gave("depth", 6))
+    assert run.last.outcome == "accepted"
+    check(run)
+
+
+def test_of_what_nobody_said_no_plateau_is_made_and_nothing_is_rolled_back() -> None:
+    late = replace(DEEP, when=parse_condition("accuracy >= 8"))
+    until = "accuracy >= 10 or plateau(gain=1 of 10, over=1, of=depth)"
+    run = Course(loop(CHECK, late, until=until, rollback_margin=1.0, rollback_top=10.0, rollback_of="depth"))
+    run.judge(check=gave("accuracy", 8))
+    run.judge(deep=gave("depth", 7))
+    run.judge(check=gave("accuracy", 3))
+    assert not any(isinstance(event, LoopEnded) for event in run.events)
+    asked = next(event for event in reversed(run.events) if isinstance(event, StepRequested))
+    assert asked.draft == DraftRef(2, digest("draft 2"))
+    check(run)

@@ -73,6 +73,9 @@ def test_a_revision_names_only_issues_that_there_are_and_says_which_it_declines(
     assert (kept.text, kept.declined) == (TEXT, ("“Teh”: misspelled — it is a name",))
     with pytest.raises(ContentError, match="declined the issue 'one' without a reason; say why"):
         with_text(Revision(refusals=(Refusal("one", " "),)), TEXT, [issue])
+    both = Revision(edits=(Edit("Teh", "The", ("one",)),), refusals=(Refusal("one", "it is a name"),))
+    with pytest.raises(ContentError, match="declined the issue 'one' and answered it with an edit; do one of them"):
+        with_text(both, TEXT, [issue])
     for said in (Revision(refusals=(Refusal("two", "no"),)), Revision(edits=(Edit("Teh", "The", ("two",)),))):
         with pytest.raises(ContentError, match="named the issue 'two', which the critique does not have"):
             with_text(said, TEXT, [issue])

@@ -151,6 +151,7 @@ WRONG_WORDS = {
         ("max_iterations:", f"7: {LOOP}.max_iterations: nothing is here; write a whole number"),
         ("max_iterations: 5\n      max_iterations: 6", f"8: {LOOP}.max_iterations: this key comes twice"),
         ("max_iterations: 5\n      keep: first", "8: Refinement: keep is 'first'; write best or last"),
+        ("max_iterations: 5\n      keep: yes", "8: Refinement: keep is 'yes'; write best or last"),
         ("max_iterations: 5\n      rollback_margin: 2", "8: Refinement: rollback_margin is 2; write a number, 0 to 1"),
         (
             "max_iterations: 5\n      rollback_margin: .nan",

@@ -82,3 +82,20 @@ def test_a_fork_may_change_what_late_critics_wait_for_and_its_record_is_sound() 
     tree = said("show", "last")
     assert "judge  draft 1  skipped: not length 0.20 >= 0.6" in tree
     assert "judge  score 0.40, draft 2" in tree
+
+
+def test_no_draft_is_accepted_by_criteria_that_nobody_gave() -> None:
+    plan = PLAN.replace("score >= 0.99 and errors == 0", "min(criteria) >= 0.1").replace(
+        "actor: judge, ", "actor: deep, "
+    )
+    Path("deep.yaml").write_text(plan.replace("name: late", "name: deep"))
+    Path("actors.py").write_text(
+        ACTORS
+        + "\n\n@critic(criteria={'depth': 'it goes deep'})\ndef deep(draft):\n    return {'criteria': {'depth': 0.1}}\n"
+    )
+    spoken = call("run", "deep.yaml", "--text", "rain", "--actors", "actors.py")
+    assert "deep was not asked about draft 2: not length 0.40 >= 0.6" in spoken.err
+    assert "the condition holds: min(criteria) 0.10 >= 0.1; draft 3 leaves it" in spoken.err
+    assert "22 events verified" in said("audit", "last", "--verify")
+    told = said("whatif", "last", "--until", "depth >= 0.05 or tokens > 5")
+    assert "accepted" in told

@@ -2,8 +2,8 @@
 
 Comparisons that stand together in one group are tried with each number that they name, and with those just below and
 above it: if no choice of numbers fits all, a group with `and` can never hold, and one with `or` always does when none
-fits their opposites. A criterion is never below `min(criteria)`. A measure that may be missing meets nothing, so that
-a group about one never always holds.
+fits their opposites. A criterion is never below `min(criteria)`. A measure or a criterion that may be missing meets
+nothing, so that a group about one never always holds.
 """
 
 from __future__ import annotations
@@ -83,9 +83,15 @@ def _truth_of_group(group: AnyOf | AllOf, critics: Sequence[Step]) -> bool | Non
 
 
 def _may_be_missing(term: Compare, critics: Sequence[Step]) -> bool:
-    """Returns whether nothing may be known of a measure: of a change of the first draft, of `coverage?`."""
-    if term.quantity not in NAMED or not is_measure(term.of, critics):
+    """Returns whether nothing may be known of a measure: of a change of the first draft, of `coverage?`.
+
+    So it may be of a criterion where a critic may not be asked, or one of several may not be waited for.
+    """
+    if term.quantity not in NAMED:
         return False
+    if not is_measure(term.of, critics):
+        spared = any(step.when is not None or step.gate for step in critics)
+        return spared or sum(bool(step.criteria) for step in critics) > 1
     own = f"{term.of.rpartition('.')[2]}?"
     return term.quantity == "change" or any(own in step.measures for step in measures_named(term.of, critics))
 

@@ -161,6 +161,17 @@ def share_of_gain(
     return round(gain / (scale[1] - scale[0]), 9)
 
 
+def print_gain(term: Plateau, critics: Sequence[Step]) -> str:
+    """Returns the gain of a plateau as people are shown it: with the scale on which it is read, if it is none of 0..1.
+
+    The default is a share of any scale.
+    """
+    name = SCORE if term.of is msgspec.UNSET else term.of
+    scale = scale_named(name, critics)
+    is_share = share_of_gain(term.gain, term.top, Plateau().gain, name, critics) == term.gain
+    return print_points(term.gain, term.top if scale is None or is_share or term.top is not msgspec.UNSET else scale[1])
+
+
 def check_term(term: Condition, critics: Sequence[Step]) -> None:
     """Raises ConditionError for a name that no critic declares, and for a number on no scale, or on two."""
     match term:
@@ -183,13 +194,19 @@ def check_names(condition: Condition, critics: Sequence[Step]) -> None:
     """Raises ConditionError for a comparison of what none of these critics declares, with the nearest."""
     for term in terms(condition):
         if isinstance(term, Compare) and term.quantity in NAMED and not is_measure(term.of, critics):
-            check_name_declared(term.of, critics)
+            _require_declared(term.of, critics)
 
 
-def check_name_declared(name: str, critics: Sequence[Step], instead: str = "") -> str:
+def _require_declared(name: str, critics: Sequence[Step]) -> None:
+    """Raises ConditionError when what is compared is nothing that a critic here declares."""
+    words = tuple(each for each in get_args(Quantity) if each not in NAMED)
+    check_name_declared(name, critics, others=(*_all_measures(critics), *words, "approved"))
+
+
+def check_name_declared(name: str, critics: Sequence[Step], instead: str = "", others: Sequence[str] = ()) -> str:
     """Returns the name itself; raises ConditionError, with the nearest, when it is no criterion of a critic here.
 
-    `instead` is what may be written of a measure.
+    `instead` is what may be written of a measure, `others` are the words that may stand there as well.
     """
     if is_reference(name) and any(True for _ in _scales(name, critics)):
         return name
@@ -198,13 +215,11 @@ def check_name_declared(name: str, critics: Sequence[Step], instead: str = "") -
     known = [each.name for step in critics for each in step.criteria]
     of_one = [f"{step.name}.{each}" for step in critics for each in [*(one.name for one in step.criteria), SCORE]]
     lowest = [LOWEST] if known else []
-    words = tuple(each for each in get_args(Quantity) if each not in NAMED)
-    measures = _all_measures(critics)
-    there = tuple(dict.fromkeys((*known, *measures, *lowest, *words, "approved", CONFIDENCE, *of_one)))
-    remedy = suggest(name, there)
-    if not known and not measures and "did you mean" not in remedy:
+    remedy = suggest(name, tuple(dict.fromkeys((*known, *lowest, *others, CONFIDENCE, *of_one))))
+    if not known and not _all_measures(critics) and "did you mean" not in remedy:
         remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan; measures as well"
-    raise ConditionError(f"{name} is no criterion or measure that a critic here declares; {remedy}")
+    what = "criterion or measure" if others else "criterion"
+    raise ConditionError(f"{name} is no {what} that a critic here declares; {remedy}")
 
 
 def _all_measures(critics: Sequence[Step]) -> tuple[str, ...]:
@@ -231,14 +246,14 @@ def _check_measure(term: Compare, critics: Sequence[Step]) -> None:
 
 def _check_changes(term: Compare, critics: Sequence[Step]) -> None:
     """Raises ConditionError for a change of what is no measure."""
-    check_name_declared(term.of, critics)
+    _require_declared(term.of, critics)
     raise ConditionError(f"change({term.of}): {term.of} is a criterion; write plateau(gain=0.01, over=2, of={term.of})")
 
 
 def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
     name = name_of(term)
     if term.quantity == "criterion":
-        check_name_declared(name, critics)
+        _require_declared(name, critics)
     scale, written, value = scale_named(name, critics), print_condition(term), term.value
     if term.top is not None:
         _check_top(term, critics)

@@ -163,7 +163,7 @@ def read_call(node: ast.Call) -> Plateau | Oscillating | Exit:
     if known not in _CALLS:
         _refuse_call(node.func)
     given = _arguments(node, known)
-    of = _reference(given["of"]) if "of" in given else msgspec.UNSET
+    of = _criterion(given["of"]) if "of" in given else msgspec.UNSET
     if known == "plateau":
         gain, top = _number_of(given["gain"]) if "gain" in given else (Plateau().gain, None)
         over = _over(given, "over", Plateau().over)
@@ -248,12 +248,17 @@ def _quantity(node: ast.expr) -> str:
             raise fault_at(node, f"only {', '.join(_QUANTITIES)}, criteria and measures are compared with a number")
 
 
-def _reference(node: ast.expr) -> str:
-    """Returns the name of a criterion: `accuracy`, `judge.accuracy`, `min(criteria)`, `confidence`."""
+def _criterion(node: ast.expr) -> str:
+    """Returns the name of what has a scale."""
+    return _reference(node, "no criterion", "accuracy")
+
+
+def _reference(node: ast.expr, what: str = "no criterion or measure", such_as: str = "accuracy or words") -> str:
+    """Returns the name of a criterion or measure: `accuracy`, `judge.accuracy`, `min(criteria)`, `confidence`."""
     match node:
         case ast.Name(id=known):
             if near := reserved(known):
-                other = "is no criterion or measure; write one, such as accuracy or words"
+                other = f"is {what}; write one, such as {such_as}"
                 raise fault_at(node, f"{known!r} {other if near == known else f'is not known; did you mean {near}?'}")
             return known
         case ast.Attribute(value=ast.Name(id=critic), attr=known):
@@ -274,6 +279,8 @@ def reserved(name: str) -> str:
 def _number_of(node: ast.expr) -> tuple[float, float | None]:
     """Returns a number, and the top of the scale that it is said to be on: `1 of 10`."""
     match node:
+        case ast.BinOp(op=ast.MatMult(), left=ast.BinOp(op=ast.MatMult())):
+            raise fault_at(node, "a number is on one scale; write `of` once, as in 9 of 10")
         case ast.BinOp(op=ast.MatMult(), left=left, right=right):
             return _number(left), _number(right)
         case _:

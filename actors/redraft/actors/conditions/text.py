@@ -375,7 +375,9 @@ def _compare_truth(term: Compare) -> bool | None:
 
 def _plateau_fault(term: Plateau) -> str | None:
     if not (is_number(term.gain) and term.gain > 0):
-        return f"plateau: gain is {shown(term.gain)}; write a rise of the score above 0, such as 0.01"
+        return (
+            f"plateau: gain is {shown(term.gain)}; write a rise of the score above 0, such as 0.01, or points(1, of=10)"
+        )
     if term.top is not msgspec.UNSET and not (is_number(term.top) and term.top > 0):
         return f"plateau: gain of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
     return _of_fault("plateau", term.of) or _window_fault("plateau: over", term.over)

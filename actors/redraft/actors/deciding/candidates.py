@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE, critics_of, declares, share_of_gain
 from redraft.actors.deciding.credit import review_acceptance
-from redraft.actors.deciding.facts import Track, reach, tracked, was_skipped
+from redraft.actors.deciding.facts import Track, is_known, reach, tracked
 from redraft.actors.deciding.judgement import Judgement
 from redraft.actors.deciding.state import Candidate, Frame, RunState, failed_a_gate, is_publisher
 from redraft.actors.plans.paths import asks_people, step_key
@@ -44,13 +44,12 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
         if bars_any(state):
             counts = not why_barred(state, judged)
             spoiled = all(why_barred(state, each) for each in before)
-        return _with_scores(frame, judged, anew=spoiled and counts, counts=spoiled or counts)
+        return _with_scores(frame, judged, state.rules, anew=spoiled and counts, counts=spoiled or counts)
     if frame.node is None:
         return frame
     anew = failed_a_gate(frame.best) and not failed_a_gate(judged)
-    return _with_scores(
-        replace(frame, best=better_of(state, frame.best, judged), last=judged), judged, anew=anew, counts=True
-    )
+    frame = replace(frame, best=better_of(state, frame.best, judged), last=judged)
+    return _with_scores(frame, judged, state.rules, anew=anew, counts=True)
 
 
 def _best_so_far(state: RunState, frame: Frame, others: tuple[Candidate, ...], judged: Candidate) -> Candidate | None:
@@ -63,7 +62,7 @@ def _best_so_far(state: RunState, frame: Frame, others: tuple[Candidate, ...], j
     return best_of(state, (*known, judged))
 
 
-def _with_scores(frame: Frame, judged: Candidate, *, anew: bool, counts: bool) -> Frame:
+def _with_scores(frame: Frame, judged: Candidate, rules: int, *, anew: bool, counts: bool) -> Frame:
     """Returns the loop with the data that its condition looks back on: the best scores so far, and the hashes."""
     if frame.node is None or judged.judgement is None:
         return frame
@@ -74,7 +73,7 @@ def _with_scores(frame: Frame, judged: Candidate, *, anew: bool, counts: bool) -
     critics = critics_of(frame.node.body) if names else ()
     for name in names:
         track = tracks[name] = frame.tracks.get(name, Track())
-        if not was_skipped(name, judged.judgement, critics):
+        if is_known(name, judged.judgement, critics, rules):
             tracks[name] = _with_mark(track, judged.judgement.mark(name), peaks, window, anew, counts)
     seen = (*frame.seen, judged.ref.sha256)[-window - 1 :]
     return replace(frame, peaks=(*before, peak)[-peaks:], seen=seen, tracks=tracks)
@@ -305,16 +304,14 @@ def draft_to_work_on(state: RunState, step: Step) -> Candidate | None:
     if best is None or best.judgement is None:
         return current
     margin, fell = top.node.rollback_margin, best.judgement.score - current.judgement.score
-    critics = critics_of(top.node.body)
+    critics, name, known = critics_of(top.node.body), top.node.rollback_of or SCORE, True
     if declares(critics):
-        name = top.node.rollback_of or SCORE
-        if was_skipped(name, current.judgement, critics):
-            return current
         margin = share_of_gain(margin, top.node.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
         fell = round(best.judgement.mark(name) - current.judgement.mark(name), 9)
+        known = is_known(name, current.judgement, critics, state.rules)
     if current.judgement.gate == "failed" != best.judgement.gate:
         return best if margin < 1 else current
-    return best if fell > margin else current
+    return best if known and fell > margin else current
 
 
 def draft_to_salvage(state: RunState) -> Candidate | None:

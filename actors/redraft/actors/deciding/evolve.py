@@ -21,7 +21,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
-from redraft.actors.deciding.judgement import join, join_panel
+from redraft.actors.deciding.judgement import join, join_panel, with_unheard
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.skipping import note_skipped
@@ -41,7 +41,7 @@ from redraft.actors.deciding.state import (
 )
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
-from redraft.actors.plans.paths import closing_body, is_critic, required_answers
+from redraft.actors.plans.paths import closing_body, critics_in_row, is_critic, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -270,7 +270,8 @@ def _settle_judgement(state: RunState) -> RunState:
     top = state.frames[-1]
     if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
         return state
-    judged = with_judgement(state, state.current.ref, join(top.verdicts))
+    heard = with_unheard(join(top.verdicts), critics_in_row(top.body, top.index))
+    judged = with_judgement(state, state.current.ref, heard)
     state = replace(state, current=judged, best=better_of(state, state.best, judged))
     if top.review is not None:
         outer = remember(state, state.frames[-2], judged)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import msgspec
 from msgspec import UNSET
@@ -15,6 +15,7 @@ from redraft.actors.conditions.reading import (
     compare,
     declares,
     is_measure,
+    print_gain,
     scale_named,
     share_of_gain,
     shown_scale,
@@ -38,6 +39,11 @@ from redraft.events.messages.content import Number, number_text
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import RULES, Step
 from redraft.events.messages.scales import UNIT, score_text
+
+_SAID_OR_UNKNOWN: Final = 5
+"""The rules from which on a criterion that nobody gave is unknown, a gain is told with its scale, and the smallest
+change is one.
+"""
 
 Atom: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit
 """A condition that contains no others."""
@@ -126,17 +132,22 @@ def holds(condition: Condition, facts: Facts, *, limits: bool, negated: bool = F
 
 
 def _is_known(atom: Atom, facts: Facts) -> bool:
-    """Returns whether there is anything to compare: a critic that was not asked has counted nothing."""
+    """Returns whether there is anything to compare: a critic that was not asked has said and counted nothing."""
     if not isinstance(atom, Compare) or atom.quantity not in NAMED:
         return True
     if not is_measure(atom.of, facts.critics):
-        return not was_skipped(atom.of, facts.judgement, facts.critics)
+        return is_known(atom.of, facts.judgement, facts.critics, facts.rules)
     return _counted(atom, facts) is not None
 
 
-def was_skipped(name: str, judged: Judgement, critics: tuple[Step, ...]) -> bool:
-    """Returns whether nobody gave this criterion of a draft, and some of these critics may not have been asked."""
-    return not judged.gives(name) and any(step.when is not None for step in critics)
+def is_known(name: str, judged: Judgement, critics: tuple[Step, ...], rules: int) -> bool:
+    """Returns whether this criterion of a draft is known: it is not where its critic was not asked, or not heard.
+
+    Before rules 5, one that nobody gave was the lowest, unless some of these critics may not have been asked.
+    """
+    if rules >= _SAID_OR_UNKNOWN:
+        return judged.knows(name)
+    return judged.gives(name) or all(step.when is None for step in critics)
 
 
 def says_of_draft_left(condition: Condition, facts: Facts | None, *, negated: bool = False) -> bool | None:
@@ -233,7 +244,10 @@ def _counted(atom: Compare, facts: Facts) -> Number | None:
     was = facts.before.measured(atom.of) if facts.before is not None else None
     if was is None or now == was:
         return None if was is None else 0
-    return round(abs(now - was) / abs(was), 9) if was else math.inf
+    if not was:
+        return math.inf
+    share = abs(now - was) / abs(was)
+    return round(share, 9) if facts.rules < _SAID_OR_UNKNOWN else float(f"{share:.9g}")
 
 
 def _outcome_of(atom: Atom) -> Outcome:
@@ -304,7 +318,10 @@ def _describe_atom(atom: Atom, facts: Facts) -> str:
         case Plateau(gain, over):
             what = "score" if atom.of is UNSET else atom.of
             top = "" if atom.top is UNSET else f" of {atom.top:g}"
-            return f"the best {what} rose by less than {gain:g}{top} over {over} judged drafts"
+            least, drafts = f"{gain:g}{top}", "drafts"
+            if facts.rules >= _SAID_OR_UNKNOWN:
+                least, drafts = print_gain(atom, facts.critics), "draft" if over == 1 else "drafts"
+            return f"the best {what} rose by less than {least} over {over} judged {drafts}"
         case Oscillating(_, of) if of is not UNSET:
             return f"{of} has a score again that it had before"
         case Oscillating():

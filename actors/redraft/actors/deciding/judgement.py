@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from redraft.actors.conditions.reading import SCORE
 from redraft.events.messages.conditions import CONFIDENCE, LOWEST
 from redraft.events.messages.content import Critique, Mark, Number
-from redraft.events.messages.plan import Combine
+from redraft.events.messages.plan import Combine, Step
 from redraft.events.messages.scales import UNIT, Scale, without_noise
 
 
@@ -24,7 +24,8 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     `gate` is `passed` if only gates have answered, and `failed` if a gate failed the draft. It is not `scored`, with 0
     as its score, if every critic gave a verdict only. `scale` is the one that all its critics declare, if they do.
     `marks` are the joined scores of criteria, and `confidence`, by name; `own` those of each critic: `judge.accuracy`.
-    `measures` are what each critic counted: `judge.words`.
+    `measures` are what each critic counted: `judge.words`. `unheard` are the criteria that critics here declare and
+    none has given.
     """
 
     score: float
@@ -37,6 +38,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     marks: dict[str, float] = {}
     own: dict[str, float] = {}
     measures: dict[str, Number] = {}
+    unheard: tuple[str, ...] = ()
 
     def mark(self, name: str) -> float:
         """The score of a criterion by its name in conditions; 0 if no critic that answered gave one."""
@@ -52,6 +54,16 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
             return bool(self.marks.keys() - {CONFIDENCE})
         return name == SCORE or name in (self.own if "." in name else self.marks)
 
+    def knows(self, name: str) -> bool:
+        """Returns whether this is known of the draft: the lowest criterion only if each was given.
+
+        A critic that was asked and gave no confidence has 0 as its confidence.
+        """
+        critic, dot, own = name.rpartition(".")
+        if own == CONFIDENCE:
+            return not dot or f"{critic}.{SCORE}" in self.own
+        return self.gives(name) and not (name == LOWEST and self.unheard)
+
     def measured(self, name: str) -> Number | None:
         """A measure by its name in conditions; None if its critic did not give it, or was not asked."""
         if "." in name:
@@ -62,6 +74,13 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     def known_score(self) -> float | None:
         """The score; None if every critic gave a verdict only."""
         return self.score if self.scored else None
+
+
+def with_unheard(judged: Judgement, critics: Iterable[Step]) -> Judgement:
+    """Returns the judgement with the criteria that these critics, but for gates, declare and none has given."""
+    declared = (each.name for step in critics if not step.gate for each in step.criteria)
+    unheard = tuple(dict.fromkeys(name for name in declared if name not in judged.marks))
+    return replace(judged, unheard=unheard) if unheard else judged
 
 
 def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Sequence[float] = ()) -> Judgement:

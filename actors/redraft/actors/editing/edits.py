@@ -87,12 +87,17 @@ def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> 
 
 
 def check_named(revision: Revision, known: Collection[str]) -> None:
-    """Raises ContentError when an edit or a refusal names an issue that is not known, or a refusal says no reason."""
+    """Raises ContentError when an edit or a refusal names an issue that is not known, or both name one.
+
+    It also does when a refusal says no reason.
+    """
+    answered = [name for edit in revision.edits for name in edit.issues]
     for each in revision.refusals:
         if not each.reason.strip():
             raise ContentError(f"declined the issue {brief(each.issue)} without a reason; say why")
-    named = [name for edit in revision.edits for name in edit.issues] + [each.issue for each in revision.refusals]
-    for name in named:
+        if each.issue in answered:
+            raise ContentError(f"declined the issue {brief(each.issue)} and answered it with an edit; do one of them")
+    for name in [*answered, *(each.issue for each in revision.refusals)]:
         if name not in known:
             raise ContentError(
                 f"named the issue {brief(name)}, which the critique does not have; take an id from there"

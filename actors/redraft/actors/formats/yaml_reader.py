@@ -30,6 +30,7 @@ from redraft.actors.formats.yaml_source import (
     read_text,
     read_truth,
     read_whole,
+    read_word,
     sequence,
 )
 from redraft.actors.formats.yaml_writer import FIELDS, KEYS, VERBS, print_plan
@@ -243,8 +244,8 @@ def _lines(item: SourceNode, found: dict[str, SourceNode]) -> dict[str, int]:
 
 
 _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
-    **dict.fromkeys(("actor", "name", "version", "combine", "keep", "rollback_of", "says", "reuse"), read_text),
-    **dict.fromkeys(("on_failure", "on_oscillation", "on_deadline"), read_text),
+    **dict.fromkeys(("actor", "name", "version", "rollback_of", "says"), read_text),
+    **dict.fromkeys(("combine", "keep", "reuse", "on_failure", "on_oscillation", "on_deadline"), read_word),
     **dict.fromkeys(("timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"), read_seconds),
     **dict.fromkeys(("max_iterations", "attempts", "quorum", "tokens", "calls", "history"), read_whole),
     **dict.fromkeys(("factor", "cost", "weight"), read_number),

@@ -160,6 +160,11 @@ def read_text(spot: SourceNode) -> str:
     raise spot.fault(f"YAML reads {shown(spot.node.value)} as {_kind(spot)}; put it in quotes to make it text")
 
 
+def read_word(spot: SourceNode) -> str:
+    """Returns one of several words, as it stands: the plan's check says which there are."""
+    return str(spot.node.value) if is_kind(spot, "bool") else read_text(spot)
+
+
 def read_whole(spot: SourceNode) -> int:
     """Returns a whole number in decimal digits."""
     if not is_kind(spot, "int") or not _WHOLE.fullmatch(spot.node.value) or len(spot.node.value) > _MAX_DIGITS:

@@ -32,15 +32,19 @@ def is_critic(node: Node) -> bool:
     return role_of(node) == "critic"
 
 
-def critics_before(body: Sequence[Node], index: int) -> tuple[Step, ...]:
-    """Returns the critics that are asked before the one at `index` with a condition, or before those of its panel."""
+def critics_in_row(body: Sequence[Node], index: int) -> tuple[Step, ...]:
+    """Returns the critics, of panels too, that stand next to each other right before `index`."""
     start = index
     while start and is_critic(body[start - 1]):
         start -= 1
-    steps = [step for node in body[start:index] for _, step in steps_of((node,))]
+    return tuple(step for node in body[start:index] for _, step in steps_of((node,)))
+
+
+def critics_before(body: Sequence[Node], index: int) -> tuple[Step, ...]:
+    """Returns the critics that are asked before the one at `index` with a condition, or before those of its panel."""
     node = body[index]
     inside = node.steps if isinstance(node, Parallel) else ()
-    return (*steps, *(step for step in inside if step.when is None))
+    return (*critics_in_row(body, index), *(step for step in inside if step.when is None))
 
 
 def gates_of(node: Parallel) -> int:

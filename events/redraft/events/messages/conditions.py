@@ -225,6 +225,13 @@ class Criteria:
     def __getitem__(self, name: str) -> NamedCriterion:
         return NamedCriterion("criterion", name)
 
+    def _refuse(self, value: object) -> NoReturn:
+        raise ConditionError(
+            f"what is compared with {value!r} has no name; write criterion.accuracy >= 8, or measure.words >= 300"
+        )
+
+    __ge__ = __gt__ = __le__ = __lt__ = _refuse
+
 
 class NamedCriterion(Measure):
     """A criterion or a measure, or the critic whose it is and comes after a dot."""
@@ -243,6 +250,28 @@ def change(of: Measure | str) -> Measure:
     return Measure("change", of if isinstance(of, str) else of.name)
 
 
+Of: TypeAlias = Measure | str | msgspec.UnsetType
+"""A criterion or its name, or nothing for the score."""
+
+
+def plateau(gain: float | Points = 0.01, over: int = 2, of: Of = msgspec.UNSET) -> Plateau:
+    """Returns the condition that the best score, or that `of` a criterion, rose by less than `gain`: see Plateau.
+
+    `gain` is a number, or one with its scale: `plateau(gain=points(1, of=10), of=criterion.accuracy)`.
+    """
+    value, top = (gain, msgspec.UNSET) if not isinstance(gain, Points) else (gain.value, gain.of)
+    return Plateau(value, over, _name_of(of), top)
+
+
+def oscillating(window: int = 4, of: Of = msgspec.UNSET) -> Oscillating:
+    """Returns the condition that a draft, or its score `of` a criterion, is there again: see Oscillating."""
+    return Oscillating(window, _name_of(of))
+
+
+def _name_of(of: Of) -> str | msgspec.UnsetType:
+    return of.name or of.quantity if isinstance(of, Measure) else of
+
+
 score = Measure("score")
 errors = Measure("errors")
 outputs = Measure("outputs")
@@ -254,6 +283,4 @@ measure = Criteria()
 confidence = Measure("criterion", CONFIDENCE)
 lowest = Measure("criterion", LOWEST)
 approved = Approved()
-plateau = Plateau
-oscillating = Oscillating
 exit_ = Exit

@@ -285,16 +285,15 @@ def _expected_draft(walk: Walk, event: Recorded, data: StepRequested) -> Rated |
     if best is None or best.rating is None:
         return current
     margin, fall = top.loop.rollback_margin, best.rating.score - current.rating.score
-    critics = judging_steps(top.loop.body)
+    critics, is_open = judging_steps(top.loop.body), False
     if have_scales(critics):
         name = top.loop.rollback_of or "score"
-        if is_left_open(name, current.rating, critics):
-            return current
         margin = share_of_rise(margin, top.loop.rollback_top, DEFAULT_ROLLBACK_MARGIN, name, critics)
         fall = round(best.rating.named(name) - current.rating.named(name), 9)
+        is_open = is_left_open(name, current.rating, critics, walk.rules)
     if current.rating.gate == "failed" != best.rating.gate:
         return best if margin < 1 else current
-    return best if fall > margin else current
+    return best if fall > margin and not is_open else current
 
 
 def _name_of(ref: DraftRef | None) -> str:

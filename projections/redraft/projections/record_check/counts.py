@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from decimal import Context
+from typing import Final, TypeAlias
 
 from redraft.events.messages.content import Critique
 from redraft.events.messages.plan import Step
@@ -29,13 +30,20 @@ def count_of(name: str, counts: Counts) -> float | None:
     return found[0] if found else None
 
 
-def share_of_change(now: float | None, was: float | None) -> float | None:
-    """Returns by which share of what it was a measure has changed; None where one of the two is not known."""
+_NINE_DIGITS: Final = Context(prec=9)
+
+
+def share_of_change(now: float | None, was: float | None, rules: int) -> float | None:
+    """Returns by which share of what it was a measure has changed, with 9 digits; None where one is not known.
+
+    By rules 1 to 4 these are 9 decimals.
+    """
     if now is None or was is None:
         return None
     if was == 0:
         return 0.0 if now == 0 else math.inf
-    return round(abs((now - was) / was), 9)
+    share = abs((now - was) / was)
+    return round(share, 9) if rules < 5 else float(_NINE_DIGITS.create_decimal_from_float(share))
 
 
 def why_miscounted(step: Step, critique: Critique) -> str:

@@ -24,7 +24,7 @@ from redraft.events.messages.conditions import (
 )
 from redraft.events.messages.content import Critique
 from redraft.events.messages.domain_events import Outcome
-from redraft.events.messages.plan import Node, Parallel, Step, steps_of
+from redraft.events.messages.plan import RULES, Node, Parallel, Step, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale
 from redraft.projections.record_check.counts import count_of, is_counted, share_of_change
 from redraft.projections.record_check.ratings import Rating
@@ -102,14 +102,30 @@ def have_scales(critics: Sequence[Step]) -> bool:
     return any(step.scale or step.criteria for step in critics)
 
 
-def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...]) -> bool:
+def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...], rules: int) -> bool:
     """Returns whether a condition about one draft holds."""
-    return _holds(condition, Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics), limits=True) is True
+    measured = Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics, rules=rules)
+    return _holds(condition, measured, limits=True) is True
 
 
-def is_left_open(name: str, rating: Rating, critics: Sequence[Step]) -> bool:
-    """Returns whether a criterion has no score, where a critic with a condition may have been left out."""
-    return any(step.when is not None for step in critics) and not rating.has(name)
+def is_left_open(name: str, rating: Rating, critics: Sequence[Step], rules: int) -> bool:
+    """Returns whether a criterion has no score; by rules 1 to 4 only where a critic may have been left out.
+
+    Of a critic that judged, an absent confidence is 0. The lowest of all is open as long as one of them is.
+    """
+    if rules < 5:
+        return any(step.when is not None for step in critics) and not rating.has(name)
+    critic, _, what = name.rpartition(".")
+    if what == CONFIDENCE:
+        return critic != "" and f"{critic}.score" not in rating.own
+    return not rating.has(name) or (name == LOWEST and rating.silent)
+
+
+def note_silence(rating: Rating, judges: Sequence[Node]) -> Rating:
+    """Returns the rating of these nodes, which notes whether a criterion that one of them has was left without mark."""
+    critics = [step for _, step in steps_of(judges) if not step.gate]
+    wanted = {criterion.name for step in critics for criterion in step.criteria}
+    return msgspec.structs.replace(rating, silent=not wanted <= rating.marks.keys())
 
 
 def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Rating:
@@ -125,7 +141,7 @@ def rating_of(version: int, critique: Critique, rules: int, step: Step) -> Ratin
         rating = msgspec.structs.replace(rating, counts=counts)
     if not step.gate:
         return rating
-    enough = rating.score >= 1 and errors == 0 if step.passes is None else meets(step.passes, rating, (step,))
+    enough = rating.score >= 1 and errors == 0 if step.passes is None else meets(step.passes, rating, (step,), rules)
     if said is True or (said is None and enough):
         return msgspec.structs.replace(rating, gate="passed")
     return msgspec.structs.replace(rating, approved=False, gate="failed")
@@ -156,6 +172,7 @@ class Measured(msgspec.Struct, frozen=True):
     trails: dict[str, Trail] = {}
     critics: tuple[Step, ...] = ()
     earlier: Rating | None = None
+    rules: int = RULES
 
 
 def loop_outcome(condition: Condition, measured: Measured, *, own_word: bool) -> Outcome | None:
@@ -234,7 +251,7 @@ def _holds(condition: Condition, measured: Measured, *, limits: bool) -> bool | 
         case Compare("criterion" | "change", sign, value) if is_counted(condition.of, measured.critics):
             number = _count(condition, measured)
             return None if number is None else _OPERATORS[sign](number, value)
-        case Compare("criterion", of=name) if is_left_open(name, measured.rating, measured.critics):
+        case Compare("criterion", of=name) if is_left_open(name, measured.rating, measured.critics, measured.rules):
             return None
         case _:
             return (limits or _outcome_of(condition) == "accepted") and _is_true(condition, measured)
@@ -244,7 +261,8 @@ def _count(term: Compare, measured: Measured) -> float | None:
     now = count_of(term.of, measured.rating.counts)
     if term.quantity == "criterion":
         return now
-    return share_of_change(now, count_of(term.of, measured.earlier.counts) if measured.earlier else None)
+    before = count_of(term.of, measured.earlier.counts) if measured.earlier else None
+    return share_of_change(now, before, measured.rules)
 
 
 def _is_true(atom: Atom, measured: Measured) -> bool:

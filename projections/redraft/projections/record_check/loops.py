@@ -294,6 +294,7 @@ def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False)
         frame.trails,
         judging_steps(frame.loop.body if frame.loop is not None else frame.body),
         next((each.rating for each in frame.judged[::-1] if each.ref != current.ref), None),
+        walk.rules,
     )
 
 

@@ -34,6 +34,7 @@ from redraft.projections.record_check.loop_conditions import (
     judging_steps,
     memorable,
     memory_needed,
+    note_silence,
     rating_of,
 )
 from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
@@ -103,6 +104,7 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
 def _walk_critics(walk: Walk, frame: Frame) -> None:
     """Walks consecutive critics; their joined rating is the draft's."""
     ratings: list[Rating] = []
+    first = frame.index
     while frame.index < len(frame.body) and is_critic(frame.body[frame.index]):
         rating = _walk_critic(walk, frame, frame.body[frame.index], ratings)
         if rating is None:
@@ -113,7 +115,8 @@ def _walk_critics(walk: Walk, frame: Frame) -> None:
     if walk.current is None:
         return
     reviewed = walk.frames[-2] if frame.review is not None else frame
-    _rate_draft(walk, reviewed, walk.current.ref, join_ratings(ratings))
+    joined = note_silence(join_ratings(ratings), frame.body[first : frame.index])
+    _rate_draft(walk, reviewed, walk.current.ref, joined)
     if frame.review is None:
         frame.due = "judged"
 
@@ -179,7 +182,7 @@ def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None
         trails: dict[str, Trail] = {}
         for name in memorable(walk.until(frame)):
             trail, share = frame.trails.get(name, Trail()), rating.named(name)
-            if is_left_open(name, rating, judging_steps(frame.loop.body)):
+            if is_left_open(name, rating, judging_steps(frame.loop.body), walk.rules):
                 trails[name] = trail
                 continue
             so_far = () if anew else trail.peaks

@@ -22,7 +22,8 @@ class Rating(msgspec.Struct, frozen=True):
 
     `gate` is `passed` when only gates have judged, `failed` when a gate refused the draft. It is not `scored` if
     critics gave verdicts only. `scale` is what all its critics declare. `marks` are joined scores of criteria, `own`
-    those of single critics, by their names in conditions. `counts` are the measures that critics gave.
+    those of single critics, by their names in conditions. `counts` are the measures that critics gave. `silent` says
+    that a criterion of those who were to judge has no mark.
     """
 
     score: float
@@ -35,6 +36,7 @@ class Rating(msgspec.Struct, frozen=True):
     marks: dict[str, float] = {}
     own: dict[str, float] = {}
     counts: dict[tuple[str, str], float] = {}
+    silent: bool = False
 
     def named(self, name: str) -> float:
         """The share of what a condition names; 0 for what no critic that answered gave."""

@@ -36,6 +36,14 @@ JUDGING = [
         28,
     ),
     Fault(
+        "the lowest criterion taken for known while one is not",
+        "actors.deciding.judgement",
+        "Judgement.knows",
+        " and not (name == LOWEST and self.unheard)",
+        "",
+        611,
+    ),
+    Fault(
         "change since the first draft instead of the one before",
         "actors.deciding.candidates",
         "judged_before",
