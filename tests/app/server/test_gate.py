@@ -64,7 +64,7 @@ async def nothing() -> Any:
 
 def opened(tokens: AskedTokens) -> Gate:
     given = cast("Tokens", tokens)
-    return Gate(goes_on, HttpSettings(), given, Sessions(given, bytes))
+    return Gate(goes_on, HttpSettings(), given, Sessions(given, bytes, 0))
 
 
 def scope() -> dict[str, Any]:

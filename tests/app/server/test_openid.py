@@ -143,6 +143,10 @@ def test_a_name_that_a_provider_says_runs_nothing(server: Served, folder: Path, 
     assert {each.rpartition(" (oidc")[0] for each in actors_of(run)} >= set(HOSTILE.values())
 
 
+def _cookie(server: Served) -> str:
+    return f"redraft_session_{httpx.URL(server.url).port}"
+
+
 def _guided(server: Served, run: str, subject: str) -> str:
     """What the cookie of somebody holds who signed in, and gave the run advice."""
     with browser(server) as client:
@@ -150,7 +154,7 @@ def _guided(server: Served, run: str, subject: str) -> str:
         word = re.findall(r'"X-CSRF-Token": "(\w+)"', client.get("/runs").text)[0]
         answered = client.post(f"/runs/{run}/guide", data={"advice": MARKUP}, headers={"X-CSRF-Token": word})
         assert answered.status_code == 200, answered.text
-        return client.cookies["redraft_session"]
+        return client.cookies[_cookie(server)]
 
 
 async def _nothing_runs(server: Served, run: str, sessions: Sequence[str]) -> None:
@@ -158,7 +162,7 @@ async def _nothing_runs(server: Served, run: str, sessions: Sequence[str]) -> No
     async with chromium() as started:
         for session in sessions:
             async with looking(server.url, started) as page:
-                await page.context.add_cookies([{"name": "redraft_session", "value": session, "url": server.url}])
+                await page.context.add_cookies([{"name": _cookie(server), "value": session, "url": server.url}])
                 for address in ("/runs", f"/runs/{run}", f"/runs/{run}/drafts/1", f"/events?run={run}"):
                     await runs_nothing(page, address)
         async with looking(server.url, started, quiet=False) as page:  # the console tells of each refusal
@@ -263,7 +267,7 @@ def test_a_token_that_says_something_wrong_signs_nobody_in(
     with browser(server) as client:
         page = come_back(client)
         assert (page.status_code, "does not count" in page.text) == (401, True), page.text
-        assert "redraft_session" not in client.cookies
+        assert _cookie(server) not in client.cookies
     liar.wrong = {}
     with browser(server) as client:
         assert come_back(client).status_code == 200

@@ -129,10 +129,16 @@ def test_a_session_and_a_lease_are_one_servers_own(deployed: Deployment, two: Tw
     strange = two.other.post("/leases/none/extend", json={}, headers=bearer)
     assert (strange.status_code, strange.json()["type"]) == (409, "urn:redraft:problem:lease-ended")
     with httpx.Client(timeout=60) as person:
-        word = re.findall(r'"X-CSRF-Token": "(\w+)"', person.get(f"{site(two.one)}/sign-in").text)[0]
-        shown = {"token": two.made["token"], "next": "/runs"}
-        signed = person.post(f"{site(two.one)}/sign-in", data=shown, headers={"X-CSRF-Token": word})
-        assert signed.status_code == 200
+        assert _signed_in(person, two.one, two.made["token"]) == 200
         assert person.get(f"{site(two.one)}/runs").status_code == 200
         led = person.get(f"{site(two.other)}/runs")
         assert (led.status_code, led.headers["location"]) == (303, "/sign-in?next=%2Fruns")
+        assert _signed_in(person, two.other, two.made["token"]) == 200
+        assert [person.get(f"{site(each)}/runs").status_code for each in (two.one, two.other)] == [200, 200]
+
+
+def _signed_in(person: httpx.Client, server: httpx.Client, token: str) -> int:
+    """The status with which a server answers somebody who shows a token."""
+    word = re.findall(r'"X-CSRF-Token": "(\w+)"', person.get(f"{site(server)}/sign-in").text)[0]
+    shown = {"token": token, "next": "/runs"}
+    return person.post(f"{site(server)}/sign-in", data=shown, headers={"X-CSRF-Token": word}).status_code

@@ -17,7 +17,7 @@ from redraft.app.wiring.local import LocalRuntime, build_client, open_local, ope
 from redraft.app.wiring.stores import hold_lease_of
 from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import Queues
-from redraft.events.errors import InputError
+from redraft.events.errors import EncryptionKeyMissing, InputError
 from redraft.projections.engine.projector import follow
 from redraft.projections.read_models.runs_query import RunFilter, RunStatus, page_of_runs
 
@@ -75,16 +75,29 @@ async def _submitted(settings: Settings) -> list[str]:
 async def _beside(
     settings: Settings, log: FilteringBoundLogger, patience: float, *, read_only: bool
 ) -> AsyncIterator[tuple[LocalRuntime, Queues | None]]:
-    """Reads a store that other processes write, and speaks to their broker if there is one."""
+    """Reads a store that other processes write, and speaks to their broker if there is one.
+
+    Raises EncryptionKeyMissing when runs are to be begun in a store that encrypts them, without its key.
+    """
     async with AsyncExitStack() as stack:
         reading = await stack.enter_async_context(opened(lambda: open_readonly(settings), patience, log))
-        keeping_up = retry_forever("projector", partial(follow, reading.views, reading.store), log)
+        keeping_up = _keep_up(reading, log)
         if settings.bus == LOCAL:
             await stack.enter_async_context(together([keeping_up]))
             yield reading, None
             return
         bus = await stack.enter_async_context(opened(lambda: open_bus(settings, FOR_EVER), patience, log))
+        if not read_only:
+            await reading.store.require_sealing()
         survey = await stack.enter_async_context(open_survey(settings))
         client = reading.client if read_only else build_client(settings, reading.store, bus, reading.views.wait_for)
         await stack.enter_async_context(together([keeping_up]))
         yield replace(reading, client=client, bus=bus), survey
+
+
+async def _keep_up(reading: LocalRuntime, log: FilteringBoundLogger) -> None:
+    """Keeps the read models up to date; leaves that to those who have the key once runs are encrypted."""
+    try:
+        await retry_forever("projector", partial(follow, reading.views, reading.store), log)
+    except EncryptionKeyMissing as error:
+        log.warning("read models are left to others", error=str(error))

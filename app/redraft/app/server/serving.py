@@ -71,7 +71,7 @@ async def answer_http(
         leasing = Leases(runtime.bus, settings.max_draft_bytes, lambda: token_hex(16), log, workers, peers)
         leases = await stack.enter_async_context(leasing)
         service = Service(settings, runtime, offers, queues, names, leases, tokens, log, read_only, openid)
-        sessions = Sessions(tokens, os.urandom)
+        sessions = Sessions(tokens, os.urandom, bound.getsockname()[1])
         gate = Gate(build_application(service, pages(service, sessions)), settings.http, tokens, sessions, openid)
         async with listening(gate, settings.http, bound, service.closing) as serving:
             log.info("listening", url=address_of(settings.http, bound))

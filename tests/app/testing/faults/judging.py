@@ -17,7 +17,7 @@ JUDGING = [
         "_join_marks",
         "_join_scores(values, combine, theirs, vetoed=vetoed)",
         "min(values)",
-        38,
+        78,
     ),
     Fault(
         "one criterion's best scores mixed with all",

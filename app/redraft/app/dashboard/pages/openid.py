@@ -58,7 +58,7 @@ async def come_back(
     secret = sessions.begin_as(identity, openid.chosen.session)
     answer = visit.tell("signed_in.html", title="Signed in", live="", following=own_address(begun.following))
     answer.delete_cookie(_cookie(visit), path="/")
-    return with_session(visit, answer, secret, openid.chosen.session)
+    return with_session(visit, answer, sessions.cookie, secret, openid.chosen.session)
 
 
 def _openid(visit: Visit) -> OpenId:

@@ -14,7 +14,7 @@ from litestar.response import Redirect
 from redraft.app.dashboard.templating import STATIC, static_file, static_url
 from redraft.app.dashboard.visit import Visit, Visits
 from redraft.app.server.access.identity import UNKNOWN
-from redraft.app.server.access.sessions import COOKIE, LASTS, Sessions
+from redraft.app.server.access.sessions import LASTS, Sessions
 from redraft.app.server.problems import Refused
 
 _A_YEAR: Final = 365 * 24 * 60 * 60
@@ -47,7 +47,8 @@ async def sign_in(visit: Visits, sessions: Kept, data: URLEncodedBody[TokenShown
         raise Refused(
             401, "authentication", "this token is not known, or it has ended; `redraft token list` shows them"
         )
-    return with_session(visit, Response("", headers={"HX-Redirect": own_address(data.next)}), secret, LASTS)
+    answer = Response("", headers={"HX-Redirect": own_address(data.next)})
+    return with_session(visit, answer, sessions.cookie, secret, LASTS)
 
 
 @post("/sign-out", status_code=200)
@@ -55,14 +56,14 @@ async def sign_out(visit: Visits, sessions: Kept) -> Response[Any]:
     """Ends the session."""
     sessions.end(visit.request.headers.get("cookie", ""))
     answer = Response("", headers={"HX-Redirect": "/"})
-    answer.delete_cookie(COOKIE, path="/")
+    answer.delete_cookie(sessions.cookie, path="/")
     return answer
 
 
-def with_session(visit: Visit, answer: Response[Any], secret: str, seconds: int) -> Response[Any]:
-    """Returns the answer with the cookie of a session that lasts so long."""
+def with_session(visit: Visit, answer: Response[Any], cookie: str, secret: str, seconds: int) -> Response[Any]:
+    """Returns the answer with a session's cookie, of this name and with this secret, that lasts so long."""
     secure = is_secure(visit)
-    answer.set_cookie(COOKIE, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
+    answer.set_cookie(cookie, secret, max_age=seconds, path="/", secure=secure, httponly=True, samesite="strict")
     return answer
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
-from redraft.events.errors import InputError, suggest
+from redraft.events.errors import EncryptionKeyMissing, InputError, suggest
 from redraft.events.messages.commands import WORK_NAMES, Work
 from redraft.events.messages.content import Draft
 from redraft.events.messages.domain_events import (
@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 async def with_texts(store: EventStore, found: Sequence[T]) -> list[T]:
-    """Returns lines of read models with their texts. Raises EncryptionKeyMissing without the key, and StoreError."""
+    """Returns lines of read models with their texts, and those of runs whose key is not given as they are.
+
+    Raises StoreError.
+    """
     read: dict[str, list[Recorded]] = {}
     lines: list[object] = []
     for line in found:
@@ -47,9 +50,17 @@ async def with_texts(store: EventStore, found: Sequence[T]) -> list[T]:
             continue
         is_first = line.run not in read
         if is_first:
-            read[line.run] = [each for each in await store.entries(line.run) if isinstance(each, Recorded)]
+            read[line.run] = await _entries(store, line.run)
         lines.extend(await _restore(line, read[line.run], is_first=is_first))
     return cast("list[T]", lines)
+
+
+async def _entries(store: EventStore, run: str) -> list[Recorded]:
+    """Returns the events of a run that can be read; none without its key."""
+    try:
+        return [each for each in await store.entries(run) if isinstance(each, Recorded)]
+    except EncryptionKeyMissing:
+        return []
 
 
 def _texts_of(line: RunLine | Publication | Issue) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from cachetools import TTLCache
 from redraft.app.server.access.identity import Identity
 from redraft.events.tokens import Tokens
 
-COOKIE: Final = "redraft_session"
 SIGN_IN_COOKIE: Final = "redraft_sign_in"
 LASTS: Final = 12 * 60 * 60
 """Seconds after which somebody has to sign in again."""
@@ -38,12 +37,14 @@ class Session(msgspec.Struct, frozen=True):
 class Sessions:
     """The sessions of a server, in memory: they end with its process. `random` returns so many random bytes.
 
-    `csrf` is the word for POSTs where no session is needed.
+    `csrf` is the word for POSTs where no session is needed. `cookie` is the name of its cookie, which has the server's
+    port: browsers keep one cookie of a name for all ports of a host.
     """
 
-    def __init__(self, tokens: Tokens | None, random: Callable[[int], bytes]) -> None:
+    def __init__(self, tokens: Tokens | None, random: Callable[[int], bytes], port: int) -> None:
         self._tokens = tokens
         self._random = random
+        self.cookie = f"redraft_session_{port}"
         self._known: TTLCache[bytes, Session] = TTLCache(MOST, LASTS)
         self.csrf = random(32).hex()
 
@@ -64,21 +65,20 @@ class Sessions:
 
     def end(self, cookies: str) -> None:
         """Ends the session that a header `Cookie` names, if any."""
-        self._known.pop(_key(_secret(cookies)), None)
+        self._known.pop(_key(self._secret(cookies)), None)
 
     def find(self, cookies: str) -> Session | None:
         """Returns the session that a header `Cookie` names; None when there is none."""
-        found = self._known.get(_key(_secret(cookies)))
+        found = self._known.get(_key(self._secret(cookies)))
         return None if found is not None and found.identity and time.monotonic() >= found.ends else found
+
+    def _secret(self, cookies: str) -> str:
+        try:
+            found = SimpleCookie(cookies).get(self.cookie)
+        except CookieError:
+            return ""
+        return found.value if found else ""
 
 
 def _key(secret: str) -> bytes:
     return sha256(secret.encode()).digest()
-
-
-def _secret(cookies: str) -> str:
-    try:
-        found = SimpleCookie(cookies).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""

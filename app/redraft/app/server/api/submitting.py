@@ -53,6 +53,7 @@ async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], ke
     plan = await beside(lambda: _plan(service, data, brief))
     tags = check_tags(data.tags)
     named = _key(key)
+    await service.runtime.store.require_sealing()
     run = await service.runtime.client.submit(plan, brief, key=named, tags=tags, by=identity.signature)
     return _answer_begun(await _begun(service, StartRun(run, plan, brief, named, tags)))
 
@@ -66,6 +67,7 @@ async def submit_batch(
     longest = max(briefs, key=lambda each: len(each.text))
     plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
     items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
+    await service.runtime.store.require_sealing()
     begun = [await _submit_item(service, identity, plan, item, _key(key)) for item in items]
     recorded = await _recorded(service, begun)
     return answer([Begun(run, run in recorded) for run in begun], 201 if recorded.issuperset(begun) else 202)
@@ -100,6 +102,7 @@ async def begin_fork(service: Service, identity: Identity, run: str, data: Forki
         return _served(service, plan), brief or before.brief
 
     (plan, kept), named = await beside(made), _key(key)
+    await runtime.store.require_sealing()
     begun = await runtime.client.fork(
         past[0].run, len(upto), plan=plan, brief=brief, tags=data.tags, key=named, by=identity.signature
     )
