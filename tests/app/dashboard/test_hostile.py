@@ -104,6 +104,10 @@ def shorten(draft, critique):
     changed = PAYLOADS[draft.version + 80]
     refused = tuple(Refusal(each.id, each.text) for each in critique.issues[1:])
     said = tuple(PAYLOADS)
+    if draft.version == 1:
+        once = [each for each in LINES if draft.text.count(each) == 1]
+        edits = tuple(Edit(each, each + changed, (critique.issues[0].id,)) for each in once)
+        return Revision(edits=edits, changes=said, declined=said, refusals=refused)
     return Revision(draft.text + "\\n" + changed, changes=said, declined=said, refusals=refused)
 
 BODY = [step(weigh, options=OPTIONS), step(shorten, options=OPTIONS)]
@@ -195,7 +199,7 @@ def test_what_is_hostile_stands_in_every_field(hostile: Served) -> None:
     history = hostile.get(f"/runs/{run}/history")
     found = {name for name, text in _texts(history) if RUN in text}
     wanted = {"says", "reason", "quote", "replacement", "text", "details", "notice", "approvers", "options", "pairs"}
-    assert wanted | {"several", "measures", "declined", "changes", "errors", "version"} <= found
+    assert wanted | {"several", "measures", "declined", "changes", "errors", "version", "edits"} <= found
 
 
 def _texts(given: object, under: str = "") -> Iterator[tuple[str, str]]:
