@@ -88,6 +88,8 @@ def test_a_decision_counts_for_the_text_of_its_page_alone(server: Served) -> Non
 
 
 def test_a_fork_begins_at_the_event_of_the_page(server: Served, done: str) -> None:
+    assert "Fork from here" in html(server, f"/runs/{done}?at=4")
+    assert "Fork from here" not in html(server, f"/runs/{done}"), "nothing is left to do there"
     send(server, f"/runs/{done}/fork", at="4")
     until(lambda: any((each["parent"] or {}).get("run") == done for each in document("list")))
 

@@ -64,3 +64,12 @@ def test_the_size_of_a_chart_is_bounded():
     assert len(dots) <= POINTS + 2
     assert [dot.draft for dot in dots if dot.drawn] == [77_777]
     assert (dots[0].draft, dots[-1].draft) == (1, 100_000)
+
+
+def test_the_label_of_a_goal_covers_no_score():
+    def label(*values: float) -> float:
+        return chart([Point(number, value) for number, value in enumerate(values, 1)], (0.9,)).goals[0][2]
+
+    at_the_left, in_the_middle, at_the_right = label(0.2, 0.2, 0.2), label(0.87, 0.2, 0.9), label(0.87, 0.9, 0.2)
+    assert at_the_left < 60 < in_the_middle < 300 < at_the_right
+    assert label(0.9, 0.9, 0.9) == at_the_left

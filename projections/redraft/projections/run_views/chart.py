@@ -172,6 +172,7 @@ POINTS: Final = 2_000
 """Above this number of drafts only every second, third, ... is drawn."""
 
 _TOP, _BOTTOM, _INSET = 20, HEIGHT - 46, 26
+_LABEL_WIDTH, _LABEL_HEIGHT = 70, 32
 
 
 class Dot(msgspec.Struct, frozen=True):
@@ -201,13 +202,13 @@ class Curve(msgspec.Struct, frozen=True):
 class Chart(msgspec.Struct, frozen=True):
     """The layout of a chart, and `description` in words. `axes` and `goals` are horizontal lines: height and label.
 
-    `curves` are those of criteria and critics.
+    The label of a goal has a place too, where it begins. `curves` are those of criteria and critics.
     """
 
     description: str
     dots: tuple[Dot, ...]
     axes: tuple[tuple[float, str], ...]
-    goals: tuple[tuple[float, str], ...]
+    goals: tuple[tuple[float, str, float], ...]
     curves: tuple[Curve, ...] = ()
 
 
@@ -222,11 +223,12 @@ def chart(
     `parts` are further curves by name, as `scores_by_part` has them.
     """
     scale = _common_scale(points)
+    dots = tuple(_dots(_sample(points, kept), kept))
     return Chart(
         _describe(points, goals),
-        tuple(_dots(_sample(points, kept), kept)),
+        dots,
         tuple((_y(value), f"{on_scale(value, scale or UNIT):g}") for value in (0.0, 0.5, 1.0)),
-        tuple((_y(value), score_text(value, scale)) for value in goals[-LINES:]),
+        tuple((_y(value), score_text(value, scale), _label_place(_y(value), dots)) for value in goals[-LINES:]),
         tuple(_curves(_sample(points, kept), parts or {})),
     )
 
@@ -257,6 +259,14 @@ def _x(points: Sequence[Point], number: int) -> float:
 
 def _y(score: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * (0.0 if isnan(score) else min(max(score, 0.0), 1.0))
+
+
+def _label_place(y: float, dots: Sequence[Dot]) -> float:
+    """Returns where the label of a line begins: at its left, or further right where it would cover a score."""
+    scores = [dot.x for dot in dots if dot.valued and abs(dot.y - y) < _LABEL_HEIGHT]
+    places = (LEFT + 4.0, (LEFT + RIGHT - _LABEL_WIDTH) / 2, RIGHT - _LABEL_WIDTH - 4.0)
+    free = (x for x in places if not any(x - _INSET < score < x + _LABEL_WIDTH + _INSET for score in scores))
+    return next(free, places[0])
 
 
 def _numbered_points(count: int) -> frozenset[int]:
