@@ -320,13 +320,16 @@ def test_a_critic_is_credited_when_somebody_else_speaks_of_the_draft_after_the_l
     assert credits_in(run.events) == [("L/judge", "judge_a", True)]
 
 
-def test_a_critic_that_alone_ends_an_inner_loop_is_not_credited_by_the_outer_one() -> None:
+@pytest.mark.parametrize("others", [(), (step("critic", "chief"),)], ids=["alone", "with another"])
+def test_a_critic_that_alone_ends_an_inner_loop_is_credited_only_if_the_outer_one_has_its_own(
+    others: tuple[Step, ...],
+) -> None:
     inner = Repeat("In", score >= 0.9, 2, (JUDGE, IMPROVE))
-    plan = check_plan(Plan("p", (Repeat("Out", score >= 0.5, 2, (WRITE, inner, step("critic", "chief"))),)))
+    plan = check_plan(Plan("p", (Repeat("Out", score >= 0.5, 2, (WRITE, inner, *others)),)))
     run = Chosen(plan, "judge_a").say(1.0, 0.6)
     assert isinstance(run.events[-1], RunEnded)
     assert run.events[-1].outcome == "accepted"
-    assert credits_in(run.events) == []
+    assert credits_in(run.events) == ([("Out/In/judge", "judge_a", True)] if others else [])
 
 
 def test_a_critic_whose_runs_are_not_accepted_fails_even_if_it_was_alone() -> None:

@@ -15,7 +15,14 @@ from redraft.actors.deciding.declared import as_declared
 from redraft.actors.plans.check import check_ready
 from redraft.events.messages.commands import Critiqued, Generated, Refined, StartRun
 from redraft.events.messages.content import Brief, Critique, DraftRef, Mark, digest
-from redraft.events.messages.domain_events import ChoicesCredited, DraftCritiqued, LoopEnded, StepFailed, StepRequested
+from redraft.events.messages.domain_events import (
+    ChoicesCredited,
+    DraftCritiqued,
+    LoopEnded,
+    RunEnded,
+    StepFailed,
+    StepRequested,
+)
 from redraft.events.messages.plan import Arm, Criterion, Node, Parallel, Plan, Repeat, Step
 from redraft.events.messages.scales import to_share
 from redraft.projections.record_check import check_events
@@ -247,9 +254,14 @@ def test_a_criterion_whose_critic_was_not_waited_for_is_unknown(until: str) -> N
     check(run)
 
 
-def test_a_criterion_of_a_gate_that_was_passed_is_none_of_the_lowest() -> None:
+@pytest.mark.parametrize("panel", [False, True])
+@pytest.mark.parametrize(
+    "until", ["min(criteria) >= 6", "accuracy >= 5 and depth >= 6", "check.score < 6 and deep.score >= 6"]
+)
+def test_a_criterion_of_a_gate_that_was_passed_is_known_and_none_of_the_lowest(until: str, panel: bool) -> None:
     gate = replace(CHECK, gate=True, passes=parse_condition("accuracy >= 5"))
-    run = Course(loop(gate, DEEP, until="min(criteria) >= 6"))
+    critics = (Parallel("Panel", (gate, DEEP)),) if panel else (gate, DEEP)
+    run = Course(loop(*critics, until=until))
     run.judge(check=gave("accuracy", 5))
     run.judge(deep=gave("depth", 6))
     assert run.last.outcome == "accepted"
@@ -266,4 +278,34 @@ def test_of_what_nobody_said_no_plateau_is_made_and_nothing_is_rolled_back() -> 
     assert not any(isinstance(event, LoopEnded) for event in run.events)
     asked = next(event for event in reversed(run.events) if isinstance(event, StepRequested))
     assert asked.draft == DraftRef(2, digest("draft 2"))
+    check(run)
+
+
+def test_what_a_loop_says_of_the_draft_that_it_began_with_takes_the_place_of_what_was_said_before() -> None:
+    before, inside = Step("critic", "before", "before"), Step("critic", "inside", "inside")
+    loop = Repeat("L", parse_condition("score >= 0.95"), 3, (inside, IMPROVE))
+    run = Course(check_ready(Plan("p", (WRITE, before, loop))))
+    run.judge(Critique(0.9))
+    for score in (0.5, 0.6, 0.7):
+        run.judge(Critique(score))
+        asked = next(event for event in reversed(run.events) if isinstance(event, StepRequested))
+        assert (asked.role, asked.draft) == ("refiner", run.state.current.ref if run.state.current else None)
+    run.judge(Critique(0.8))
+    assert (run.last.outcome, run.last.draft.version, run.last.score) == ("exhausted", 4, 0.8)
+    check(run)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_critics_of_an_inner_loop_do_not_end_one_that_has_its_own(first: bool) -> None:
+    """Their scores lie on other scales; what leaves was judged by the loop's own, also at its last iteration."""
+    inner = Repeat("I", parse_condition("score >= 7"), 2, (CHECK, IMPROVE))
+    own = Step("critic", "own", "own", scale=(0.0, 100.0))
+    again = replace(IMPROVE, name="again")
+    body = (own, inner, again) if first else (inner, own, again)
+    run = Course(check_ready(Plan("p", (WRITE, Repeat("O", parse_condition("score >= 60"), 2, body)))))
+    while not (run.events and isinstance(run.events[-1], RunEnded)):
+        before = len(run.events)
+        run.judge(check=gave("accuracy", 7), own=Critique(0.2))
+        assert len(run.events) > before
+    assert (run.last.path, run.last.outcome, run.last.score) == ("O", "exhausted", 0.2)
     check(run)

@@ -17,6 +17,7 @@ from redraft.actors.conditions.reading import (
     check_term,
     compare,
     is_measure,
+    lowest_of,
     measures_named,
     scale_meant,
     scale_named,
@@ -25,7 +26,7 @@ from redraft.actors.conditions.reading import (
 )
 from redraft.actors.conditions.text import COMPARE, COUNTS, name_of, print_condition, terms, truth
 from redraft.events.errors import ConditionError
-from redraft.events.messages.conditions import LOWEST, NAMED, AllOf, AnyOf, Compare, Condition, Not
+from redraft.events.messages.conditions import CONFIDENCE, LOWEST, NAMED, AllOf, AnyOf, Compare, Condition, Not
 from redraft.events.messages.plan import Step
 from redraft.events.messages.scales import UNIT, to_share
 
@@ -64,7 +65,8 @@ def _always(found: Sequence[Condition], critics: Sequence[Step]) -> str:
     for term in found:
         if isinstance(term, Compare) and term.quantity in ("score", "criterion") and truth_of_score(term, critics):
             low, high = shown_scale(term, critics) or UNIT
-            return f"as scores are {low:g}..{high:g}, so {print_condition(term)} decides nothing"
+            what = "confidence is" if term.of.rpartition(".")[2] == CONFIDENCE else "scores are"
+            return f"as {what} {low:g}..{high:g}, so {print_condition(term)} decides nothing"
     return "whatever is measured, so it decides nothing"
 
 
@@ -106,7 +108,7 @@ def _marks_fit(named: dict[str, list[_Part]], critics: Sequence[Step]) -> bool:
     fitting = {name: {share for share in tried if _fits(parts, share, critics)} for name, parts in named.items()}
     if not all(fitting.values()):
         return False
-    known = {each.name for step in critics for each in step.criteria}
+    known = {each.name for _, each in lowest_of(critics)}
     compared = [shares for name, shares in fitting.items() if name in known]
     free = len(compared) < len(known)
     return LOWEST not in fitting or any(

@@ -80,9 +80,17 @@ def _scales(name: str, critics: Sequence[Step]) -> Iterator[Scale | None]:
     elif own == SCORE:
         judging = [step for step in those if not step.gate] or those
         yield from (step.scale for step in judging)
+    elif own == LOWEST:
+        yield from (scale_of(each, step) for step, each in lowest_of(those))
     else:
         for step in those:
-            yield from (scale_of(each, step) for each in step.criteria if own in (each.name, LOWEST))
+            yield from (scale_of(each, step) for each in step.criteria if own == each.name)
+
+
+def lowest_of(critics: Sequence[Step]) -> list[tuple[Step, Criterion]]:
+    """Returns the criteria of which `min(criteria)` is the lowest: those of gates count only on their own."""
+    found = [(step, each) for step in critics for each in step.criteria]
+    return [(step, each) for step, each in found if not step.gate] or found
 
 
 def measures_named(name: str, critics: Iterable[Step]) -> list[Step]:

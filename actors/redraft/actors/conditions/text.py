@@ -216,6 +216,9 @@ MAX_DEPTH: Final = 20
 MAX_WINDOW: Final = 1_000_000
 """The most judged drafts that `plateau` and `oscillating` may look back over."""
 
+WORDS: Final = frozenset({*get_args(Quantity), "approved"} - NAMED)
+"""The words of conditions that name neither a criterion nor a measure."""
+
 COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     ">": operator.gt,
@@ -346,10 +349,12 @@ def _compare_fault(term: Compare) -> str | None:
         return f"of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
     if term.top is not None and term.quantity not in ("score", "criterion"):
         return f"{term.quantity} has no scale; write one number"
-    written = f"{name_of(term)} {term.operator} {print_points(term.value, term.top)}"
-    if term.quantity in ("score", "criterion"):
-        return None if term.value >= 0 or term.top is None else f"{written} is below any score; write a number from 0"
-    if _compare_truth(term) is False:
+    if term.quantity == "change" and term.of in WORDS:
+        return f"change is of a measure, and {term.of} is none; write change(words) < 0.1"
+    if term.quantity == "criterion" and term.of in WORDS:
+        return f"{term.of} is no criterion or measure; compare it by itself: {term.of} {term.operator} …"
+    if term.quantity not in ("score", "criterion") and _compare_truth(term) is False:
+        written = f"{name_of(term)} {term.operator} {print_number(term.value)}"
         return f"{written} can never hold, as {_range_of(term.quantity)}; change the number"
     return None
 
@@ -384,7 +389,7 @@ def _plateau_fault(term: Plateau) -> str | None:
 
 
 def _of_fault(what: str, of: object) -> str | None:
-    if of is msgspec.UNSET or is_reference(of):
+    if of is msgspec.UNSET or (is_reference(of) and of not in WORDS):
         return None
     return f"{what}: {shown(of)} is not the name of a criterion; write one such as accuracy or judge.accuracy"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -30,6 +31,10 @@ def with_judgement(state: RunState, ref: DraftRef, judgement: Judgement) -> Cand
     return Candidate(ref, judgement)
 
 
+_OWN_WORD: Final = 6
+"""The rules from which on what a loop says itself of the draft that it began with takes the place of what was said."""
+
+
 def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     """Returns the loop with this draft among those that it judged.
 
@@ -40,6 +45,8 @@ def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:
     if state.rules >= 2:
         before, counts, spoiled = frame.judged, True, not frame.judged
         others = tuple([each for each in before if each.ref != judged.ref])
+        if state.rules >= _OWN_WORD and frame.entry is not None and frame.entry.ref == judged.ref:
+            frame = replace(frame, entry=None)
         frame = replace(frame, judged=(*others, judged), best=_best_so_far(state, frame, others, judged))
         if bars_any(state):
             counts = not why_barred(state, judged)

@@ -40,7 +40,7 @@ from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import RULES, Step
 from redraft.events.messages.scales import UNIT, score_text
 
-_SAID_OR_UNKNOWN: Final = 5
+_SAID_OR_UNKNOWN: Final = 6
 """The rules from which on a criterion that nobody gave is unknown, a gain is told with its scale, and the smallest
 change is one.
 """
@@ -143,7 +143,7 @@ def _is_known(atom: Atom, facts: Facts) -> bool:
 def is_known(name: str, judged: Judgement, critics: tuple[Step, ...], rules: int) -> bool:
     """Returns whether this criterion of a draft is known: it is not where its critic was not asked, or not heard.
 
-    Before rules 5, one that nobody gave was the lowest, unless some of these critics may not have been asked.
+    Before rules 6, one that nobody gave was the lowest, unless some of these critics may not have been asked.
     """
     if rules >= _SAID_OR_UNKNOWN:
         return judged.knows(name)

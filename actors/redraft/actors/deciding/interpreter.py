@@ -36,6 +36,7 @@ from redraft.actors.deciding.state import (
     failed_a_gate,
     is_publisher,
     prefix,
+    waits_for_own_critics,
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
 from redraft.actors.plans.paths import asks_people, closing_body, gates_of, required_answers
@@ -237,7 +238,8 @@ def _make_request(
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:
     """Returns the end of the loop if its condition holds; None if it goes on.
 
-    The condition is checked when critics have answered or an inner loop has ended, never on an old score.
+    The condition is checked when critics have answered or an inner loop has ended, never on an old score. By rules 6 a
+    loop with critics of its own waits for them.
     """
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
@@ -245,7 +247,7 @@ def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -
         return _close_or_end_loop(state, top, loop, now, _LEFT if state.rules >= 3 else _UNJUDGED)
     if top.swung and loop.on_oscillation == "stop":
         return _close_or_end_loop(state, top, loop, now, Verdict("oscillating", top.swung))
-    if top.due == "nothing" or (facts := facts_of(state, top, now)) is None:
+    if top.due == "nothing" or waits_for_own_critics(state, top, loop) or (facts := facts_of(state, top, now)) is None:
         return None
     met = verdict(loop.until, facts, own_word=top.due == "judged" and not asks_people(loop))
     return _end_loop(state, top, met) if met else None
@@ -263,7 +265,7 @@ def _after_body(state: RunState, top: Frame) -> DomainEvent:
 
 def _close_or_end_loop(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why: Verdict) -> DomainEvent:
     """Ends a loop that no draft has satisfied; a last draft without a judgement is judged first."""
-    unjudged = state.current is None or state.current.judgement is None
+    unjudged = state.current is None or state.current.judgement is None or waits_for_own_critics(state, top, loop)
     if unjudged and closing_body(loop):
         return LoopClosing(top.path, why.outcome, why.reason)
     if now is not None and why == _LEFT:

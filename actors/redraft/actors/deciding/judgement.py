@@ -46,7 +46,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
             return self.score
         if name == LOWEST:
             return min((value for of, value in self.marks.items() if of != CONFIDENCE), default=0.0)
-        return self.own.get(name, 0.0) if "." in name else self.marks.get(name, 0.0)
+        return self.own.get(name, 0.0) if "." in name else self.marks.get(name, self._of_gates(name) or 0.0)
 
     def gives(self, name: str) -> bool:
         """Returns whether a critic that answered gave this, by its name in conditions."""
@@ -62,7 +62,14 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
         critic, dot, own = name.rpartition(".")
         if own == CONFIDENCE:
             return not dot or f"{critic}.{SCORE}" in self.own
+        if "." not in name and self._of_gates(name) is not None:
+            return True
         return self.gives(name) and not (name == LOWEST and self.unheard)
+
+    def _of_gates(self, name: str) -> float | None:
+        """The lowest score that gates gave a criterion which no other critic has; None if none did."""
+        given = (value for of, value in self.own.items() if of.rpartition(".")[2] == name)
+        return None if name in self.marks else min(given, default=None)
 
     def measured(self, name: str) -> Number | None:
         """A measure by its name in conditions; None if its critic did not give it, or was not asked."""
@@ -100,11 +107,18 @@ def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Seq
 
 def join_panel(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float], rules: int) -> Judgement:
     """Returns the judgements of a panel as one; by rules 5 means are rounded: that of 0.7, 0.7 and 0.7 is 0.7."""
-    joined = join(judgements, combine, weights)
+    joined = with_gates(join(judgements, combine, weights), judgements, rules)
     if rules < 5 or combine == "min":
         return joined
     marks = {name: without_noise(share) for name, share in joined.marks.items()}
     return replace(joined, score=without_noise(joined.score), marks=marks)
+
+
+def with_gates(joined: Judgement, judgements: Sequence[Judgement], rules: int) -> Judgement:
+    """Returns judgements that were joined, by rules 6 with what passed gates gave by the names of their steps."""
+    if rules < 6 or joined.gate or all(not each.gate for each in judgements):
+        return joined
+    return replace(joined, own={name: value for each in judgements for name, value in each.own.items()})
 
 
 def _join_heard(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float]) -> Judgement:

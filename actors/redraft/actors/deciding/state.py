@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.deciding.facts import Track
 from redraft.actors.deciding.judgement import Judgement
-from redraft.actors.plans.paths import gates_of, is_critic, is_gate, role_of
+from redraft.actors.plans.paths import gates_of, is_critic, is_gate, judges_itself, role_of
 from redraft.events.messages.content import Brief, Critique, DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
@@ -37,6 +37,9 @@ def weights_of(parallel: ParallelState) -> tuple[float, ...]:
     """Returns the weights of the critics that answered, in their order; none if the plan gives none."""
     return tuple(parallel.node.weights[number] for number, _ in parallel.verdicts) if parallel.node.weights else ()
 
+
+_OWN_CRITICS: Final = 6
+"""The rules from which on a loop with critics of its own is not ended by what those of an inner loop said."""
 
 Status: TypeAlias = Literal["new", "running", "ended", "quarantined"]
 Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
@@ -257,6 +260,11 @@ def is_publisher(node: Node) -> bool:
 def failed_a_gate(draft: Candidate | None) -> bool:
     """Returns whether the draft failed a gate."""
     return draft is not None and draft.judgement is not None and draft.judgement.gate == "failed"
+
+
+def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
+    """Returns whether an inner loop has made the draft, and critics of this one have not judged it, by rules 6."""
+    return top.due == "output" and state.rules >= _OWN_CRITICS and judges_itself(loop)
 
 
 def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> int:

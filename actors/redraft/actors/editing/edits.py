@@ -74,16 +74,32 @@ def with_text(revision: Revision, before: str, issues: Sequence[Issue]) -> Revis
 
 
 def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> tuple[Edit, ...]:
-    said = {name for edit in revision.edits for name in edit.issues} | {each.issue for each in revision.refusals}
-    open_ = {issue.id: issue.span for issue in issues if issue.span is not None and issue.id not in said}
+    refused = {each.issue for each in revision.refusals}
+    said = {name for edit in revision.edits for name in edit.issues} | refused
+    places = {issue.id: issue.span for issue in issues if issue.span is not None}
+    open_ = {name: span for name, span in places.items() if name not in said}
     found = []
     for edit in revision.edits:
         start = before.index(edit.quote)
         end = start + len(edit.quote)
-        met = [name for name, span in open_.items() if span[0] < end and start < span[1]]
+        met = [name for name, span in open_.items() if _meet(span, start, end)]
         open_ = {name: span for name, span in open_.items() if name not in met}
         found.append(replace(edit, issues=(*edit.issues, *met)) if met else edit)
+        _require_reason(found[-1], [name for name in refused & places.keys() if _meet(places[name], start, end)])
     return tuple(found)
+
+
+def _meet(span: tuple[int, int], start: int, end: int) -> bool:
+    return span[0] < end and start < span[1]
+
+
+def _require_reason(edit: Edit, declined: Sequence[str]) -> None:
+    """Raises ContentError for an edit that changes what a declined issue quotes, and answers no other."""
+    if declined and not edit.issues:
+        raise ContentError(
+            f"declined the issue {brief(min(declined))} and changed what it quotes; do one of them, or name the issue "
+            "that the edit answers"
+        )
 
 
 def check_named(revision: Revision, known: Collection[str]) -> None:

@@ -81,6 +81,11 @@ def closing_body(loop: Repeat) -> tuple[Node, ...]:
     return tuple(node for node in loop.body if is_critic(node))
 
 
+def judges_itself(loop: Repeat) -> bool:
+    """Returns whether drafts are judged in a loop's own body, by critics or in choosing the best of several."""
+    return any(is_critic(node) or (isinstance(node, Parallel) and node.judge is not None) for node in loop.body)
+
+
 def role_of(node: Node) -> Role | None:
     """Returns the role of a step, or of a parallel's steps; None for a loop and an approval."""
     match node:

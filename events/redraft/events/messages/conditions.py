@@ -260,7 +260,8 @@ def plateau(gain: float | Points = 0.01, over: int = 2, of: Of = msgspec.UNSET) 
     `gain` is a number, or one with its scale: `plateau(gain=points(1, of=10), of=criterion.accuracy)`.
     """
     value, top = (gain, msgspec.UNSET) if not isinstance(gain, Points) else (gain.value, gain.of)
-    return Plateau(value, over, _name_of(of), top)
+    name = _name_of(of)
+    return Plateau(value, over, msgspec.UNSET if name == "score" else name, top)
 
 
 def oscillating(window: int = 4, of: Of = msgspec.UNSET) -> Oscillating:

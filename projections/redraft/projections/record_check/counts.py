@@ -36,14 +36,14 @@ _NINE_DIGITS: Final = Context(prec=9)
 def share_of_change(now: float | None, was: float | None, rules: int) -> float | None:
     """Returns by which share of what it was a measure has changed, with 9 digits; None where one is not known.
 
-    By rules 1 to 4 these are 9 decimals.
+    By rules 1 to 5 these are 9 decimals.
     """
     if now is None or was is None:
         return None
     if was == 0:
         return 0.0 if now == 0 else math.inf
     share = abs((now - was) / was)
-    return round(share, 9) if rules < 5 else float(_NINE_DIGITS.create_decimal_from_float(share))
+    return round(share, 9) if rules < 6 else float(_NINE_DIGITS.create_decimal_from_float(share))
 
 
 def why_miscounted(step: Step, critique: Critique) -> str:

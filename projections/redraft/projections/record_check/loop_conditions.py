@@ -73,6 +73,8 @@ def scale_for(name: str, critics: Sequence[Step]) -> Scale | None:
         found = {step.scale or UNIT for step in ([step for step in asked if not step.gate] or asked)}
     elif what != CONFIDENCE:
         wanted = [(step, each) for step in asked for each in step.criteria if what in (LOWEST, each.name)]
+        if what == LOWEST:
+            wanted = [(step, each) for step, each in wanted if not step.gate] or wanted
         found = {each.scale or step.scale or UNIT for step, each in wanted}
     return next(iter(found)) if len(found) == 1 and found != {UNIT} else None
 
@@ -109,11 +111,11 @@ def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...], rules
 
 
 def is_left_open(name: str, rating: Rating, critics: Sequence[Step], rules: int) -> bool:
-    """Returns whether a criterion has no score; by rules 1 to 4 only where a critic may have been left out.
+    """Returns whether a criterion has no score; by rules 1 to 5 only where a critic may have been left out.
 
     Of a critic that judged, an absent confidence is 0. The lowest of all is open as long as one of them is.
     """
-    if rules < 5:
+    if rules < 6:
         return any(step.when is not None for step in critics) and not rating.has(name)
     critic, _, what = name.rpartition(".")
     if what == CONFIDENCE:

@@ -16,7 +16,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Repeat
+from redraft.events.messages.plan import Approve, Parallel, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.drafts import (
     draft_of_failed_loop,
@@ -111,6 +111,8 @@ def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | Non
     if not (frame.due or frame.exit or swung):
         return None
     event = walk.peek()
+    if not walk.repeats(event) and not (frame.exit or swung) and _is_others_word(walk, frame):
+        return None
     if walk.repeats(event):
         if isinstance(event.data, ChoicesCredited | RunEnded):
             raise Unclear  # its parent ended here
@@ -144,12 +146,20 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
     """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first."""
     assert frame.loop is not None  # noqa: S101 - only loops are left
     critics = critics_of(frame.loop)
-    if not critics or (walk.current is not None and walk.current.rating is not None):
+    rated = walk.current is not None and walk.current.rating is not None
+    if not critics or (rated and not _is_others_word(walk, frame)):
         return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
         raise Deviates("loop", event, f"{frame.path} should end here as {outcome}, once its last draft is judged")
     return _walk_closing(walk, frame, outcome)
+
+
+def _is_others_word(walk: Walk, frame: Frame) -> bool:
+    """Returns whether an inner loop alone has rated the current draft, by rules 6 where this one rates drafts too."""
+    assert frame.loop is not None  # noqa: S101 - only loops are left
+    judges = [each for each in frame.loop.body if isinstance(each, Parallel) and each.judge is not None]
+    return walk.rules >= 6 and frame.due == "output" and bool(judges or critics_of(frame.loop))
 
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:

@@ -37,7 +37,15 @@ from redraft.projections.record_check.loop_conditions import (
     note_silence,
     rating_of,
 )
-from redraft.projections.record_check.ratings import Rated, Rating, answers_needed, failed_gate, is_critic, join_ratings
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    answers_needed,
+    failed_gate,
+    heed_gates,
+    is_critic,
+    join_ratings,
+)
 from redraft.projections.record_check.skipped import take_skipped
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
 
@@ -115,7 +123,8 @@ def _walk_critics(walk: Walk, frame: Frame) -> None:
     if walk.current is None:
         return
     reviewed = walk.frames[-2] if frame.review is not None else frame
-    joined = note_silence(join_ratings(ratings), frame.body[first : frame.index])
+    joined = heed_gates(join_ratings(ratings), ratings, walk.rules)
+    joined = note_silence(joined, frame.body[first : frame.index])
     _rate_draft(walk, reviewed, walk.current.ref, joined)
     if frame.review is None:
         frame.due = "judged"
@@ -174,6 +183,8 @@ def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None
         anew = spoiled and not is_barred(walk, ref)
         counts = spoiled or not is_barred(walk, ref)
         frame.judged = (*(each for each in frame.judged if each.ref != ref), judged)
+        if walk.rules >= 6 and frame.entry is not None and frame.entry.ref == ref:
+            frame.entry = None  # its word from before the loop is outdated
     if frame.loop is not None:
         scores, hashes = memory_needed(walk.until(frame))
         before = () if anew else frame.peaks
@@ -266,7 +277,8 @@ def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) ->
 
 def _join_panel(walk: Walk, node: Parallel, ratings: list[tuple[int, Rating]]) -> Rating:
     weights = [node.weights[number] for number, _ in ratings] if node.weights else []
-    joined = join_ratings([rating for _, rating in ratings], node.combine, weights)
+    said = [rating for _, rating in ratings]
+    joined = heed_gates(join_ratings(said, node.combine, weights), said, walk.rules)
     if walk.rules < 5 or node.combine == "min":
         return joined
     marks = {name: round(value, _DECIMALS) for name, value in joined.marks.items()}

@@ -44,13 +44,19 @@ class Rating(msgspec.Struct, frozen=True):
             return self.score
         if name == LOWEST:
             return min([value for each, value in self.marks.items() if each != CONFIDENCE] or [0.0])
-        return (self.own if "." in name else self.marks).get(name, 0.0)
+        if "." in name or name in self.marks:
+            return (self.own if "." in name else self.marks).get(name, 0.0)
+        return min(self._by_critics(name), default=0.0)
 
     def has(self, name: str) -> bool:
         """Whether a critic that answered gave what a condition names."""
         if name == LOWEST:
             return any(each != CONFIDENCE for each in self.marks)
-        return name in ("", "score") or name in (self.own if "." in name else self.marks)
+        return name in ("", "score", *self.own, *self.marks) or bool(self._by_critics(name))
+
+    def _by_critics(self, criterion: str) -> list[float]:
+        """What single critics gave a criterion, gates among them."""
+        return [value for name, value in self.own.items() if name.split(".")[-1] == criterion]
 
 
 class Rated(msgspec.Struct, frozen=True):
@@ -78,6 +84,14 @@ def join_ratings(ratings: Sequence[Rating], combine: Combine = "min", weights: S
     for each in ratings:
         counts.update(each.counts)
     return msgspec.structs.replace(joined, counts=counts) if counts else joined
+
+
+def heed_gates(joined: Rating, ratings: Sequence[Rating], rules: int) -> Rating:
+    """Returns the joined rating; by rules 6 with what gates said that were passed, by their names."""
+    if rules >= 6 and joined.gate == "" and any(each.gate for each in ratings):
+        own = dict(pair for each in ratings for pair in each.own.items())
+        return msgspec.structs.replace(joined, own=own)
+    return joined
 
 
 def _join_heard(ratings: Sequence[Rating], combine: Combine, weights: Sequence[float]) -> Rating:

@@ -8,7 +8,7 @@ from redraft.events.messages.domain_events import CriticSkipped, StepRequested
 from redraft.events.messages.plan import Parallel, Step, steps_of
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.loop_conditions import meets, note_silence
-from redraft.projections.record_check.ratings import Rating, is_critic, join_ratings
+from redraft.projections.record_check.ratings import Rating, heed_gates, is_critic, join_ratings
 from redraft.projections.record_check.walk import Frame, Walk
 
 
@@ -23,7 +23,8 @@ def take_skipped(walk: Walk, frame: Frame, step: Step, path: str, said: Sequence
     if step.when is None or getattr(data, "path", "") != path:
         return False
     before = _before(frame)
-    holds = meets(step.when, note_silence(join_ratings(said), before), before, walk.rules)
+    heard = note_silence(heed_gates(join_ratings(said), said, walk.rules), before)
+    holds = meets(step.when, heard, before, walk.rules)
     if isinstance(data, StepRequested):
         if not holds and not walk.repeats(event):
             raise Deviates("skipped", event, f"the condition of {path} does not hold, and it was asked")

@@ -107,11 +107,13 @@ def _issues_of(stream: Iterable[Recorded], draft: Draft) -> list[Issue]:
 
 
 def named_by(issues: Sequence[Issue], data: events.DraftMade, text: str, *, same: bool) -> Iterator[Named]:
-    """Yields the issues of the draft that a revision was made from, placed in this text."""
+    """Yields the issues of the draft that a revision was made from, placed in this text, but for declined ones."""
     known = {issue.id: issue for issue in issues}
     edits = data.edits if isinstance(data, events.DraftRefined) else ()
+    declined = data.declined if isinstance(data, events.DraftRefined) else ()
     named = [(known[name], edit.quote, None) for edit in edits for name in edit.issues if name in known]
-    for issue, quote, span in [*((issue, issue.quote, issue.span) for issue in issues), *named]:
+    others = [issue for issue in issues if not any(line.startswith(f"{issue.line} — ") for line in declined)]
+    for issue, quote, span in [*((issue, issue.quote, issue.span) for issue in others), *named]:
         if span is not None and same:
             yield Named(issue, span)
         elif quote and text.count(quote) == 1:

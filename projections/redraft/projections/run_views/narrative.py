@@ -203,11 +203,21 @@ class _RunSoFar:
             if loop is not None and event.draft is not None and event.score is not None:
                 self._judged = event.draft.version, score_text(event.score, event.scale)
                 yield from self._describe_unmet(loop)
+                yield from self._describe_return(loop, event.draft.version)
         for what, versions in (("the critique of", event.critiques), ("the advice of", event.advice)):
             if versions:
                 yield f"it receives {what} {_number_events(versions)}"
         if event.choice is not None and event.choice.known and event.attempt == 1:
             yield f"chosen by how runs ended: {_describe_choice(event.choice)}"
+
+    def _describe_return(self, loop: Repeat, version: int) -> Iterator[str]:
+        """Yields why a refinement begins with an earlier draft than the newest."""
+        newest = max(self._drafts, default=version)
+        if version < newest:
+            top = "" if loop.rollback_top is None else f" of {loop.rollback_top:g}"
+            what = plain(loop.rollback_of) or "the score"
+            margin = f"{what} may fall by {loop.rollback_margin:g}{top} at most, and a gate passed may not be failed"
+            yield f"it goes back to draft {version} from draft {newest}: {margin}"
 
     def _describe_history(self, event: events.StepRequested) -> Iterator[str]:
         """Yields that one who asked for the history gets it; a refiner always does, without texts."""

@@ -107,6 +107,8 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             _note_usage(facts, recorded, event)
         case events.DraftCritiqued() | events.VerdictLate():
             _note_answer(facts, event.path, recorded.time, draft=event.draft.version, said=event.critique)
+            if isinstance(event, events.VerdictLate) and event.path in facts.leaves:
+                facts.leaves[event.path] = replace(facts.leaves[event.path], late=True)
             _note_usage(facts, recorded, event)
         case events.StepFailed():
             _note_failure(facts, event, recorded.time)

@@ -27,7 +27,8 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     several. `issues` counts those that a critique places in its draft, `edits` those that a refiner made instead of
     writing the whole text, and `saved_tokens` is what that saved, by estimate. `overruled` names the critics whose
     veto an approval overrules. An `inherited` step was done in the parent of this fork, which has its time and
-    usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another.
+    usage. `reused` is the event whose verdict was taken again, of the run `reused_from` if that is another. `late` is
+    a verdict that its panel did not wait for, and which does not count.
     """
 
     path: str
@@ -53,6 +54,7 @@ class Leaf(msgspec.Struct, frozen=True, tag="step"):
     saved_tokens: int = 0
     reused: int = 0
     reused_from: str = ""
+    late: bool = False
 
 
 class Group(msgspec.Struct, frozen=True, tag="parallel"):

@@ -114,6 +114,7 @@ def _leaf(leaf: Leaf, *, compared: bool) -> Text:
     facts += [duration_text(leaf.seconds)] if leaf.seconds is not None else []
     elsewhere = f" of run {leaf.reused_from}" if leaf.reused_from else ""
     facts += [f"reused from event {leaf.reused}{elsewhere}"] if leaf.reused else []
+    facts += ["too late to count"] if leaf.late else []
     facts += ["done before the fork"] if leaf.inherited else []
     facts += [counted(leaf.attempts, "attempt")] if leaf.attempts > 1 else []
     facts += [usage_text(leaf.usage)] if not leaf.usage.is_nothing else []

@@ -159,7 +159,8 @@ def leaf_row(leaf: Leaf, depth: int) -> StepRow:
     """Returns the row of a step: who did it, and what came of it."""
     states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed"}
     tries = counted(leaf.attempts, "try").replace("trys", "tries") if leaf.attempts > 1 else ""
-    facts = (states.get(leaf.status, "no longer needed"), leaf.marks, tries, leaf.overruled, leaf.error)
+    late = "too late to count" if leaf.late else ""
+    facts = (states.get(leaf.status, "no longer needed"), leaf.marks, late, tries, leaf.overruled, leaf.error)
     message = " \u00b7 ".join((f"{leaf.role} {leaf.chosen or leaf.actor}", *filter(None, facts)))
     return StepRow(depth, f"leaf {leaf.status}", leaf.name, message, leaf.score, leaf.scale, leaf.draft, leaf.seconds)
 
