@@ -25,7 +25,23 @@ DECIDING = [
         "draft_to_keep",
         "return best_of(state, _drafts_of(state, loop))",
         "return state.best",
+        36,
+    ),
+    Fault(
+        "word from before the loop beside its own",
+        "actors.deciding.candidates",
+        "remember",
+        "frame = replace(frame, entry=None)",
+        "pass",
         0,
+    ),
+    Fault(
+        "loop ended by the critics of one inside it",
+        "actors.deciding.state",
+        "waits_for_own_critics",
+        'top.due == "output" and state.rules >= _OWN_CRITICS and judges_itself(loop)',
+        "False",
+        16,
     ),
     Fault(
         "one iteration too many",
