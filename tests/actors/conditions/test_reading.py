@@ -283,3 +283,11 @@ def test_what_has_no_scale_is_not_offered_where_a_criterion_stands(name: str) ->
         check_name_declared(name, (JUDGE, counts))
     assert "did you mean" not in str(refused.value)
     assert not {"errors,", "outputs,", "words,"} & set(str(refused.value).split("there are")[-1].split())
+
+
+def test_only_what_can_stand_in_every_condition_is_listed() -> None:
+    with pytest.raises(ConditionError) as refused:
+        check_reading(parse_condition("zzz >= 8"), (JUDGE,))
+    listed = str(refused.value).partition("there are ")[2].split(", ")
+    assert {"accuracy", "min(criteria)", "score", "errors", "approved"} < set(listed)
+    assert not {"outputs", "elapsed", "tokens", "cost"} & set(listed)

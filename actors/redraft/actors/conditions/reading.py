@@ -25,6 +25,7 @@ from redraft.actors.conditions.text import (
 from redraft.events.errors import ConditionError, suggest
 from redraft.events.messages.conditions import (
     CONFIDENCE,
+    LIMITS,
     LOWEST,
     NAMED,
     AllOf,
@@ -223,7 +224,9 @@ def check_name_declared(name: str, critics: Sequence[Step], instead: str = "", o
     known = [each.name for step in critics for each in step.criteria]
     of_one = [f"{step.name}.{each}" for step in critics for each in [*(one.name for one in step.criteria), SCORE]]
     lowest = [LOWEST] if known else []
-    remedy = suggest(name, tuple(dict.fromkeys((*known, *lowest, *others, CONFIDENCE, *of_one))))
+    there = tuple(dict.fromkeys((*known, *lowest, *others, CONFIDENCE, *of_one)))
+    of_drafts = (each for each in there if each not in (*LIMITS, "outputs"))  # the others stand in `until` alone
+    remedy = suggest(name, there, f"there are {', '.join(of_drafts)}")
     if not known and not _all_measures(critics) and "did you mean" not in remedy:
         remedy = "declare criteria with @critic(criteria={…}), or beside the critic in the plan; measures as well"
     what = "criterion or measure" if others else "criterion"
