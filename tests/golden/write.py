@@ -296,7 +296,7 @@ def _plan_with_criteria() -> Plan:
     )
     arms = (Arm("improve", "quick"), Arm("improve", "thorough", {"weights": {"accuracy": 2, "tone": 0.5}}))
     refine = Step("refiner", "", "refine", choose=arms, success=confidence >= 0.7)
-    until = (lowest >= 0.6) | plateau(2, 1, "accuracy", 10.0) | oscillating(3, "tone")
+    until = (lowest >= 0.6) | plateau(points(2, of=10.0), 1, "accuracy") | oscillating(3, "tone")
     loop = Repeat("Refinement", until, 5, (judge, refine), rollback_margin=1.0, rollback_of="tone", rollback_top=10.0)
     return Plan("article", (Step("generator", "write", "write"), loop))
 
