@@ -8,13 +8,14 @@ read as it is; where several critics count it, its name says whose is meant: `ju
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, get_args
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from redraft.actors.conditions.text import (
     COMPARE,
+    WORDS,
     is_reference,
     name_of,
     print_condition,
@@ -35,7 +36,6 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
-    Quantity,
 )
 from redraft.events.messages.plan import Criterion, Node, Parallel, Repeat, Step, measure_name, members, steps_of
 from redraft.events.messages.scales import UNIT, Scale, on_scale, to_share
@@ -208,8 +208,7 @@ def check_names(condition: Condition, critics: Sequence[Step]) -> None:
 
 def _require_declared(name: str, critics: Sequence[Step]) -> None:
     """Raises ConditionError when what is compared is nothing that a critic here declares."""
-    words = tuple(each for each in get_args(Quantity) if each not in NAMED)
-    check_name_declared(name, critics, others=(*_all_measures(critics), *words, "approved"))
+    check_name_declared(name, critics, others=(*_all_measures(critics), *WORDS))
 
 
 def check_name_declared(name: str, critics: Sequence[Step], instead: str = "", others: Sequence[str] = ()) -> str:

@@ -216,7 +216,7 @@ MAX_DEPTH: Final = 20
 MAX_WINDOW: Final = 1_000_000
 """The most judged drafts that `plateau` and `oscillating` may look back over."""
 
-WORDS: Final = frozenset({*get_args(Quantity), "approved"} - NAMED)
+WORDS: Final = (*(each for each in get_args(Quantity) if each not in NAMED), "approved")
 """The words of conditions that name neither a criterion nor a measure."""
 
 COMPARE: Final[dict[Operator, Callable[[float, float], bool]]] = {

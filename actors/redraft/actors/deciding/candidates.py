@@ -32,7 +32,7 @@ def with_judgement(state: RunState, ref: DraftRef, judgement: Judgement) -> Cand
 
 
 _OWN_WORD: Final = 6
-"""The rules from which on what a loop says itself of the draft that it began with takes the place of what was said."""
+"""The rules from which on the judgement of a loop's own critics replaces the one that its first draft came with."""
 
 
 def remember(state: RunState, frame: Frame, judged: Candidate) -> Frame:

@@ -21,7 +21,7 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
-from redraft.actors.deciding.judgement import join, join_panel, with_gates, with_unheard
+from redraft.actors.deciding.judgement import join, join_panel, join_row
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
 from redraft.actors.deciding.skipping import note_skipped
@@ -270,8 +270,7 @@ def _settle_judgement(state: RunState) -> RunState:
     top = state.frames[-1]
     if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
         return state
-    heard = with_gates(join(top.verdicts), top.verdicts, state.rules)
-    heard = with_unheard(heard, critics_in_row(top.body, top.index))
+    heard = join_row(top.verdicts, critics_in_row(top.body, top.index), state.rules)
     judged = with_judgement(state, state.current.ref, heard)
     state = replace(state, current=judged, best=better_of(state, state.best, judged))
     if top.review is not None:

@@ -62,12 +62,12 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
         critic, dot, own = name.rpartition(".")
         if own == CONFIDENCE:
             return not dot or f"{critic}.{SCORE}" in self.own
-        if "." not in name and self._of_gates(name) is not None:
-            return True
-        return self.gives(name) and not (name == LOWEST and self.unheard)
+        if name == LOWEST and self.unheard:
+            return False
+        return self.gives(name) or self._of_gates(name) is not None
 
     def _of_gates(self, name: str) -> float | None:
-        """The lowest score that gates gave a criterion which no other critic has; None if none did."""
+        """Returns the lowest score that passed gates gave a criterion; None if none did, or another critic did."""
         given = (value for of, value in self.own.items() if of.rpartition(".")[2] == name)
         return None if name in self.marks else min(given, default=None)
 
@@ -83,8 +83,9 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
         return self.score if self.scored else None
 
 
-def with_unheard(judged: Judgement, critics: Iterable[Step]) -> Judgement:
-    """Returns the judgement with the criteria that these critics, but for gates, declare and none has given."""
+def join_row(judgements: Sequence[Judgement], critics: Iterable[Step], rules: int) -> Judgement:
+    """Returns the judgements of a row as one; it knows which criteria of these critics, gates aside, nobody gave."""
+    judged = _with_gates(join(judgements), judgements, rules)
     declared = (each.name for step in critics if not step.gate for each in step.criteria)
     unheard = tuple(dict.fromkeys(name for name in declared if name not in judged.marks))
     return replace(judged, unheard=unheard) if unheard else judged
@@ -107,15 +108,15 @@ def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Seq
 
 def join_panel(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float], rules: int) -> Judgement:
     """Returns the judgements of a panel as one; by rules 5 means are rounded: that of 0.7, 0.7 and 0.7 is 0.7."""
-    joined = with_gates(join(judgements, combine, weights), judgements, rules)
+    joined = _with_gates(join(judgements, combine, weights), judgements, rules)
     if rules < 5 or combine == "min":
         return joined
     marks = {name: without_noise(share) for name, share in joined.marks.items()}
     return replace(joined, score=without_noise(joined.score), marks=marks)
 
 
-def with_gates(joined: Judgement, judgements: Sequence[Judgement], rules: int) -> Judgement:
-    """Returns judgements that were joined, by rules 6 with what passed gates gave by the names of their steps."""
+def _with_gates(joined: Judgement, judgements: Sequence[Judgement], rules: int) -> Judgement:
+    """Returns the joined judgement, by rules 6 with the scores of passed gates in `own`, which `join` leaves out."""
     if rules < 6 or joined.gate or all(not each.gate for each in judgements):
         return joined
     return replace(joined, own={name: value for each in judgements for name, value in each.own.items()})

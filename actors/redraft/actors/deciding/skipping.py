@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from redraft.actors.deciding.facts import Facts, describe, describe_unknown, holds
-from redraft.actors.deciding.judgement import join, join_panel, with_gates, with_unheard
+from redraft.actors.deciding.judgement import join_panel, join_row
 from redraft.actors.deciding.state import Frame, ParallelState, RunState, weights_of, with_top
 from redraft.actors.plans.paths import critics_before
 from redraft.events.messages.conditions import Not
@@ -28,8 +28,7 @@ def skip(state: RunState, top: Frame, step: Step, path: str) -> CriticSkipped | 
         own = [each for _, each in panel.verdicts]
         said.append(join_panel(own, panel.node.combine, weights_of(panel), state.rules))
     critics = critics_before(top.body, top.index)
-    heard = with_unheard(with_gates(join(said), said, state.rules), critics)
-    facts = Facts(heard, "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules)
+    facts = Facts(join_row(said, critics, state.rules), "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules)
     if holds(step.when, facts, limits=True):
         return None
     reason = describe(Not(step.when), facts) or describe_unknown(step.when, facts)

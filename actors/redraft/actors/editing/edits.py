@@ -85,15 +85,16 @@ def _with_answered(revision: Revision, before: str, issues: Sequence[Issue]) -> 
         met = [name for name, span in open_.items() if _meet(span, start, end)]
         open_ = {name: span for name, span in open_.items() if name not in met}
         found.append(replace(edit, issues=(*edit.issues, *met)) if met else edit)
-        _require_reason(found[-1], [name for name in refused & places.keys() if _meet(places[name], start, end)])
+        _check_declined(found[-1], [name for name in refused & places.keys() if _meet(places[name], start, end)])
     return tuple(found)
 
 
 def _meet(span: tuple[int, int], start: int, end: int) -> bool:
+    """Returns whether a place and the characters from `start` to before `end` have one in common."""
     return span[0] < end and start < span[1]
 
 
-def _require_reason(edit: Edit, declined: Sequence[str]) -> None:
+def _check_declined(edit: Edit, declined: Sequence[str]) -> None:
     """Raises ContentError for an edit that changes what a declined issue quotes, and answers no other."""
     if declined and not edit.issues:
         raise ContentError(

@@ -31,7 +31,7 @@ from redraft.events.rabbit.cloudevents import (
     source_of,
 )
 from redraft.events.rabbit.fast_publish import Outgoing
-from redraft.events.rabbit.structured_events import BATCH
+from redraft.events.rabbit.structured_events import BATCH, in_groups
 
 EVENTS: Final = 256
 """The most events of a batch."""
@@ -112,17 +112,7 @@ def to_stream(stream: str, announced: Sequence[Announced]) -> Iterator[Outgoing]
 
 
 def _groups(announced: Sequence[Announced]) -> Iterator[Sequence[Announced]]:
-    group: list[Announced] = []
-    size = 0
-    for each in announced:
-        alone = len(each.body) > LARGEST or has_long_head(each.event)
-        if group and (alone or len(group) == EVENTS or size + len(each.body) > LARGEST):
-            yield group
-            group, size = [], 0
-        group.append(each)
-        size += LARGEST if alone else len(each.body)
-    if group:
-        yield group
+    return in_groups(announced, EVENTS, LARGEST, lambda each: each.body, lambda each: has_long_head(each.event))
 
 
 def _item(announced: Announced) -> BatchedEvent:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from aiormq.abc import DeliveredMessage
@@ -18,6 +18,8 @@ from redraft.events.rabbit.cloudevents import actor_of, attributes_of
 
 BATCH: Final = "application/cloudevents-batch+json"
 STRUCTURED: Final = "application/cloudevents+json"
+
+T = TypeVar("T")
 
 LARGEST: Final = 512 * 1024
 """The largest batch, in bytes of its messages; a larger message travels alone."""
@@ -43,15 +45,26 @@ _DECODER: Final = msgspec.json.Decoder(_Event)
 
 def group_messages(bus_messages: Sequence[BusMessage], limit: int) -> Iterator[Sequence[BusMessage]]:
     """Yields the messages in their order, in groups of at most `limit`. One that is no JSON, or large, is alone."""
-    group: list[BusMessage] = []
+    return in_groups(bus_messages, limit, LARGEST, lambda each: each.body, lambda each: not _is_json(each.body))
+
+
+def in_groups(
+    items: Iterable[T], limit: int, largest: int, body_of: Callable[[T], bytes], stands_alone: Callable[[T], bool]
+) -> Iterator[Sequence[T]]:
+    """Yields the items in their order, in groups of at most `limit` whose bodies have at most `largest` bytes together.
+
+    One with a larger body, or that `stands_alone`, is a group by itself.
+    """
+    group: list[T] = []
     size = 0
-    for bus_message in bus_messages:
-        alone = len(bus_message.body) > LARGEST or not _is_json(bus_message.body)
-        if group and (alone or len(group) == limit or size + len(bus_message.body) > LARGEST):
+    for item in items:
+        length = len(body_of(item))
+        alone = length > largest or stands_alone(item)
+        if group and (alone or len(group) == limit or size + length > largest):
             yield group
             group, size = [], 0
-        group.append(bus_message)
-        size += LARGEST if alone else len(bus_message.body)
+        group.append(item)
+        size += largest if alone else length
     if group:
         yield group
 

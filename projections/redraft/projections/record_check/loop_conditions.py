@@ -124,7 +124,7 @@ def is_left_open(name: str, rating: Rating, critics: Sequence[Step], rules: int)
 
 
 def note_silence(rating: Rating, judges: Sequence[Node]) -> Rating:
-    """Returns the rating of these nodes, which notes whether a criterion that one of them has was left without mark."""
+    """Returns the rating, `silent` if a criterion of these critics, gates aside, has no score in it."""
     critics = [step for _, step in steps_of(judges) if not step.gate]
     wanted = {criterion.name for step in critics for criterion in step.criteria}
     return msgspec.structs.replace(rating, silent=not wanted <= rating.marks.keys())

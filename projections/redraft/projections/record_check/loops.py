@@ -156,7 +156,7 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
 
 
 def _is_others_word(walk: Walk, frame: Frame) -> bool:
-    """Returns whether an inner loop alone has rated the current draft, by rules 6 where this one rates drafts too."""
+    """Returns whether the draft's rating is an inner loop's, and this loop has critics of its own (rules 6)."""
     assert frame.loop is not None  # noqa: S101 - only loops are left
     judges = [each for each in frame.loop.body if isinstance(each, Parallel) and each.judge is not None]
     return walk.rules >= 6 and frame.due == "output" and bool(judges or critics_of(frame.loop))

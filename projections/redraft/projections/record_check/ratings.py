@@ -22,8 +22,8 @@ class Rating(msgspec.Struct, frozen=True):
 
     `gate` is `passed` when only gates have judged, `failed` when a gate refused the draft. It is not `scored` if
     critics gave verdicts only. `scale` is what all its critics declare. `marks` are joined scores of criteria, `own`
-    those of single critics, by their names in conditions. `counts` are the measures that critics gave. `silent` says
-    that a criterion of those who were to judge has no mark.
+    those of single critics, by their names in conditions. `counts` are the measures that critics gave. `silent` is
+    True when one of the critics of the row, gates aside, has a criterion that nobody scored.
     """
 
     score: float
@@ -55,7 +55,7 @@ class Rating(msgspec.Struct, frozen=True):
         return name in ("", "score", *self.own, *self.marks) or bool(self._by_critics(name))
 
     def _by_critics(self, criterion: str) -> list[float]:
-        """What single critics gave a criterion, gates among them."""
+        """Returns the scores that each critic, or gate, gave this criterion, by the names `critic.criterion`."""
         return [value for name, value in self.own.items() if name.split(".")[-1] == criterion]
 
 
@@ -87,7 +87,7 @@ def join_ratings(ratings: Sequence[Rating], combine: Combine = "min", weights: S
 
 
 def heed_gates(joined: Rating, ratings: Sequence[Rating], rules: int) -> Rating:
-    """Returns the joined rating; by rules 6 with what gates said that were passed, by their names."""
+    """Returns the joined rating, by rules 6 with the scores of passed gates in `own`, which joining leaves out."""
     if rules >= 6 and joined.gate == "" and any(each.gate for each in ratings):
         own = dict(pair for each in ratings for pair in each.own.items())
         return msgspec.structs.replace(joined, own=own)
