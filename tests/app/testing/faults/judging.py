@@ -39,8 +39,8 @@ JUDGING = [
         "the lowest criterion taken for known while one is not",
         "actors.deciding.judgement",
         "Judgement.knows",
-        " and not (name == LOWEST and self.unheard)",
-        "",
+        "if name == LOWEST and self.unheard:",
+        "if False:",
         611,
     ),
     Fault(
