@@ -157,11 +157,16 @@ async def test_a_projection_of_a_user_passes_over_what_cannot_be_read(anywhere: 
     assert found == {event.position for event in LOG if event.run != run or event.position < AT}
 
 
-async def test_that_it_was_set_aside_is_shown_of_a_run_that_cannot_be_read(anywhere: StorageLocation) -> None:
+async def test_a_run_that_people_set_aside_is_whole_too_once_it_can_be_read(anywhere: StorageLocation) -> None:
     entries, run = damaged()
     version = max(event.version for event in LOG if event.run == run)
     aside = replace(recorded(run, [ASIDE])[0], version=version + 1, position=len(LOG) + 1)
     async with open_views(anywhere, SHIPPED) as views:
         await catch_up(views, ListLog([*entries, aside]))  # type: ignore[list-item]
         assert [each.run for each in await list_runs(views, status="quarantined")] == [run]
-        assert [each.again for each in await views.aside()] == [False] * len(SHIPPED)
+        assert {each.run for each in await views.aside()} == {run}
+    whole = [*LOG, aside]
+    async with open_views(anywhere, SHIPPED) as views:  # a release that can read it
+        await catch_up(views, ListLog(whole))
+        assert await contents(views) == await made_afresh(whole)
+        assert await views.aside() == []

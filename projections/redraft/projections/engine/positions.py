@@ -198,10 +198,6 @@ class Positions:
         what = (checkpoint_name, entry.run, entry.version, entry.position, entry.why, int(bool(entry.hash)))
         cursor.execute("INSERT INTO redraft_aside VALUES (?, ?, ?, ?, ?, ?)", what)
 
-    def settle(self, cursor: Cursor, checkpoint_name: str, run: str) -> None:
-        """Stores that a run set aside need not be retried, because a person has quarantined it."""
-        cursor.execute("UPDATE redraft_aside SET again = 0 WHERE track = ? AND run = ?", (checkpoint_name, run))
-
     def aside(self, cursor: Cursor) -> list[AsideRun]:
         """Returns the runs that are set aside, latest positions first, then by checkpoint."""
         sql = "SELECT track, run, version, position, error, again FROM redraft_aside ORDER BY position DESC, track"

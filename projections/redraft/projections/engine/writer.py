@@ -323,8 +323,6 @@ class Writer:
         projection, checkpoint_name = target
         aside, run = self._aside[checkpoint_name], entry.run
         if not isinstance(entry, Unreadable):
-            if isinstance(entry.data, RunQuarantined):
-                self._positions.settle(transaction.cursor, checkpoint_name, run)
             return projection.apply(entry) if isinstance(entry.data, RunQuarantined | RunErased) else ()
         if run in aside:
             return ()
