@@ -86,9 +86,11 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
 def join_row(judgements: Sequence[Judgement], critics: Iterable[Step], rules: int) -> Judgement:
     """Returns the judgements of a row as one; it knows which criteria of these critics, gates aside, nobody gave."""
     judged = _with_gates(join(judgements), judgements, rules)
-    declared = (each.name for step in critics if not step.gate for each in step.criteria)
-    unheard = tuple(dict.fromkeys(name for name in declared if name not in judged.marks))
-    return replace(judged, unheard=unheard) if unheard else judged
+    unheard: dict[str, None] = {}
+    for step in critics:
+        if step.criteria and not step.gate:
+            unheard |= {each.name: None for each in step.criteria if each.name not in judged.marks}
+    return replace(judged, unheard=tuple(unheard)) if unheard else judged
 
 
 def join(judgements: Sequence[Judgement], combine: Combine = "min", weights: Sequence[float] = ()) -> Judgement:
@@ -117,7 +119,7 @@ def join_panel(judgements: Sequence[Judgement], combine: Combine, weights: Seque
 
 def _with_gates(joined: Judgement, judgements: Sequence[Judgement], rules: int) -> Judgement:
     """Returns the joined judgement, by rules 6 with the scores of passed gates in `own`, which `join` leaves out."""
-    if rules < 6 or joined.gate or all(not each.gate for each in judgements):
+    if rules < 6 or joined.gate or not any(each.gate for each in judgements):
         return joined
     return replace(joined, own={name: value for each in judgements for name, value in each.own.items()})
 

@@ -20,18 +20,21 @@ def rejoin(
     `said` are the critiques in the order in which they were given, each with the path of its step; `steps` and `panels`
     are those of the plan, by path, and `rules` those of the run.
     """
+    found = [(step_key(path), critique) for path, critique in said]
+    if not panels:
+        return join([_judgement_of(steps.get(key), critique) for key, critique in found])
     joined: list[Judgement] = []
-    keyed = [(step_key(path), critique) for path, critique in said]
-    for place, those in groupby(keyed, key=lambda each: each[0].rpartition("/")[0]):
-        found = [(key, steps.get(key), critique) for key, critique in those]
-        judged = [
-            judgement_of(0, critique, gate=step is not None and step.gate, scored=False, step=step)
-            for _, step, critique in found
-        ]
+    for place, those in groupby(found, key=lambda each: each[0].rpartition("/")[0]):
+        row = list(those)
+        judged = [_judgement_of(steps.get(key), critique) for key, critique in row]
         if (panel := panels.get(place)) is None:
             joined += judged
             continue
         order = [step.name for step in panel.steps]
-        weights = [panel.weights[order.index(key.rpartition("/")[2])] for key, _, _ in found] if panel.weights else ()
+        weights = [panel.weights[order.index(key.rpartition("/")[2])] for key, _ in row] if panel.weights else ()
         joined.append(join_panel(judged, panel.combine, weights, rules))
     return join(joined)
+
+
+def _judgement_of(step: Step | None, critique: Critique) -> Judgement:
+    return judgement_of(0, critique, gate=step is not None and step.gate, scored=False, step=step)

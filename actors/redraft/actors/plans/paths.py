@@ -37,7 +37,13 @@ def critics_in_row(body: Sequence[Node], index: int) -> tuple[Step, ...]:
     start = index
     while start and is_critic(body[start - 1]):
         start -= 1
-    return tuple(step for node in body[start:index] for _, step in steps_of((node,)))
+    row: list[Step] = []
+    for node in body[start:index]:
+        if isinstance(node, Step):
+            row.append(node)
+        elif isinstance(node, Parallel):
+            row += node.steps
+    return tuple(row)
 
 
 def critics_before(body: Sequence[Node], index: int) -> tuple[Step, ...]:
