@@ -218,7 +218,8 @@ class Client:
         """Says this to a run that goes on, once in effect; gives the message's id, which its event's id begins with.
 
         The event names as its `actor` who says so in the message, unless it is given: the name and how it is known.
-        Raises InputError for a run that has ended, where this client reads the store.
+        Raises InputError for a run that has ended, SetAside for one that was set aside, where this client reads the
+        store.
         """
         if self._store is not None and not isinstance(message, CancelRun | QuarantineRun):
             await self._require_running(message.run)

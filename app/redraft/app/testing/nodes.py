@@ -39,7 +39,7 @@ from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
 from redraft.app.wiring.parts import every_run, resend_by, stop_cancelled
 from redraft.events.bus.port import inbox_queues
-from redraft.events.errors import BusError, InputError, NoSuchRun, StoreError
+from redraft.events.errors import BusError, InputError, NoSuchRun, SetAside, StoreError
 from redraft.events.messages.codec import decode_event
 from redraft.events.messages.content import MAX_DRAFT_BYTES, Brief
 from redraft.events.messages.domain_events import (
@@ -212,11 +212,15 @@ async def _relay(
         agenda = StepsAgenda(views, None)
         clock = partial(world.loop.clock, process)
 
+        inbox = inbox_queues(world.broker.partitions)
+
         async def resend(run: str, path: str) -> None:
-            if await relay.resend(run, path):
+            """Notes what is sent again, unless a coordinator stands still, which may have taken the answer."""
+            readers = [each for queue in inbox for each in world.broker.readers_of(queue)]
+            still = any(each.wakes > world.loop.time() for each in readers)
+            if await relay.resend(run, path) and not still:
                 world.missing.append((run, path))
 
-        inbox = inbox_queues(world.broker.partitions)
         missing = MissingRequests(agenda, bus, bus, relay.put_until, resend, world.new_id(), inbox, routes.queues)
         beside: dict[str, Part] = {
             "projector": partial(follow, views, store),
@@ -298,7 +302,7 @@ async def decide(world: World, process: Process, *, unasked: bool) -> None:
     client, random = world.client(process), world.random
     while True:
         await asyncio.sleep(random.uniform(5, 120))
-        with suppress(BusError, StoreError, NoSuchRun, InputError):
+        with suppress(BusError, StoreError, NoSuchRun, InputError, SetAside):
             runs = sorted({event.run for event in world.seen} - world.ended.keys())
             for run in runs:
                 await _speak(client, run, await client.history(run), random, unasked=unasked)
