@@ -136,6 +136,16 @@ def test_a_rejection_in_a_loop_is_advice_for_the_next_refinement_which_starts_fr
     assert [event.draft.version for event in run.events if isinstance(event, DraftPublished)] == [2]
 
 
+def test_a_rejected_draft_keeps_the_score_that_critics_gave_it() -> None:
+    body = (JUDGE, Approve("editor"), IMPROVE)
+    asked = reject(asking_in(Repeat("Review", approved, 2, body)))[-1]
+    assert isinstance(asked, StepRequested)
+    assert (asked.path, asked.draft and asked.draft.version, asked.score) == ("Review[1]/improve", 1, 0.95)
+    last = asking_in(Repeat("Review", approved, 1, body))
+    reject(last)
+    assert (ended(last).outcome, ended(last).score) == ("rejected", 0.95)
+
+
 def test_a_rejected_draft_never_leaves_as_the_best_one() -> None:
     run = in_loop()
     reject(run)

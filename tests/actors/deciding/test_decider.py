@@ -96,7 +96,7 @@ def test_what_each_role_says_is_recorded_with_all_of_it() -> None:
     )
     critique = Critique(0.5, errors=("bad",))
     assert first(run, Critiqued(RUN, "L[1]/judge", 1, one.ref, critique, USED)) == DraftCritiqued(
-        "L[1]/judge", 1, one.ref, critique, USED
+        "L[1]/judge", 1, one.ref, replace(critique, critic="judge"), USED
     )
     two, no = new_draft(2, "two", "text/markdown"), ("bad: it is good",)
     refined = Refined(RUN, "L[1]/improve", 1, "two", ("one is two",), exit=True, usage=USED, declined=no)

@@ -39,10 +39,10 @@ async def store() -> AsyncIterator[EventStore]:
 class Talk:
     """A run with a coordinator that is sent messages as JSON, as a worker in any language sends them."""
 
-    def __init__(self, store: EventStore, improve: Step = IMPROVE) -> None:
+    def __init__(self, store: EventStore, improve: Step = IMPROVE, judge: Step = JUDGE) -> None:
         self._handler: CommandHandler = handler_on(store)
         self._store = store
-        self._plan = Plan("p", (Step("generator", "write", "write"), Repeat("L", errors == 0, 3, (JUDGE, improve))))
+        self._plan = Plan("p", (Step("generator", "write", "write"), Repeat("L", errors == 0, 3, (judge, improve))))
 
     async def send(self, message: Message) -> DomainEvent:
         settled = await self._handler.carry_out(message, Origin(f"message{next(numbers)}", "test"))
@@ -142,6 +142,26 @@ async def test_a_critique_whose_issues_are_not_in_its_draft_is_a_failed_attempt(
     assert isinstance(judged, StepFailed)
     assert (judged.kind, judged.message[: len(fault)]) == ("invalid", fault)
     assert judged.retry_at is not None
+
+
+async def test_where_the_plan_declares_no_criteria_an_issue_may_name_one_that_its_critic_scores(
+    store: EventStore,
+) -> None:
+    """As when the code of a critic was replaced by one that declares them while the run went on."""
+    talk = await Talk(store, judge=Step("critic", "judge", "judge")).written()
+    judged = await talk.judged(SLIPPED)
+    assert isinstance(judged, DraftCritiqued), judged
+    assert judged.critique.issues[0].criterion == "spelling"
+    assert await talk.findings() == ()
+
+
+async def test_a_critique_has_the_name_of_the_actor_that_was_asked(store: EventStore) -> None:
+    talk = await Talk(store).written()
+    draft = f'"draft":{{"version":1,"sha256":"{digest(TEXT)}"}}'
+    said = '"score":0.5,"critic":"facts","criteria":[{"name":"spelling","score":0.5}]'
+    judged = await talk.says("critiqued", "L[1]/judge", f'{draft},"critique":{{{said}}}')
+    assert isinstance(judged, DraftCritiqued), judged
+    assert judged.critique.critic == "judge"
 
 
 REFUSED = {

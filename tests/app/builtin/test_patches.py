@@ -114,6 +114,25 @@ async def test_edits_that_do_not_apply_are_asked_for_again_and_then_the_whole_te
     assert server.left == []
 
 
+SAME = {"quote": "once a day", "replacement": "once a day", "issues": ["once"]}
+
+
+async def test_an_edit_that_changes_nothing_is_asked_for_again() -> None:
+    with ModelServer([patch(SAME), patch(TWICE, {"quote": "Tides", "replacement": "Tides"})]) as server:
+        outcome = await refined(server, patch=True)
+    assert isinstance(outcome, Refined), outcome
+    assert outcome.edits == (Edit("once a day", "twice a day", ("once",)),)
+    assert "no edit changes anything, and declined does not say why" in str(server.asked[1])
+
+
+async def test_a_model_whose_edits_change_nothing_leaves_once_it_says_why() -> None:
+    with ModelServer([patch(SAME, declined=[{"suggestion": "why", "reason": "it is Scots"}])]) as server:
+        outcome = await refined(server, patch=True)
+    assert isinstance(outcome, Refined), outcome
+    assert (outcome.text, outcome.edits, outcome.exit) == (LONG.text, (), True)
+    assert outcome.refusals == (Refusal("why", "it is Scots"),)
+
+
 async def test_with_only_issues_a_model_changes_nothing_else_unless_people_ask_for_it() -> None:
     beyond = {"quote": "day. The Moon pulls", "replacement": "day. It pulls"}
     with ModelServer([patch(beyond), patch(TWICE)]) as server:

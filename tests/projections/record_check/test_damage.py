@@ -197,6 +197,11 @@ DAMAGE: Final[dict[str, tuple[Events, Callable[[Events], Events], set[str]]]] = 
     "another number of iterations": (GOOD, lambda e: changed(e, LoopEnded, iterations=2), {"iteration"}),
     "another draft is published": (GOOD, _published_another, {"draft"}),
     "an answer about another draft": (GOOD, lambda e: changed(e, DraftPublished, draft=FIRST), {"draft"}),
+    "a critique in another critic's name": (
+        GOOD,
+        lambda e: changed(e, DraftCritiqued, critique=replace(nth(e, DraftCritiqued)[1].critique, critic="mallory")),
+        {"role"},
+    ),
     "a draft that never was": (GOOD, lambda e: changed(e, DraftPublished, draft=OTHER), {"draft-unknown"}),
     "an iteration too many": (GOOD, _with_one_iteration_more, {"iteration"}),
     "asked after the condition held": (ACCEPTED, _asked_after_it_held, {"step", "loop"}),
@@ -233,7 +238,7 @@ DAMAGE: Final[dict[str, tuple[Events, Callable[[Events], Events], set[str]]]] = 
     ),
     "a late verdict that counts": (
         driven(PANEL, [0.5, 0.95]),
-        after(DraftCritiqued, DraftCritiqued("L[1]/both/x", 1, FIRST, Critique(1.0))),
+        after(DraftCritiqued, DraftCritiqued("L[1]/both/x", 1, FIRST, Critique(1.0, critic="x"))),
         {"unasked", "order", "step"},
     ),
     "approved by too few": (

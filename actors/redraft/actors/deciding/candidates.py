@@ -27,8 +27,19 @@ def judgement_of_draft(state: RunState, ref: DraftRef) -> Judgement | None:
 def with_judgement(state: RunState, ref: DraftRef, judgement: Judgement) -> Candidate:
     """Returns the draft with its judgement. A draft that people rejected stays rejected."""
     if state.rejected and ref.sha256 in state.rejected:
-        judgement = replace(judgement, score=0.0, approved=False, marks={}, own={})
+        judgement = rejected(judgement, state.rules)
     return Candidate(ref, judgement)
+
+
+_SCORES_STAY: Final = 7
+"""The rules from which on a draft that people rejected keeps the scores that critics gave it."""
+
+
+def rejected(judgement: Judgement, rules: int) -> Judgement:
+    """Returns the judgement of a draft that people rejected; before rules 7 its scores were 0."""
+    if rules >= _SCORES_STAY:
+        return replace(judgement, approved=False)
+    return replace(judgement, score=0.0, approved=False, marks={}, own={})
 
 
 _OWN_WORD: Final = 6

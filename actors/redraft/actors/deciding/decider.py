@@ -137,7 +137,7 @@ def _first_event(state: RunState, message: Message, now: datetime, limit: int, o
 def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int) -> DomainEvent | None:
     open_step = state.open.get(message.path)
     if open_step is None and message.path in state.late:
-        return _late_verdict(state.late[message.path], message)
+        return _late_verdict(state.late[message.path], message, state.rules)
     if open_step is None or open_step.request.attempt != message.attempt or open_step.retry_at is not None:
         return None
     try:
@@ -146,13 +146,13 @@ def _outcome(state: RunState, message: OutcomeMessage, now: datetime, limit: int
         return _step_failed(state, message, open_step, "invalid", str(error), now)
 
 
-def _late_verdict(open_step: OpenStep, message: OutcomeMessage) -> VerdictLate | None:
+def _late_verdict(open_step: OpenStep, message: OutcomeMessage, rules: int) -> VerdictLate | None:
     """Returns the event for a late verdict of a panel's critic; None for any other late outcome."""
     if not isinstance(message, Critiqued) or (message.attempt, message.draft) != (open_step.attempt, open_step.draft):
         return None
     if why_invalid(open_step.step, message.critique):
         return None
-    critique = as_declared(open_step.step, message.critique)
+    critique = as_declared(open_step.step, message.critique, rules)
     return VerdictLate(message.path, message.attempt, message.draft, critique, message.usage)
 
 
@@ -173,7 +173,7 @@ def _event_for_outcome(
         case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked:
             if fault := why_invalid(open_step.step, critique):
                 return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
-            return DraftCritiqued(path, attempt, ref, as_declared(open_step.step, critique), usage)
+            return DraftCritiqued(path, attempt, ref, as_declared(open_step.step, critique, state.rules), usage)
         case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked:
             return DraftPublished(path, attempt, ref, receipt, usage)
         case Failed(kind=kind, message=fault, retryable=retryable):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import SCORE
@@ -9,7 +11,7 @@ from redraft.actors.deciding.facts import holds_for_draft
 from redraft.actors.deciding.judgement import Judgement
 from redraft.events.messages.conditions import CONFIDENCE
 from redraft.events.messages.content import MOST_MEASURED, Critique
-from redraft.events.messages.plan import Step, measure_name
+from redraft.events.messages.plan import RULES, Step, measure_name
 from redraft.events.messages.scales import mean_of
 
 
@@ -50,12 +52,18 @@ def _why_measures_invalid(step: Step, critique: Critique) -> str:
     return f"no number for {missing[0]}, a measure that the plan declares" if missing else ""
 
 
-def as_declared(step: Step, critique: Critique) -> Critique:
-    """Returns the critique with the scales that the plan declares, on which its scores are shown.
+_OWN_NAME: Final = 7
+"""The rules from which on a critique has the name of the actor that was asked, whatever its worker says."""
+
+
+def as_declared(step: Step, critique: Critique, rules: int = RULES) -> Critique:
+    """Returns the critique by its actor's name, with the scales that the plan declares, on which its scores are shown.
 
     What a worker in another language leaves to its criteria is made of them, as it is for functions: the score is their
     weighted mean, the confidence the lowest of theirs.
     """
+    if rules >= _OWN_NAME and critique.critic != step.actor:
+        critique = replace(critique, critic=step.actor)
     if not critique.criteria:
         same = critique.scale == step.scale and not critique.on_scale
         return critique if same else replace(critique, scale=step.scale, on_scale=False)

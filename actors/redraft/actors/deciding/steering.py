@@ -6,7 +6,7 @@ from typing import Final, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from redraft.actors.deciding.candidates import overruled
+from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
 from redraft.actors.deciding.state import Approval, Candidate, Frame, RunState, frame_at, prefix, with_top
 from redraft.actors.plans.paths import closing_body, find_loop, is_critic
@@ -166,7 +166,7 @@ def _refuse(state: RunState, draft: DraftRef, why: str) -> RunState:
     frames = tuple(replace(each, best=_unless(each.best, draft)) for each in state.frames)
     current = state.current
     if current and current.judgement:
-        current = replace(current, judgement=replace(current.judgement, score=0.0, approved=False, marks={}, own={}))
+        current = replace(current, judgement=rejected(current.judgement, state.rules))
     return replace(
         state,
         approval=None,

@@ -11,7 +11,7 @@ from redraft.events.errors import CodecError, UnknownRules
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.scales import Scale
 
-RULES: Final = 6
+RULES: Final = 7
 """The rules version of new runs."""
 
 

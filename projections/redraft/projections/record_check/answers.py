@@ -55,13 +55,18 @@ def answer_faults(events: Sequence[Recorded]) -> list[Finding]:
     return check.findings
 
 
-def find_misfits(data: Answer, asked: StepRequested) -> Iterator[tuple[str, str]]:
-    """Yields how an answer does not fit its request: the code of each fault, and its explanation."""
+def find_misfits(data: Answer, asked: StepRequested, rules: int) -> Iterator[tuple[str, str]]:
+    """Yields how an answer does not fit its request: the code of each fault, and its explanation.
+
+    By rules 7 a critique has the name of the actor that was asked.
+    """
     if not isinstance(data, StepFailed | _OF_ROLE[asked.role]):
         yield "role", f"{data.path} was asked of a {asked.role}"
     about = data.before if isinstance(data, DraftRefined) else getattr(data, "draft", None)
     if not isinstance(data, StepFailed | DraftGenerated) and about != asked.draft:
         yield "draft", f"{data.path} was asked about another draft"
+    if rules >= 7 and isinstance(data, DraftCritiqued | VerdictLate) and data.critique.critic != asked.actor:
+        yield "role", f"{data.path} was asked of {asked.actor}, and its critique is by {data.critique.critic or 'nobody'}"
 
 
 class _Answers:
@@ -101,7 +106,7 @@ class _Answers:
         if place in self._answers and not waited:
             counted = self._answers[place][0]
             self._flag("answer-twice", event, f"attempt {data.attempt} of {data.path} was answered in event {counted}")
-        for code, message in find_misfits(data, known[1]):
+        for code, message in find_misfits(data, known[1], self._rules):
             self._flag(code, event, message)
         again = isinstance(data, StepFailed) and data.retry_at is not None
         self._answers[place] = event.version, again
@@ -198,7 +203,7 @@ def _take_counted_answer(
         raise Deviates("unasked", event, f"nothing waits for an answer of {data.path}")
     if asked.again or asked.request.attempt != data.attempt:
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not waited for")
-    for code, message in find_misfits(data, asked.request):
+    for code, message in find_misfits(data, asked.request, walk.rules):
         raise Deviates(code, event, message)
     if not walk.repeats(event):
         check_verdict(walk, event, data, asked.request)

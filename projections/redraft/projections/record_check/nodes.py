@@ -167,7 +167,9 @@ def _index_after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
 
 def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None:
     """Stores the draft's rating; a draft that people rejected stays rejected."""
-    if ref.sha256 in walk.rejected:
+    if ref.sha256 in walk.rejected and walk.rules >= 7:
+        rating = msgspec.structs.replace(rating, approved=False)
+    elif ref.sha256 in walk.rejected:
         counted = rating.counts
         rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
         rating = msgspec.structs.replace(rating, counts=counted)

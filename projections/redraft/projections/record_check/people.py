@@ -112,7 +112,9 @@ def _reject(walk: Walk, frame: Frame, draft: DraftRef, event: Recorded) -> None:
         each.best = _unless_rejected(each.best, draft)
     if walk.current and walk.current.rating:
         was = walk.current.rating
-        refused = Rating(0.0, was.errors, False, was.critiques, was.gate, was.scored, was.scale)
+        refused = replace(was, approved=False)
+        if walk.rules < 7:
+            refused = Rating(0.0, was.errors, False, was.critiques, was.gate, was.scored, was.scale)
         walk.current = Rated(walk.current.ref, refused)
     walk.best = _unless_rejected(walk.best, draft)
     walk.rejected.add(draft.sha256)

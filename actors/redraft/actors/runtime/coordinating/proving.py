@@ -146,7 +146,7 @@ def proven(message: Message, asked: OpenStep, texts: RunTexts, rules: int) -> Me
     try:
         match message:
             case Critiqued(critique=critique):
-                names = [criterion.name for criterion in asked.step.criteria]
+                names = [each.name for each in asked.step.criteria or critique.criteria]
                 critique = locate_issues(critique, texts.text_of(message.draft), names)
                 if rules < _EACH_COUNTS:
                     return replace(message, critique=_merged(critique))

@@ -221,8 +221,8 @@ def revision_fault(reply: RevisionReply, text: str) -> str:
 
 def patch_fault(reply: PatchReply, text: str, critique: Critique | None, *, only_issues: bool) -> str:
     """Returns the fault of a refiner's edits of this text; empty when there is none."""
-    if not reply.edits and not reply.declined:
-        return "there is no edit, and declined does not say why. Give edits, or say what you decline."
+    if not _changing(reply) and not reply.declined:
+        return "no edit changes anything, and declined does not say why. Give edits, or say what you decline."
     issues = critique.issues if critique else ()
     try:
         after = patched(reply, text, critique)
@@ -235,11 +235,15 @@ def patch_fault(reply: PatchReply, text: str, critique: Critique | None, *, only
 
 def patched(reply: PatchReply, text: str, critique: Critique | None) -> Revision:
     """A refiner's edits as a Revision of this text. Raises ContentError when they do not apply."""
-    edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues)) for each in reply.edits)
+    edits = tuple(Edit(each.quote, each.replacement, tuple(each.issues)) for each in _changing(reply))
     issues = critique.issues if critique else ()
     declined, refusals = declined_of(reply.declined, issues)
     said = Revision("", tuple(reply.changes), not edits, declined, edits, refusals)
     return with_text(said, text, issues)
+
+
+def _changing(reply: PatchReply) -> list[EditReply]:
+    return [each for each in reply.edits if each.replacement != each.quote]
 
 
 def declined_of(declined: Sequence[Declined], issues: Sequence[Issue]) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
