@@ -12,6 +12,7 @@ import pytest
 from redraft.actors import Critique, Workflow, critic, generator, outputs, refiner, repeat, score
 from redraft.app.settings.settings import read_settings
 from redraft.app.telemetry.run_spans import RunSpans, Span
+from redraft.app.testing.history import history as simulated
 from redraft.app.wiring.local import open_local
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftRejected, RunQuarantined
@@ -75,6 +76,19 @@ def test_whoever_reads_the_log_again_makes_the_same_spans(history: Sequence[Reco
     assert above["Outer[2]/Inner"] == above["Outer[2]/write"] == "Outer[2]"
     assert above["Outer[2]"] == "Outer"
     assert above["Outer"] == ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_span_hangs_below_one_that_is_told(seed: int) -> None:
+    """Also of closing looks, of reviews of a person's draft, of panels, and of the judges of several drafts."""
+    runs: dict[str, list[Recorded]] = {}
+    for event in simulated(seed).events:
+        runs.setdefault(event.run, []).append(event)
+    for events in runs.values():
+        spans = spans_of(events)
+        told = {span.context.span_id for span in spans}
+        orphans = [span.attributes["redraft.path"] for span in spans if span.parent_id and span.parent_id not in told]
+        assert orphans == []
 
 
 def test_an_event_that_comes_twice_ends_its_spans_once(history: Sequence[Recorded]) -> None:

@@ -58,6 +58,7 @@ class RunSpans:
         self._begun: datetime | None = None
         self._above = TraceContext("", "")
         self._loops: dict[str, datetime] = {}
+        self._begun_loops: set[str] = set()
         self._iterations: dict[str, tuple[int, datetime]] = {}
         self._steps: dict[str, _OpenStep] = {}
         self._approvals: dict[str, datetime] = {}
@@ -125,6 +126,7 @@ class RunSpans:
     def _start_iteration(self, data: events.IterationStarted, at: datetime) -> list[Span]:
         ended = self._end_iteration(data.path, at, "done")
         self._loops.setdefault(data.path, at)
+        self._begun_loops.add(data.path)
         self._iterations[data.path] = data.iteration, at
         return ended
 
@@ -140,7 +142,7 @@ class RunSpans:
     def _end_loop(self, data: events.LoopEnded, at: datetime) -> list[Span]:
         inner = self._end_iteration(data.path, at, data.outcome)
         since = self._loops.pop(data.path, at)
-        span = self._span("loop", f"loop {_last(data.path)}", data.path, _above(data.path), since, at, data.outcome)
+        span = self._span("loop", f"loop {_last(data.path)}", data.path, self._around(data.path), since, at, data.outcome)
         facts: dict[str, Attribute] = {"redraft.iterations": data.iterations}
         if data.score is not None:
             facts["redraft.score"] = data.score
@@ -159,7 +161,7 @@ class RunSpans:
     ) -> Span:
         request = step.request
         span = self._span(
-            "step", f"{request.role} {request.actor}", path, _above(path), step.since, at, outcome, request.attempt
+            "step", f"{request.role} {request.actor}", path, self._around(path), step.since, at, outcome, request.attempt
         )
         links = (self._context("step", path, request.attempt - 1),) if request.attempt > 1 else ()
         facts: dict[str, Attribute] = {
@@ -178,13 +180,13 @@ class RunSpans:
         step = self._steps.pop(data.path, None)
         if step is not None:
             return [self._step_span(step, data.path, event.time, "late", data.usage, data.critique.score)]
-        span = self._span("late", "late verdict", data.path, _above(data.path), event.time, event.time, "late")
+        span = self._span("late", "late verdict", data.path, self._around(data.path), event.time, event.time, "late")
         return [msgspec.structs.replace(span, usage=data.usage)]
 
     def _decide(self, path: str, at: datetime, outcome: str) -> list[Span]:
         if (since := self._approvals.pop(path, None)) is None:
             return []
-        return [self._span("approval", f"approval {_last(path)}", path, _above(path), since, at, outcome)]
+        return [self._span("approval", f"approval {_last(path)}", path, self._around(path), since, at, outcome)]
 
     def _abandon(self, at: datetime, below: str = "") -> list[Span]:
         """Returns the spans of steps and approvals below a path that nobody waits for any more."""
@@ -198,7 +200,7 @@ class RunSpans:
         spans = self._abandon(at)
         for path in sorted(self._loops, key=len, reverse=True):
             spans += self._end_iteration(path, at, outcome)
-            spans.append(self._span("loop", f"loop {_last(path)}", path, _above(path), self._loops[path], at, outcome))
+            spans.append(self._span("loop", f"loop {_last(path)}", path, self._around(path), self._loops[path], at, outcome))
         self._loops.clear()
         score, iterations = (end.score, end.iterations) if end else (None, 0)
         facts: dict[str, Attribute] = {"redraft.iterations": iterations, **usage_attributes(self.usage)}
@@ -240,6 +242,19 @@ class RunSpans:
             attributes["redraft.path"] = path
         return Span(kind, name, context, self._parent_id(parent, context), start, max(start, end), outcome, attributes)
 
+    def _around(self, path: str) -> str:
+        """Returns the path of the innermost iteration around a loop or step; empty outside of all loops.
+
+        A closing look, and a review of a person's draft, is in no iteration: then that of its loop.
+        """
+        above = path.rpartition("/")[0]
+        while above:
+            name, _, number = above.rpartition("[")
+            if name in self._begun_loops:
+                return above if number[:-1].isdecimal() else name
+            above = above.rpartition("/")[0]
+        return ""
+
     def _parent_id(self, parent: str | None, own: TraceContext) -> str:
         if parent is None:
             return "" if self._above.span_id == own.span_id else self._above.span_id
@@ -264,11 +279,3 @@ def usage_attributes(usage: Usage) -> dict[str, Attribute]:
 
 def _last(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _above(path: str) -> str:
-    """Returns the path of the innermost iteration around a loop or step; empty outside of all loops."""
-    above = path.rpartition("/")[0]
-    while above and not above.endswith("]"):
-        above = above.rpartition("/")[0]
-    return above
