@@ -47,11 +47,12 @@ def to_share(value: float, scale: Scale) -> float:
 
 
 def mean_of(shares: Iterable[float], weights: Iterable[float] | None = None) -> float:
-    """Returns the mean of shares, rounded as `without_noise` does: that of 0.7, 0.7 and 0.7 is 0.7.
+    """Returns the mean of shares, rounded as `without_noise` does: that of 0.7, 0.7 and 0.7 is 0.7, and of one is it.
 
-    Raises statistics.StatisticsError without shares, or when the weights add up to 0.
+    Raises statistics.StatisticsError without shares, or when the weights of several add up to 0.
     """
-    return without_noise(fmean(shares, weights))
+    given = tuple(shares)
+    return given[0] if len(given) == 1 else without_noise(fmean(given, weights))
 
 
 def without_noise(mean: float) -> float:
