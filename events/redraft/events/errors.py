@@ -147,9 +147,10 @@ class PermanentError(StepError):
 def suggest(word: str, known: Iterable[str], otherwise: str = "", *, quoted: bool = False, cutoff: float = 0.6) -> str:
     """Returns the remedy for an unknown word: the closest known one; without any, `otherwise`, or the list of all.
 
-    `cutoff` (0..1) is how similar the closest must at least be.
+    `cutoff` (0..1) is how similar the closest must at least be; the only one that begins with the word is close too.
     """
     names = list(known)
-    if close := get_close_matches(word, names, n=1, cutoff=cutoff):
+    begin = [name for name in names if len(word) > 1 and name.startswith(word)]
+    if close := get_close_matches(word, names, n=1, cutoff=cutoff) or (begin if len(begin) == 1 else []):
         return f"did you mean {close[0]!r}?" if quoted else f"did you mean {close[0]}?"
     return otherwise or f"there are {', '.join(names)}"

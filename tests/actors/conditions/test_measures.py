@@ -48,6 +48,7 @@ def test_a_measure_that_stands_alone_is_at_least_one() -> None:
         ("change() < 0.1", "column 1: change is of one measure; write change(words) < 0.1"),
         ("change(words, 2) < 0.1", "change is of one measure"),
         ("change(words) < 1 of 10", "change has no scale"),
+        ("change(change(words)) < 1", "write a criterion here"),
         ("change(words) < 0", "change(words) < 0 can never hold, as change is a number from 0"),
         ("change(score) < 0.1", "change is of a measure, and score is none; write plateau(gain=0.01, over=2)"),
         ("change(errors) < 0.1", "'errors' is no criterion or measure; write one, such as accuracy or words"),

@@ -68,6 +68,8 @@ def test_a_condition_that_fits_what_its_critics_declare(text: str, critics: tupl
         ("plateau(gain=1)", (JUDGE,), "write gain=1 of 10, or gain=100 of 100"),
         ("score >= 11", (JUDGE,), "scores are 1..10, so score >= 11 is out of range"),
         ("score > 10", (JUDGE,), "score > 10 can never hold, as scores are 1..10"),
+        ("confidence > 1", (JUDGE,), "confidence > 1 can never hold, as confidence is 0..1"),
+        ("acc >= 8", (JUDGE,), "acc is no criterion or measure that a critic here declares; did you mean accuracy?"),
         ("not score >= 1 of 10", (JUDGE,), "the condition can never hold"),
         ("score >= 9 and score < 2", (JUDGE,), "can never hold, whatever is measured; its parts exclude each other"),
         ("score >= 0.9 and (approved or accuracy < 2 and accuracy >= 80 of 100) and score < 8", (JUDGE,), "can never"),

@@ -92,6 +92,7 @@ def test_confidences_are_kept_and_the_lowest_is_that_of_the_whole() -> None:
             "'tome', a criterion that it does not declare; did you mean",
         ),
         ({"criteria": {"accuracy": 11, "tone": 5}}, "gave accuracy a score of 11, outside its scale of 1 to 10"),
+        ({"criteria": {"accuracy": 10.0000001, "tone": 5}}, "gave accuracy a score of 10.0000001, outside its scale"),
         ({"criteria": {"accuracy": float("nan"), "tone": 5}}, "gave accuracy a score of nan"),
         ({"criteria": {"accuracy": "good", "tone": 5}}, "gave accuracy a str, not a number"),
         ({"criteria": {"accuracy": True, "tone": 5}}, "gave accuracy a bool, not a number"),

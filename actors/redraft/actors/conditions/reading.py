@@ -274,8 +274,8 @@ def _check_compare(term: Compare, critics: Sequence[Step]) -> None:
         _check_on_scale(term, scale)
     if truth_of_score(term, critics) is False:
         low, high = scale_meant(value, term.top, scale) or UNIT
-        scores = f"scores are {low:g}..{high:g}"
-        raise ConditionError(f"{written} can never hold, as {scores}; change the number")
+        what = f"{name} is" if name.endswith(CONFIDENCE) else "scores are"
+        raise ConditionError(f"{written} can never hold, as {what} {low:g}..{high:g}; change the number")
 
 
 def _no_share(term: Compare, critics: Sequence[Step]) -> str:

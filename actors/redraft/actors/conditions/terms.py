@@ -265,7 +265,7 @@ def _reference(node: ast.expr, what: str = "no criterion or measure", such_as: s
             return f"{critic}.{known}"
         case ast.Call(func=ast.Name(id="min"), args=[ast.Name(id="criteria")], keywords=[]):
             return LOWEST
-        case ast.Call():
+        case ast.Call(func=ast.Name(id="min")):
             raise fault_at(node, f"min is of all criteria; write {LOWEST}")
         case _:
             raise fault_at(node, "write a criterion here, such as accuracy, or judge.accuracy")

@@ -222,4 +222,4 @@ def measures_of(given: Mapping[str, Number], declared: Sequence[str], recorded: 
 def _require_in(value: float, scale: Scale, what: str) -> None:
     low, high = scale
     if not (math.isfinite(value) and low <= value <= high):
-        raise InvalidResult(f"gave {what} of {value:g}, outside its scale of {low:g} to {high:g}")
+        raise InvalidResult(f"gave {what} of {value:.15g}, outside its scale of {low:g} to {high:g}")
