@@ -142,7 +142,9 @@ class RunSpans:
     def _end_loop(self, data: events.LoopEnded, at: datetime) -> list[Span]:
         inner = self._end_iteration(data.path, at, data.outcome)
         since = self._loops.pop(data.path, at)
-        span = self._span("loop", f"loop {_last(data.path)}", data.path, self._around(data.path), since, at, data.outcome)
+        span = self._span(
+            "loop", f"loop {_last(data.path)}", data.path, self._around(data.path), since, at, data.outcome
+        )
         facts: dict[str, Attribute] = {"redraft.iterations": data.iterations}
         if data.score is not None:
             facts["redraft.score"] = data.score
@@ -161,7 +163,14 @@ class RunSpans:
     ) -> Span:
         request = step.request
         span = self._span(
-            "step", f"{request.role} {request.actor}", path, self._around(path), step.since, at, outcome, request.attempt
+            "step",
+            f"{request.role} {request.actor}",
+            path,
+            self._around(path),
+            step.since,
+            at,
+            outcome,
+            request.attempt,
         )
         links = (self._context("step", path, request.attempt - 1),) if request.attempt > 1 else ()
         facts: dict[str, Attribute] = {
@@ -200,7 +209,9 @@ class RunSpans:
         spans = self._abandon(at)
         for path in sorted(self._loops, key=len, reverse=True):
             spans += self._end_iteration(path, at, outcome)
-            spans.append(self._span("loop", f"loop {_last(path)}", path, self._around(path), self._loops[path], at, outcome))
+            spans.append(
+                self._span("loop", f"loop {_last(path)}", path, self._around(path), self._loops[path], at, outcome)
+            )
         self._loops.clear()
         score, iterations = (end.score, end.iterations) if end else (None, 0)
         facts: dict[str, Attribute] = {"redraft.iterations": iterations, **usage_attributes(self.usage)}

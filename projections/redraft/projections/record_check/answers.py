@@ -66,7 +66,10 @@ def find_misfits(data: Answer, asked: StepRequested, rules: int) -> Iterator[tup
     if not isinstance(data, StepFailed | DraftGenerated) and about != asked.draft:
         yield "draft", f"{data.path} was asked about another draft"
     if rules >= 7 and isinstance(data, DraftCritiqued | VerdictLate) and data.critique.critic != asked.actor:
-        yield "role", f"{data.path} was asked of {asked.actor}, and its critique is by {data.critique.critic or 'nobody'}"
+        yield (
+            "role",
+            f"{data.path} was asked of {asked.actor}, and its critique is by {data.critique.critic or 'nobody'}",
+        )
 
 
 class _Answers:
