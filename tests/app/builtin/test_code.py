@@ -133,6 +133,26 @@ async def test_a_configuration_lies_in_the_workers_folder(tmp_path: Path, monkey
         assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ruff.toml", 'extend = "{secret}"\n'),
+        ("pyproject.toml", '[tool.ruff]\nextend = "{secret}"\n'),
+        ("ruff.toml", '"ex\\u0074end" = "{secret}"\n'),
+        ("ruff.toml", "token = [\n"),
+    ],
+)
+async def test_a_configuration_leads_to_no_other_file(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("TOKEN=hunter2\n")
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text.format(secret=tmp_path / "secret"))
+    with pytest.raises(PermanentError, match=f"ruff: option config: '{name}'") as refused:
+        await ruffed(MEAN, config=name)
+    assert "hunter2" not in str(refused.value)
+
+
 async def test_rules_can_be_chosen() -> None:
     assert [error.split()[1] for error in (await ruffed(PRIVATE, select=["F"], ignore=["F541"])).errors] == ["F401"] * 2
 

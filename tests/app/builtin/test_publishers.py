@@ -105,6 +105,31 @@ def test_a_new_file_has_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "paths",
+    [
+        ("sub/HEAD", "sub/refs/x", "sub/objects/x"),
+        ("sub/objects/x", "sub/refs/x", "sub/head"),
+        ("sub/commondir", "sub/HEAD"),
+        ("HEAD", "objects/a/b", "refs/a"),
+    ],
+)
+def test_no_folder_becomes_a_repository_that_git_does_what_it_says(tmp_path: Path, paths: tuple[str, ...]) -> None:
+    for path in paths[:-1]:
+        write_confined(tmp_path, path, b"x")
+    with pytest.raises(PermanentError, match="the folder would be a Git repository, or is one"):
+        write_confined(tmp_path, paths[-1], b"x")
+    assert not (tmp_path / paths[-1]).exists()
+
+
+def test_nothing_is_written_into_a_bare_repository(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "mirror"], check=True)
+    before = (tmp_path / "mirror" / "config").read_bytes()
+    with pytest.raises(PermanentError, match="the folder would be a Git repository, or is one"):
+        write_confined(tmp_path, "mirror/config", b"[core]")
+    assert (tmp_path / "mirror" / "config").read_bytes() == before
+
+
+@pytest.mark.parametrize(
     ("path", "said"),
     [
         ("/etc/essay.md", "is absolute"),
@@ -120,6 +145,8 @@ def test_a_new_file_has_the_mode_that_the_umask_gives(tmp_path: Path) -> None:
         ("mirror.git/hooks/post-receive", "leads into a repository's own folder"),
         (".envrc", "'.envrc', which is hidden"),
         (".github/workflows/run.yml", "'.github', which is hidden"),
+        ("redraft.toml", "a file of Redraft's settings"),
+        ("folder/Redraft.toml", "a file of Redraft's settings"),
         ("./", "names a folder"),
         ("out/", "names a folder"),
         ("out/.", "names a folder"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from tests.app.cli_calls import call, document, one_line, said
 
-from redraft.app.settings.settings import read_settings
+from redraft.app.settings.settings import LARGEST, read_settings
 from redraft.events.errors import InputError
 
 
@@ -72,6 +73,9 @@ def test_a_fault_names_the_file_that_has_it(tmp_path: Path) -> None:
         'checkpoint = "theirs"',
         'users = {ann = ["operator"]}',
         "encrypt_new_runs = false",
+        "encrypt_new_runs = true",
+        'encrypt_key_file = "theirs.key"',
+        f'encrypt_key = "{"A" * 43}="',
     ],
 )
 def test_what_a_folder_sets_counts_once_it_is_trusted_and_until_it_changes(line: str, folder: Path) -> None:
@@ -123,3 +127,22 @@ def test_what_is_trusted_is_read_by_its_owner_alone(folder: Path, tmp_path: Path
     said("trust")
     assert (tmp_path / "data" / "redraft" / "trusted.json").stat().st_mode & 0o777 == 0o600
     assert "there is no such file" in one_line(call("trust", "none.toml"))
+
+
+@pytest.mark.parametrize("kind", ["endless", "pipe", "folder", "large", "nested"])
+def test_what_is_no_file_of_settings_is_told_in_one_line(kind: str, folder: Path) -> None:
+    file = folder / "redraft.toml"
+    match kind:
+        case "endless":
+            file.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(file)
+        case "folder":
+            file.mkdir()
+        case "large":
+            file.write_text("#" * (LARGEST + 1))
+        case _:
+            file.write_text("a = " + "[" * 100_000)
+    refused = call("list")
+    assert refused.code == 2
+    assert one_line(refused).startswith(f"{file.name} cannot be read: ")

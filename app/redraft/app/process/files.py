@@ -1,9 +1,10 @@
-"""Files that people are given: written whole or not at all."""
+"""Files that people are given, written whole or not at all; and files of others, read with care."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -50,6 +51,20 @@ def refuse_special(path: Path, option: str) -> None:
     """Raises InputError where a device, a FIFO, a folder or a link stands, which a new file would replace."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(f"{option} {path}: this is not a plain file; name another one")
+
+
+def read_plain(path: Path, largest: int) -> bytes:
+    """Returns the bytes of a plain file, at most so many; never waits for a pipe, nor reads a device.
+
+    Raises OSError, ValueError for what is no plain file or is larger.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a plain file")
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"it has more than {largest:,} bytes")
+    return content
 
 
 def read_key(path: Path, what: str) -> str:

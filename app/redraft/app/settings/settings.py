@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 
 from redraft.actors.runtime.admission import require_parts
-from redraft.app.process.files import write_whole
+from redraft.app.process.files import read_plain, write_whole
 from redraft.app.settings.openid import OidcSettings
 from redraft.events.backends import parse_store_url
 from redraft.events.bus.port import PARTITIONS
@@ -253,6 +253,10 @@ def _unknown(name: str, file: str) -> InputError:
     return InputError(f"{file}: there is no setting {name!r}; there are {', '.join(Settings.model_fields)}")
 
 
+LARGEST: Final = 1024 * 1024
+"""The largest file of settings that is read, in bytes."""
+
+
 def own_file() -> Path:
     """The user's own settings: `~/.config/redraft/redraft.toml`, or where the platform keeps such files."""
     return user_config_path("redraft") / FILE
@@ -261,12 +265,14 @@ def own_file() -> Path:
 def read_file(path: Path) -> tuple[dict[str, Any], bytes] | None:
     """The settings in a file, and its bytes; None when there is none. Raises InputError when it cannot be read."""
     try:
-        content = path.read_bytes()
+        content = read_plain(path, LARGEST)
         return tomllib.loads(content.decode()), content
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}; check its permissions") from None
+    except RecursionError:
+        raise InputError(f"{path} cannot be read: it nests too deep; correct it") from None
     except ValueError as error:
         raise InputError(f"{path} cannot be read: {error}; correct it") from None
 
@@ -318,7 +324,7 @@ _ASKS: Final = frozenset(
         "public_key",
         "signing_key",
     }
-    | {"checkpoint", "server_url"}
+    | {"checkpoint", "server_url", "encrypt_key", "encrypt_key_file", "encrypt_new_runs"}
 )
 _SQLITE: Final = "sqlite:///"
 
@@ -327,7 +333,7 @@ def untrusted_in(settings: Mapping[str, object], folder: Path) -> tuple[str, ...
     """The names of those settings of a folder's file that take effect only when it is trusted.
 
     They are a bus, its users, a worker's module, a store that is no SQLite file below the folder, hosts of webhooks,
-    keys that sign and verify, and that nothing is encrypted.
+    keys that sign, verify and encrypt, and whether anything is encrypted.
     """
     return tuple(name for name, value in settings.items() if _is_to_ask(name, value, folder))
 
@@ -357,8 +363,6 @@ def _is_to_ask(name: str, value: object, folder: Path) -> bool:
             return value != "memory:"
         case "bus", "local:":
             return False
-        case "encrypt_new_runs", _:
-            return not value
         case _:
             return name in _ASKS
 

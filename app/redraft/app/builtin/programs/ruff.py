@@ -6,6 +6,7 @@ import ast
 import asyncio
 import os
 import re
+import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from redraft.actors.workflow.context import Context
 from redraft.actors.workflow.counting import families_of, is_of, ruff_measures
 from redraft.actors.workflow.roles import critic, refiner
 from redraft.app.builtin.programs.parsers import Finding, ruff_findings, ruff_issues, ruff_suggestions
-from redraft.app.builtin.support.files import own_file
+from redraft.app.builtin.support.files import own_file, read_own_file
 from redraft.app.builtin.support.module_names import inner_imports, needed_imports
 from redraft.app.builtin.support.options import LISTED, RELEASE, changed_lines, listed, read_options
 from redraft.app.builtin.support.process import Finished, run_process
@@ -36,6 +37,7 @@ from redraft.events.errors import PermanentError
 from redraft.events.messages.content import Brief, Critique, Draft, Issue, Number, Revision
 
 _OUTPUT_LIMIT: Final = 16 * 1024 * 1024
+_LARGEST_CONFIG: Final = 1024 * 1024
 _LINES_AT_LEAST: Final = 10
 _SYNTAX: Final = "invalid-syntax"
 _UNUSED: Final = "F401"
@@ -219,8 +221,9 @@ def _is_needed(finding: Finding, needed: dict[tuple[int, int], str]) -> bool:
 async def _ruff(
     argv: tuple[str, ...], text: str, options: RuffOptions, brief: Brief, context: Context, actor: str
 ) -> Finished:
-    common = await asyncio.to_thread(_common, options, actor)
+    configuration = await asyncio.to_thread(_configuration, options.config, actor) if options.config else ""
     async with workspace() as folder:
+        common = await asyncio.to_thread(_common, options, configuration, folder)
         finished = await run_process(
             (_program(actor), *argv, *common, "--stdin-filename", _file_name(brief.source), "-"),
             stdin=text.encode(),
@@ -252,17 +255,31 @@ def _rules(options: RuffOptions) -> tuple[str, ...]:
     return tuple(f"{flag}={','.join(rules)}" for flag, rules in chosen if rules)
 
 
-def _common(options: RuffOptions, actor: str) -> tuple[str, ...]:
+def _common(options: RuffOptions, configuration: str, folder: Path) -> tuple[str, ...]:
     """The flags of every call: no cache, one configuration file or none, the oldest Python to support."""
     target = (f"--target-version={options.target}",) if options.target else ()
     if not options.config:
         return ("--isolated", "--no-cache", *target)
-    config = own_file(options.config, f"{actor}: option config")
-    if not config.is_file():
-        raise PermanentError(
-            f"{actor}: option config names {options.config!r}, and there is no such file in {Path.cwd()}"
-        )
-    return (f"--config={config}", "--no-cache", *target)
+    file = folder / PurePath(options.config).name
+    file.write_text(configuration, encoding="utf-8")
+    return (f"--config={file}", "--no-cache", *target)
+
+
+def _configuration(name: str, actor: str) -> str:
+    """Returns what is in a configuration file; raises PermanentError for one that leads to another file."""
+    what = f"{actor}: option config"
+    if not own_file(name, what).is_file():
+        raise PermanentError(f"{what} names {name!r}, and there is no such file in {Path.cwd()}")
+    text = read_own_file(name, what, _LARGEST_CONFIG)
+    try:
+        found = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PermanentError(f"{what}: {name!r} is not TOML: {error}; correct it") from None
+    project = found.get("tool", {})
+    own = project.get("ruff", {}) if isinstance(project, dict) else {}
+    if "extend" in found or (isinstance(own, dict) and "extend" in own):
+        raise PermanentError(f"{what}: {name!r} extends another file; write its rules into this one")
+    return text
 
 
 def _file_name(source: str) -> str:

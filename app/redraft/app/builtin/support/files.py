@@ -86,7 +86,9 @@ def split_path(path: str) -> tuple[str, ...]:
 
 
 def _refuse_hidden(path: str, parts: tuple[str, ...]) -> None:
-    """Programs do what hidden files say: `.git/config`, `.envrc`; and git what `bare.git` holds."""
+    """Programs do what such files say: `.git/config`, `.envrc`; git what `bare.git` holds; and Redraft its settings."""
+    if parts[-1].casefold() == "redraft.toml":
+        raise PermanentError(f"the path {path!r} names a file of Redraft's settings; name another file")
     for name in (name for name in parts if name.startswith(".") or name.casefold().startswith("git~")):
         raise PermanentError(f"the path {path!r} names {name!r}, which is hidden; name a file that is not")
     if any(name.casefold().endswith(".git") for name in parts):
@@ -99,10 +101,26 @@ def _folder(root: Path, names: tuple[str, ...]) -> Iterator[int]:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         opened.callback(os.close, folder)
         for name in names:
+            _refuse_repository(folder, name)
             _make(folder, name)
             folder = _enter(folder, name)
             opened.callback(os.close, folder)
         yield folder
+
+
+def _refuse_repository(folder: int, name: str) -> None:
+    """Raises PermanentError where git takes the folder, with this name in it, for a repository to heed."""
+    there = {name.casefold(), *(each for each in ("head", "objects", "refs", "commondir") if _is_there(folder, each))}
+    if "head" in there and ("commondir" in there or {"objects", "refs"} <= there):
+        raise PermanentError(f"with {name!r} the folder would be a Git repository, or is one; name another folder")
+
+
+def _is_there(folder: int, name: str) -> bool:
+    """Returns whether a folder has this name; HEAD is written so, where capitals count."""
+    with suppress(FileNotFoundError):
+        os.stat("HEAD" if name == "head" else name, dir_fd=folder, follow_symlinks=False)
+        return True
+    return False
 
 
 def _make(folder: int, name: str) -> None:
@@ -120,6 +138,7 @@ def _enter(folder: int, name: str) -> int:
 
 
 def _write(folder: int, name: str, content: bytes) -> None:
+    _refuse_repository(folder, name)
     mode = _mode(folder, name)
     if mode is not None and _holds(folder, name, content):
         return
