@@ -209,6 +209,26 @@ async def test_in_a_store_that_encrypts_nothing_begins_in_the_clear(log: Log) ->
         assert await reading.copying().key("c")
 
 
+@pytest.mark.parametrize("mark", ["of today", "of an earlier release"])
+async def test_in_a_store_that_encrypts_nothing_begins_with_another_key(log: Log, mark: str) -> None:
+    other = Encryption(read_master_key(new_master_key(), "there"))
+    async with sealing(log, None) as plain:
+        if mark == "of an earlier release":
+            await plain.copying().put_key("", b"sealed")
+    async with sealing(log) as store:
+        await append_to(store, "a", 0, told("a"))
+    for encryption in (other, Encryption(other.master, new_runs=False)):
+        async with sealing(log, encryption) as theirs:
+            with pytest.raises(EncryptionKeyMissing, match="the key given here is not its own, so no run can begin"):
+                await theirs.require_sealing()
+            with pytest.raises(EncryptionKeyMissing, match="so no run can begin"):
+                await append_to(theirs, "b", 0, told("b"))
+    async with sealing(log) as store:
+        assert await store.require_sealing()
+        await append_to(store, "c", 0, told("c"))
+        assert {event.run for event in await whole(store)} == {"a", "c"}
+
+
 async def test_what_is_handed_in_before_its_run_is_recorded_is_sealed_by_the_same_key(log: Log) -> None:
     events = told("a")
     async with sealing(log) as store:

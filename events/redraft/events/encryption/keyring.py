@@ -144,7 +144,13 @@ LOOKED_AT: Final = 100
 """The most keys that are tried before the master key is considered to be another store's."""
 
 MARK: Final = ""
-"""A name that no run has. A key under it means that new runs of this store are encrypted."""
+"""A name that no run has. A key under it means that new runs are encrypted, with the master key that opens it."""
+
+_PLAIN_MARK: Final = b"sealed"
+"""What earlier releases kept as that key: it says nothing of the master key."""
+
+
+_NO_RUN: Final = "so no run can begin: give the key in REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"
 
 
 class Encryption(msgspec.Struct, frozen=True):
@@ -211,20 +217,33 @@ class Keyring:
     def require_sealing(self) -> bool:
         """Returns whether new runs are encrypted: the settings ask for it, or the store does so already.
 
-        Raises EncryptionKeyMissing where the store does and no key is given here; StoreError.
+        All new runs of a store have one master key. Raises EncryptionKeyMissing where the store encrypts and no key is
+        given here, or another one; StoreError.
         """
-        if not self._seals_new:
-            if self._encryption is not None and self._encryption.new_runs:
-                self.keys.put(MARK, b"sealed")
-                self._seals_new = True
-            else:
-                self._seals_new = self.keys.get(MARK) is not None
-        if self._seals_new and self._encryption is None:
-            raise EncryptionKeyMissing(
-                "the store encrypts its runs, and no key is given here, so no run can begin: give the key in "
-                "REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"
-            )
-        return self._seals_new
+        if self._seals_new:
+            return True
+        given = self._encryption
+        if given is not None and given.new_runs:
+            mark: bytes | None = self.keys.put(MARK, self._new(given.master))
+        else:
+            mark = self.keys.get(MARK)
+        if mark is None:
+            return False
+        if given is None:
+            raise EncryptionKeyMissing(f"the store encrypts its runs, and no key is given here, {_NO_RUN}")
+        if not self._is_master(mark):
+            raise EncryptionKeyMissing(f"the store encrypts its runs, and the key given here is not its own, {_NO_RUN}")
+        self._seals_new = True
+        return True
+
+    def _is_master(self, mark: bytes) -> bool:
+        """Returns whether the master key is the one that new runs of this store are encrypted with."""
+        if mark == _PLAIN_MARK:
+            return self._opens_another() or not self.keys.page("", 1)
+        with suppress(EncryptionKeyMissing):
+            self.check(MARK, mark)
+            return True
+        return False
 
     def drop(self, run: str) -> None:
         """Removes a run's key from the cache."""
