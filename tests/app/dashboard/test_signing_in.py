@@ -135,3 +135,25 @@ async def test_who_is_not_known_any_more_is_told_on_the_open_page(tmp_path: Path
             await page.get_by_label("Token").fill(made["token"])
             await page.get_by_role("button", name="Sign in").click()
             await expect(page).to_have_url(f"{other.url}/runs/{run}")
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("scripts", ["off", "not loaded"])
+async def test_somebody_signs_in_without_scripts_and_no_address_has_the_token(
+    guarded: Served, chromium: Browser, scripts: str
+) -> None:
+    text = (await asyncio.to_thread(token, "read"))[1]
+    context = await chromium.new_context(base_url=guarded.url, java_script_enabled=scripts != "off")
+    page, asked = await context.new_page(), list[str]()
+    page.on("request", lambda sent: asked.append(sent.url))
+    await page.route("**/*.js*", lambda route: route.abort())
+    await page.goto("/runs?status=ended")
+    assert "<noscript>" in await asyncio.to_thread(lambda: httpx.get(f"{guarded.url}/sign-in").text)
+    for shown, heading in (("rdt_wrong", "Who you are is not known"), (text, "Runs")):
+        await page.goto("/sign-in?next=%2Fruns%3Fstatus%3Dended")
+        await page.get_by_label("Token").fill(shown)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    assert page.url.endswith("/runs?status=ended")
+    await context.close()
+    assert not [each for each in asked if "rdt_" in each]

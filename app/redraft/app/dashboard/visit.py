@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 from litestar import Request, Response, get
+from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import SkipValidation
@@ -151,6 +153,14 @@ Visits = NamedDependency[SkipValidation[Visit]]
 def page(path: str) -> Callable[[Any], HTTPRouteHandler]:
     """Declares a page: its handler answers at this path, and below `LIVE` with the fragment as it changes."""
     return get([path, f"{LIVE}{path}"])
+
+
+def require_word(connection: ASGIConnection[Any, Any, Any, Any], given: str) -> None:
+    """Raises Refused where this is not the word that pages of this session repeat."""
+    word = cast("dict[str, str]", connection.scope)[CSRF]
+    if not hmac.compare_digest(given.encode(), word.encode()):
+        told = "this page is of an earlier session, or its scripts did not run; reload it, and do it again"
+        raise Refused(403, "page", told)
 
 
 def identity_in(request: Request[Any, Any, Any]) -> Identity:
