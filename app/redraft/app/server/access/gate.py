@@ -82,9 +82,9 @@ def require_protected(chosen: HttpSettings, *, has_tokens: bool, has_provider: b
     reached = f"--host {chosen.host} is reached from other machines"
     if chosen.tls_cert is None and not chosen.behind_proxy:
         raise InputError(f"{reached}: give --tls-cert and --tls-key, or --behind-proxy where a proxy speaks TLS")
-    if chosen.authentication == "none" and not chosen.behind_proxy:
+    if chosen.authentication == "none":
         raise InputError(f"{reached}: authentication none is for this machine alone; set it to token")
-    if chosen.authentication != "none" and not has_tokens and not has_provider:
+    if not has_tokens and not has_provider:
         raise InputError(f"{reached}, and there is no token yet: make one with redraft token create NAME --scope read")
 
 
