@@ -174,6 +174,20 @@ def test_the_server_describes_itself(server: Served) -> None:
     ].keys()
 
 
+def test_the_description_has_tokens_and_each_status_that_a_success_may_have(server: Served) -> None:
+    described = server.get("/openapi.json")
+    assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert described["security"] == [{"token": []}, {}]
+    assert described["paths"]["/health"]["get"]["security"] == []
+    later = ["/runs", "/batches", "/leases/{lease_id}/answer", "/runs/{run}/fork"]
+    later += [f"/runs/{{run}}/{word}" for word in ("guide", "limits", "pause", "resume", "cancel", "approve", "edit")]
+    for path in later:
+        responses = described["paths"][f"/api/v1{path}"]["post"]["responses"]
+        done = responses["201" if path in ("/runs", "/batches", "/runs/{run}/fork") else "200"]
+        assert responses["202"]["content"] == done["content"], path
+    assert "content" not in described["paths"]["/api/v1/requests/lease"]["post"]["responses"]["204"]
+
+
 def _references(value: Any) -> Iterator[str]:
     match value:
         case {"$ref": str() as found}:
