@@ -187,6 +187,22 @@ def test_a_run_is_shared_to_be_read_and_without_names_on_wish(server: Served) ->
         assert "default-src 'none'" in httpx.get(address).text
 
 
+def test_what_is_shared_without_names_has_nothing_by_which_a_person_is_known_again(server: Served) -> None:
+    made = [document("token", "create", name, "--scope", "admin") for name in ("ann", "carl")]
+    server.client.headers["Authorization"] = f"Bearer {made[0]['token']}"
+    run = waiting(server, "two")
+    approve = link(server, "invite", run, "--for", "ann")
+    httpx.post(approve, data=form(httpx.get(approve), "approve"))
+    server.client.headers["Authorization"] = f"Bearer {made[1]['token']}"
+    assert send(server, f"/runs/{run}/guide", {"advice": "shorter"}).status_code == 200
+    named, nameless = link(server, "share", run), link(server, "share", run, "--anonymous")
+    ids = [each["id"] for each in document("token", "list")]
+    page, without = httpx.get(named).text, httpx.get(nameless).text
+    assert len([each for each in ids if each in page]) == 3
+    assert not [each for each in ids if each in without]
+    assert "person 2 (token)" in without
+
+
 def test_nobody_guesses_links_faster_than_their_rate(home: Path) -> None:
     (home / "ask.py").write_text(ASKING)
     with served(home, "ask.py", REDRAFT_HTTP='{"requests_per_minute": 5}') as server:
