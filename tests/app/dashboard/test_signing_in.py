@@ -138,6 +138,36 @@ async def test_who_is_not_known_any_more_is_told_on_the_open_page(tmp_path: Path
 
 
 @pytest.mark.check
+async def test_a_link_on_another_site_leads_to_its_page_without_signing_in_again(
+    guarded: Served, chromium: Browser
+) -> None:
+    text = (await asyncio.to_thread(token, "read"))[1]
+    link = f'<a href="{guarded.url}/runs?status=ended">the runs</a>'.encode()
+
+    async def other_site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(link) + link)
+        writer.close()
+
+    context = await chromium.new_context()
+    page = await context.new_page()
+    async with await asyncio.start_server(other_site, "127.0.0.1", 0) as other:
+        there = f"http://localhost:{other.sockets[0].getsockname()[1]}/"
+        await page.goto(there)
+        await page.get_by_text("the runs").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await page.get_by_label("Token").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        await page.goto(there)
+        await page.get_by_text("the runs").click()
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        assert page.url == f"{guarded.url}/runs?status=ended"
+    await context.close()
+
+
+@pytest.mark.check
 @pytest.mark.parametrize("scripts", ["off", "not loaded"])
 async def test_somebody_signs_in_without_scripts_and_no_address_has_the_token(
     guarded: Served, chromium: Browser, scripts: str

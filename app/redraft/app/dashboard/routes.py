@@ -92,6 +92,9 @@ def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any,
             if request.method != "GET":
                 told = visit.render("signed_out_said.html", way_in=_way_in(_page_of(request)))
                 return Response(told, status_code=403, media_type=HTML, headers={"Content-Security-Policy": POLICY})
+            if request.headers.get("sec-fetch-site") == "cross-site":  # then no session's cookie came along
+                told = visit.render("signed_in.html", title="Going on", following=signing_in.own_address(visit.address))
+                return Response(told, media_type=HTML, headers={"Content-Security-Policy": POLICY})
             return Redirect(_way_in(str(request.url)), status_code=303)
         log(request, error)
         found = problem_of(error) or problem(500, "this is a defect of Redraft; the server's log says more", "defect")
