@@ -27,7 +27,7 @@ def without_names(events: Sequence[Recorded]) -> list[Recorded]:
     """Returns the events with `person 1` and so on for the people who began, steered or were to approve the run.
 
     Drafts, briefs and critiques keep their texts, whatever names stand in them; the brief no longer says its source.
-    How somebody was known is told without the id, by which they would be known again in another run: `person 1 (token)`.
+    How somebody was known is told without its id, by which they would be known again elsewhere: `person 1 (token)`.
     """
     names = _people(events)
     if not names:
@@ -77,10 +77,9 @@ def _replaced(value: Any, pattern: re.Pattern[str], names: dict[str, str]) -> An
 
 def _without_origin(event: Recorded) -> Recorded:
     """Returns the event without the ids of tokens; of a brief it no longer says which file or address it came from."""
-    known = {
-        name: _IDENTITY.sub(r"\1", getattr(event.data, name)) for name in ("by", "key") if hasattr(event.data, name)
-    }
-    event = replace(event, actor=_IDENTITY.sub(r"\1", event.actor), data=replace(event.data, **known))
+    key = getattr(event.data, "key", "")
+    data = replace(event.data, key=_IDENTITY.sub(r"\1", key)) if key else event.data
+    event = replace(event, actor=_IDENTITY.sub(r"\1", event.actor), data=data)
     if not isinstance(event.data, RunStarted):
         return event
     return replace(event, data=replace(event.data, brief=replace(event.data.brief, source="")))
