@@ -17,6 +17,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import SkipValidation
 from litestar.response import Redirect, Stream
 
+from redraft.app.dashboard.addresses import read_query
 from redraft.app.dashboard.live import Broadcaster, Subject
 from redraft.app.dashboard.templating import release, render
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, Identity
@@ -65,11 +66,7 @@ class Visit:
 
     def query(self, kind: type[T]) -> T:
         """Returns what the address selects; what is empty is left out. Raises Refused for what does not fit."""
-        given = {name: value for name, value in self.request.query_params.items() if value}
-        try:
-            return msgspec.convert(given, kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise Refused(400, "parameters", str(error)) from None
+        return read_query(self.request.query_params, kind)
 
     async def show(
         self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING, part: Make | None = None

@@ -63,7 +63,7 @@ async def submit_batch(
     service: Serves, identity: Asks, data: JSONBody[BatchSubmission], key: Key = None
 ) -> Response[bytes]:
     """Begins a run for each brief. Sent again, the same body begins no more; an `Idempotency-Key` tells two apart."""
-    briefs = [_brief(service, each) for each in data.briefs]
+    briefs = [_brief(service, each, f"brief {number}") for number, each in enumerate(data.briefs, 1)]
     longest = max(briefs, key=lambda each: len(each.text))
     plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
     items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
@@ -150,9 +150,9 @@ def _served(service: Service, plan: Plan) -> Plan:
     return pin_versions(plan, service.offers.actors)
 
 
-def _brief(service: Service, given: str | BriefText) -> Brief:
+def _brief(service: Service, given: str | BriefText, what: str = "brief") -> Brief:
     made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source)
-    checked(made.text, "brief", service.settings.max_draft_bytes)
+    checked(made.text, what, service.settings.max_draft_bytes)
     return made
 
 
