@@ -163,6 +163,14 @@ def test_what_is_wrong_is_a_problem(server: Served, path: str, status: int, kind
     assert told["detail"]
 
 
+def test_a_parameter_that_is_one_of_a_few_is_told_which(server: Served) -> None:
+    values = "one of cost, iterations, score, started, tokens, updated"
+    for path in ("/runs?sort=zz", "/runs?status=zz"):
+        detail = server.client.get(path).json()["detail"]
+        assert "Invalid enum value 'zz'; give one of " in detail
+    assert server.client.get("/runs?sort=zz").json()["detail"].endswith(values)
+
+
 def test_the_server_describes_itself(server: Served) -> None:
     described = server.get("/openapi.json")
     assert described["openapi"].startswith("3.1")

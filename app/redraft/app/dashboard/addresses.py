@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect
 
 from redraft.app.server.problems import Refused
+from redraft.app.server.wanted import wanted_text
 
 T = TypeVar("T")
 
@@ -31,27 +32,5 @@ def _told(fault: str, given: Mapping[str, str], kind: type) -> str:
     name = found[1] if found else ""
     described = inspect.type_info(kind)
     assert isinstance(described, inspect.StructType)  # noqa: S101 - pages read structs
-    wanted = next((_wanted(each.type) for each in described.fields if each.encode_name == name), "")
+    wanted = next((wanted_text(each.type) for each in described.fields if each.encode_name == name), "")
     return f"{name}={given.get(name, '')[:100]}: give {wanted}" if wanted else fault
-
-
-def _wanted(kind: inspect.Type) -> str:
-    """Returns what a field may hold, in words; nothing where the library's own words have to do."""
-    match kind:
-        case inspect.UnionType(types=types):
-            return " or ".join(each for each in map(_wanted, types) if each)
-        case inspect.LiteralType(values=values):
-            return f"one of {', '.join(map(str, values))}"
-        case inspect.IntType(ge=least, le=most):
-            return f"a whole number{_bounds(least, most)}"
-        case inspect.FloatType(ge=least, le=most):
-            return f"a number{_bounds(least, most)}"
-        case inspect.BoolType():
-            return "true or false"
-        case _:
-            return ""
-
-
-def _bounds(least: float | None, most: float | None) -> str:
-    lower = "" if least is None else f" from {least:g}"
-    return lower if most is None else f"{lower} up to {most:g}"
