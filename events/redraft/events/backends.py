@@ -6,10 +6,9 @@ Only this module knows which databases there are. It imports psycopg when a URL 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from secrets import token_bytes
 from typing import Final
@@ -160,13 +159,17 @@ def open_subscriptions(url: str) -> Subscriptions:
     return Subscriptions(PostgresSubscriptions(url, RETRY_SECONDS), time.time)
 
 
-def open_tokens(url: str) -> Tokens:
+def utc() -> datetime:
+    """Returns the present time."""
+    return datetime.now(UTC)
+
+
+def open_tokens(url: str, now: Callable[[], datetime] = utc) -> Tokens:
     """Opens the tokens of a store: in a file beside a SQLite file, or in the same database.
 
     Raises InputError for any other URL, StoreError at the first use.
     """
     store = parse_store_url(url)
-    now = partial(datetime.now, UTC)
     if (path := store.beside("tokens")) is not None:
         tables = SqliteTables(path, "tokens", _TOKENS, TOKEN_TABLES, durable=True)
         return Tokens(tables, now, token_bytes, path.exists)

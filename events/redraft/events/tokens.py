@@ -31,8 +31,12 @@ CREATE: Final = (
         id text PRIMARY KEY, name text NOT NULL, hash text NOT NULL, scopes text NOT NULL,
         created double precision NOT NULL, expires double precision, revoked double precision
     )""",
+    "CREATE TABLE IF NOT EXISTS redraft_claims (id text PRIMARY KEY, ends double precision NOT NULL)",
 )
-"""Creates the table, in any database. It holds no secret: a token cannot be made of its hash."""
+"""Creates the tables, in any database. They hold no secret: a token cannot be made of its hash."""
+
+CLAIMED: Final = 120.0
+"""Seconds after which a claim ends whose server neither used the link nor gave it back: it was killed."""
 
 _WORK: Final = "work:"
 """The prefix of an actor stored among the scopes."""
@@ -72,6 +76,13 @@ class Token(msgspec.Struct, frozen=True):
     def is_valid(self, now: datetime) -> bool:
         """Returns whether it may be used at this time."""
         return self.revoked is None and (self.expires is None or now < self.expires)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The use of a link by one request, which nobody else has until it `ends` (seconds since 1970)."""
+
+    token: str
+    ends: float
 
 
 class Tokens:
@@ -159,6 +170,28 @@ class Tokens:
         if not found:
             raise InputError(f"no token has the id {token!r}; `redraft token list` shows those that there are")
         return _token(found[0])
+
+    async def claim(self, token: str) -> Claim | None:
+        """Claims the use of a link, by its id: of all who do so, in any process, one gets it, and the others None.
+
+        It goes on for `CLAIMED` seconds, unless it is given back. A link that was revoked cannot be claimed.
+        """
+        now = self._clock().timestamp()
+        values = now + CLAIMED, token, now
+
+        def claimed(execute: Execute) -> list[tuple[Any, ...]]:
+            return execute(
+                "INSERT INTO redraft_claims SELECT id, ? FROM redraft_tokens WHERE id = ? AND revoked IS NULL "
+                "ON CONFLICT (id) DO UPDATE SET ends = excluded.ends WHERE redraft_claims.ends <= ? RETURNING ends",
+                values,
+            )
+
+        return Claim(token, values[0]) if await self._tables.run(claimed) else None
+
+    async def give_back(self, claim: Claim) -> None:
+        """Ends a claim whose link was not used, so that it can be used again."""
+        sql, values = "DELETE FROM redraft_claims WHERE id = ? AND ends = ? RETURNING id", (claim.token, claim.ends)
+        await self._tables.run(lambda execute: execute(sql, values))
 
 
 def _hash(text: str) -> str:

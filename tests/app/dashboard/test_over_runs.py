@@ -38,7 +38,7 @@ def test_pages_have_what_the_command_line_says(server: Served) -> None:
     actors = html(server, "/actors")
     assert "1 worker" in actors
     assert all(each["actor"] in actors for each in document("stats", "actors"))
-    assert "Invalid enum value" in html(server, "/costs?by=moon", 400)
+    assert "by=moon: give one of" in html(server, "/costs?by=moon", 400)
 
 
 def test_an_actor_that_somebody_serves_by_http_is_served(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -29,7 +30,11 @@ def test_the_list_has_what_the_command_line_lists(server: Served) -> None:
 
 
 def test_a_filter_that_is_none_is_refused_in_a_line(server: Served) -> None:
-    assert "Invalid enum value" in html(server, "/runs?status=asleep", 400)
+    states = "ended, paused, quarantined, running, unreadable, waiting"
+    assert f"status=asleep: give one of {states}" in html(server, "/runs?status=asleep", 400)
+    assert re.search(r"sort=zz: give one of .*\bstarted\b", html(server, "/runs?sort=zz", 400))
+    assert "min_cost=-1: give a number from 0" in html(server, "/runs?min_cost=-1", 400)
+    assert "at=zz: give a whole number from 1" in html(server, f"/runs/{begin(server, 'Tides')}?at=zz", 400)
     assert "No run fits" in html(server, "/runs?status=waiting")
     assert "yore" in html(server, "/runs?since=yore", 422)
 

@@ -135,3 +135,55 @@ async def test_who_is_not_known_any_more_is_told_on_the_open_page(tmp_path: Path
             await page.get_by_label("Token").fill(made["token"])
             await page.get_by_role("button", name="Sign in").click()
             await expect(page).to_have_url(f"{other.url}/runs/{run}")
+
+
+@pytest.mark.check
+async def test_a_link_on_another_site_leads_to_its_page_without_signing_in_again(
+    guarded: Served, chromium: Browser
+) -> None:
+    text = (await asyncio.to_thread(token, "read"))[1]
+    link = f'<a href="{guarded.url}/runs?status=ended">the runs</a>'.encode()
+
+    async def other_site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % len(link) + link)
+        writer.close()
+
+    context = await chromium.new_context()
+    page = await context.new_page()
+    async with await asyncio.start_server(other_site, "127.0.0.1", 0) as other:
+        there = f"http://localhost:{other.sockets[0].getsockname()[1]}/"
+        await page.goto(there)
+        await page.get_by_text("the runs").click()
+        await expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        await page.get_by_label("Token").fill(text)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        await page.goto(there)
+        await page.get_by_text("the runs").click()
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
+        assert page.url == f"{guarded.url}/runs?status=ended"
+    await context.close()
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("scripts", ["off", "not loaded"])
+async def test_somebody_signs_in_without_scripts_and_no_address_has_the_token(
+    guarded: Served, chromium: Browser, scripts: str
+) -> None:
+    text = (await asyncio.to_thread(token, "read"))[1]
+    context = await chromium.new_context(base_url=guarded.url, java_script_enabled=scripts != "off")
+    page, asked = await context.new_page(), list[str]()
+    page.on("request", lambda sent: asked.append(sent.url))
+    await page.route("**/*.js*", lambda route: route.abort())
+    await page.goto("/runs?status=ended")
+    assert "<noscript>" in await asyncio.to_thread(lambda: httpx.get(f"{guarded.url}/sign-in").text)
+    for shown, heading in (("rdt_wrong", "Who you are is not known"), (text, "Runs")):
+        await page.goto("/sign-in?next=%2Fruns%3Fstatus%3Dended")
+        await page.get_by_label("Token").fill(shown)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    assert page.url.endswith("/runs?status=ended")
+    await context.close()
+    assert not [each for each in asked if "rdt_" in each]

@@ -160,6 +160,7 @@ def test_a_large_head_and_a_zero_byte_end_one_request_alone(server: Served) -> N
     [
         ((), '{"host": "::"}', "give --tls-cert and --tls-key, or --behind-proxy"),
         (("--host", "::"), '{"authentication": "none"}', "give --tls-cert and --tls-key"),
+        (("--host", "::", "--behind-proxy"), '{"authentication": "none"}', "none is for this machine alone; set it to"),
         (("--behind-proxy",), '{"host": "::"}', "there is no token yet"),
         (("--tls-cert", "x.pem"), "{}", "give --tls-cert and --tls-key, both or neither"),
         (("--tls-cert", "x.pem", "--tls-key", "y.pem"), "{}", "name files in PEM"),

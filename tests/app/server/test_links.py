@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.app.cli_calls import begin, document, one_line, until
 from tests.app.server.served import Served, served
 from tests.app.server.test_submitting import begun, ended, events, send
 
+DECISIONS = ("approve", "reject")
 ASKING = """
 from redraft.actors import Critique, Workflow, approve, critic, generator, refiner, score
 
@@ -31,6 +33,10 @@ def improve(draft, history):
 ask = Workflow("ask").start_with(write)
 ask = ask.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve])
 ask = ask.finally_(approve(approvers=["ann"]))
+
+two = Workflow("two").start_with(write)
+two = two.repeat_until(score >= 1, max_iterations=5, name="Loop", body=[judge, improve])
+two = two.finally_(approve(approvers=["ann", "ben"], quorum=2))
 """
 
 
@@ -41,9 +47,9 @@ def server(home: Path) -> Iterator[Served]:
         yield running
 
 
-def waiting(server: Served) -> str:
+def waiting(server: Served, workflow: str = "ask") -> str:
     """A run that waits for a decision."""
-    run = begun(server, workflow="ask")
+    run = begun(server, workflow=workflow)
     until(lambda: any(each["name"] == "approval.requested.v1" for each in events(run)))
     return run
 
@@ -79,6 +85,27 @@ def test_who_has_the_link_decides_once_and_the_record_says_how_they_are_known(se
     secret = address.rpartition("/")[2]
     assert secret not in server.log.read_text()
     assert secret not in str(events(run))
+
+
+def test_of_two_decisions_at_the_same_moment_one_counts(server: Served) -> None:
+    for _ in range(5):
+        run = waiting(server, "two")
+        address = link(server, "invite", run, "--for", "ann")
+        page = httpx.get(address)
+        with ThreadPoolExecutor() as pool:
+            both = [pool.submit(httpx.post, address, data=form(page, each), timeout=60) for each in DECISIONS]
+        assert sorted(each.result().status_code for each in both) in ([200, 404], [200, 409])
+        assert len([each for each in events(run) if each["name"] in ("draft.approved.v1", "draft.rejected.v1")]) == 1
+
+
+def test_a_decision_that_cannot_be_recorded_leaves_the_link_as_it_was(server: Served) -> None:
+    run = waiting(server, "two")
+    address, other = (link(server, "invite", run, "--for", "ann") for _ in range(2))
+    page = httpx.get(other)
+    assert httpx.post(address, data=form(httpx.get(address), "approve")).status_code == 200
+    refused = httpx.post(other, data=form(page, "approve"))
+    assert (refused.status_code, "has approved it already" in refused.text) == (409, True)
+    assert httpx.post(other, data=form(page, "reject")).status_code == 200
 
 
 def test_a_form_that_is_not_of_the_page_and_one_of_another_site_change_nothing(server: Served) -> None:
@@ -158,6 +185,22 @@ def test_a_run_is_shared_to_be_read_and_without_names_on_wish(server: Served) ->
     assert httpx.post(named, data={"decision": "approve"}).status_code == 404
     for address in (named, nameless):
         assert "default-src 'none'" in httpx.get(address).text
+
+
+def test_what_is_shared_without_names_has_nothing_by_which_a_person_is_known_again(server: Served) -> None:
+    made = [document("token", "create", name, "--scope", "admin") for name in ("ann", "carl")]
+    server.client.headers["Authorization"] = f"Bearer {made[0]['token']}"
+    run = waiting(server, "two")
+    approve = link(server, "invite", run, "--for", "ann")
+    httpx.post(approve, data=form(httpx.get(approve), "approve"))
+    server.client.headers["Authorization"] = f"Bearer {made[1]['token']}"
+    assert send(server, f"/runs/{run}/guide", {"advice": "shorter"}).status_code == 200
+    named, nameless = link(server, "share", run), link(server, "share", run, "--anonymous")
+    ids = [each["id"] for each in document("token", "list")]
+    page, without = httpx.get(named).text, httpx.get(nameless).text
+    assert len([each for each in ids if each in page]) == 3
+    assert not [each for each in ids if each in without]
+    assert "person 2 (token)" in without
 
 
 def test_nobody_guesses_links_faster_than_their_rate(home: Path) -> None:

@@ -163,6 +163,14 @@ def test_what_is_wrong_is_a_problem(server: Served, path: str, status: int, kind
     assert told["detail"]
 
 
+def test_a_parameter_that_is_one_of_a_few_is_told_which(server: Served) -> None:
+    values = "one of cost, iterations, score, started, tokens, updated"
+    for path in ("/runs?sort=zz", "/runs?status=zz"):
+        detail = server.client.get(path).json()["detail"]
+        assert "Invalid enum value 'zz'; give one of " in detail
+    assert server.client.get("/runs?sort=zz").json()["detail"].endswith(values)
+
+
 def test_the_server_describes_itself(server: Served) -> None:
     described = server.get("/openapi.json")
     assert described["openapi"].startswith("3.1")
@@ -172,6 +180,20 @@ def test_the_server_describes_itself(server: Served) -> None:
     assert {each.removeprefix("#/components/schemas/") for each in references} <= described["components"][
         "schemas"
     ].keys()
+
+
+def test_the_description_has_tokens_and_each_status_that_a_success_may_have(server: Served) -> None:
+    described = server.get("/openapi.json")
+    assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    assert described["security"] == [{"token": []}, {}]
+    assert described["paths"]["/health"]["get"]["security"] == []
+    later = ["/runs", "/batches", "/leases/{lease_id}/answer", "/runs/{run}/fork"]
+    later += [f"/runs/{{run}}/{word}" for word in ("guide", "limits", "pause", "resume", "cancel", "approve", "edit")]
+    for path in later:
+        responses = described["paths"][f"/api/v1{path}"]["post"]["responses"]
+        done = responses["201" if path in ("/runs", "/batches", "/runs/{run}/fork") else "200"]
+        assert responses["202"]["content"] == done["content"], path
+    assert "content" not in described["paths"]["/api/v1/requests/lease"]["post"]["responses"]["204"]
 
 
 def _references(value: Any) -> Iterator[str]:

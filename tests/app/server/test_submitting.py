@@ -183,6 +183,7 @@ def test_only_who_is_asked_approves_and_is_known_by_a_token(folder: Path) -> Non
         draft = server.get(f"/runs/{run}/drafts/final")
         refused = send(server, f"/runs/{run}/approve", {"sha256": draft["sha256"]})
         assert (refused.status_code, "bob is not asked" in refused.json()["detail"]) == (422, True)
+        assert "--by" not in refused.json()["detail"]
         given = {"sha256": draft["sha256"], "reason": "fine"}
         approved = send(server, f"/runs/{run}/approve", given, authorization=bearer["ann"]).json()
         assert (approved["event"], approved["by"]) == ("draft.approved.v1", f"ann (token {people['ann']['id']})")
@@ -270,6 +271,11 @@ def test_what_is_wrong_begins_nothing(resting: Served, path: str, given: Any, st
     assert resting.get("/runs")["count"] == 1
 
 
+def test_a_batch_says_which_brief_is_empty(resting: Served) -> None:
+    refused = send(resting, "/batches", {"workflow": "loop", "briefs": ["Tides", {"text": " "}]})
+    assert (refused.status_code, "brief 2" in refused.json()["detail"]) == (422, True), refused.text
+
+
 @pytest.mark.parametrize(
     ("body", "detail"),
     [
@@ -278,6 +284,8 @@ def test_what_is_wrong_begins_nothing(resting: Served, path: str, given: Any, st
         ('{"workflow":"loop","brief":"\u00e4"}'.encode("latin-1"), "the body is not UTF-8"),
         (b'{"workflow":"loop","brief":"\\ud800 x"}', "holds half a surrogate pair"),
         (b'{"workflow":"loop","brief":"\\ud800"}', "holds half a surrogate pair"),
+        (b'{"workflow":"loop","brief":"\xc3\xa4\xff"}', "the body is not UTF-8 at byte 31"),
+        (b'{"workflow":"loop","brief":"x","max_iterations":1e999}', "holds a number that is out of range"),
         (b"[1", "the body is not JSON"),
         (b"", "the body is empty; send a JSON object"),
     ],

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,29 @@ def test_a_worker_that_asks_by_http_does_its_part_of_a_run(server: Served) -> No
     assert judged["causation"] == command["id"]
     again = answer(server, lease, critique(command))
     assert (again.status_code, again.json()["type"]) == (409, "urn:redraft:problem:lease-ended")
+
+
+def test_an_answer_that_was_acknowledged_outlives_a_server_that_is_killed(home: Path) -> None:
+    (home / "away.yaml").write_text(PLAN)
+    for _ in range(4):
+        with served(home, "away.yaml", "--elsewhere", JUDGE) as server:
+            run = begun(server, workflow="away")
+            lease = leased(server)
+            assert answer(server, lease, critique(lease["command"])).status_code == 200
+            server.process.kill()
+            server.process.wait(30)
+        assert "draft.critiqued.v1" in [each["name"] for each in events(run)]
+
+
+def test_an_answer_that_cannot_be_recorded_now_is_told_so(server: Served, home: Path) -> None:
+    run = begun(server, workflow="away")
+    lease = leased(server)
+    with closing(sqlite3.connect(home / "store.db", isolation_level=None)) as busy:
+        busy.execute("BEGIN IMMEDIATE")
+        taken = answer(server, lease, critique(lease["command"]))
+        assert (taken.status_code, taken.json()["in_time"]) == (202, True)
+        busy.execute("ROLLBACK")
+    assert ended(server, run)["outcome"] == "accepted"
 
 
 def test_who_waits_gets_a_request_as_soon_as_there_is_one_and_nothing_at_the_end_of_the_wait(server: Served) -> None:

@@ -54,11 +54,17 @@ def why_void(state: RunState, message: PersonsDecision, limit: int) -> str:
         return "nobody is asked to decide on a draft now"
     if message.draft != waiting.request.draft:
         return f"draft {message.draft.version} is not waited for; draft {waiting.request.draft.version} is"
-    if waiting.node.approvers and message.by not in waiting.node.approvers:
-        return f"{message.by} is not asked; it is for {', '.join(waiting.node.approvers)} to decide (--by NAME)"
+    if told := not_asked(waiting, message.by):
+        return told
     if isinstance(message, ApproveDraft) and message.by in waiting.by:
         return f"{message.by} has approved it already; {waiting.node.quorum} people have to"
     return ""
+
+
+def not_asked(waiting: Approval, by: str) -> str:
+    """Returns who is asked to decide, where this person is not; else nothing."""
+    asked = waiting.node.approvers
+    return f"{by} is not asked; it is for {', '.join(asked)} to decide" if asked and by not in asked else ""
 
 
 def _fault_of_edit(state: RunState, message: EditDraft, limit: int) -> str:

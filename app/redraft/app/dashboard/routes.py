@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from litestar import Request, Response, Router
@@ -16,9 +15,9 @@ from litestar.response import Redirect
 from redraft.app.dashboard.chain import ChainCheck
 from redraft.app.dashboard.live import Broadcaster
 from redraft.app.dashboard.pages import draft, figures, operations, record_pages, run, runs, signing_in, whatif
-from redraft.app.dashboard.visit import HTML, Visit, identity_in
+from redraft.app.dashboard.visit import HTML, Visit, identity_in, require_word
 from redraft.app.runs.thresholds import Thresholds
-from redraft.app.server.access.identity import CSRF, UNKNOWN, Asks, needs
+from redraft.app.server.access.identity import UNKNOWN, Asks, needs
 from redraft.app.server.access.sessions import Sessions
 from redraft.app.server.application import refuse_read_only
 from redraft.app.server.problems import ProblemHandler, Refused, problem, problem_of
@@ -80,9 +79,7 @@ def _by_provider(service: Service) -> Sequence[HTTPRouteHandler]:
 
 async def repeats_its_word(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Lets nothing be changed by a request that no page of this server has made."""
-    word = cast("dict[str, str]", connection.scope)[CSRF]
-    if not hmac.compare_digest(connection.headers.get("x-csrf-token", "").encode(), word.encode()):
-        raise Refused(403, "page", "this page is of an earlier session; reload it, and do it again")
+    require_word(connection, connection.headers.get("x-csrf-token", ""))
 
 
 def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any, Any], Exception], Response[Any]]:
@@ -95,6 +92,9 @@ def _trouble(service: Service, live: Broadcaster) -> Callable[[Request[Any, Any,
             if request.method != "GET":
                 told = visit.render("signed_out_said.html", way_in=_way_in(_page_of(request)))
                 return Response(told, status_code=403, media_type=HTML, headers={"Content-Security-Policy": POLICY})
+            if request.headers.get("sec-fetch-site") == "cross-site":  # then no session's cookie came along
+                told = visit.render("signed_in.html", title="Going on", following=signing_in.own_address(visit.address))
+                return Response(told, media_type=HTML, headers={"Content-Security-Policy": POLICY})
             return Redirect(_way_in(str(request.url)), status_code=303)
         log(request, error)
         found = problem_of(error) or problem(500, "this is a defect of Redraft; the server's log says more", "defect")

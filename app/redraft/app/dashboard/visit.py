@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 from litestar import Request, Response, get
+from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import SkipValidation
 from litestar.response import Redirect, Stream
 
+from redraft.app.dashboard.addresses import read_query
 from redraft.app.dashboard.live import Broadcaster, Subject
 from redraft.app.dashboard.templating import release, render
 from redraft.app.server.access.identity import CSRF, KEY, NOBODY, Identity
@@ -63,11 +66,7 @@ class Visit:
 
     def query(self, kind: type[T]) -> T:
         """Returns what the address selects; what is empty is left out. Raises Refused for what does not fit."""
-        given = {name: value for name, value in self.request.query_params.items() if value}
-        try:
-            return msgspec.convert(given, kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise Refused(400, "parameters", str(error)) from None
+        return read_query(self.request.query_params, kind)
 
     async def show(
         self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING, part: Make | None = None
@@ -151,6 +150,14 @@ Visits = NamedDependency[SkipValidation[Visit]]
 def page(path: str) -> Callable[[Any], HTTPRouteHandler]:
     """Declares a page: its handler answers at this path, and below `LIVE` with the fragment as it changes."""
     return get([path, f"{LIVE}{path}"])
+
+
+def require_word(connection: ASGIConnection[Any, Any, Any, Any], given: str) -> None:
+    """Raises Refused where this is not the word that pages of this session repeat."""
+    word = cast("dict[str, str]", connection.scope)[CSRF]
+    if not hmac.compare_digest(given.encode(), word.encode()):
+        told = "this page is of an earlier session, or its scripts did not run; reload it, and do it again"
+        raise Refused(403, "page", told)
 
 
 def identity_in(request: Request[Any, Any, Any]) -> Identity:

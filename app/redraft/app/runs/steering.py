@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.evolve import fold
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
-from redraft.actors.deciding.steering import why_void
+from redraft.actors.deciding.steering import not_asked, why_void
 from redraft.app.client.client import Client
 from redraft.app.process.ids import new_message_id
 from redraft.app.record.past import drafts_of
@@ -52,6 +52,10 @@ AGAIN: Final = 0.1
 
 class RunIsOver(InputError):
     """A message to a run that has ended: it changes nothing any more."""
+
+
+class NotAsked(InputError):
+    """A decision by somebody who is not among those who are asked for it."""
 
 
 Word: TypeAlias = Callable[[Sequence[Recorded]], SteeringMessage]
@@ -147,7 +151,8 @@ def refuse(state: RunState, message: SteeringMessage, settings: Settings) -> Non
         case ChangeLimits(loop=loop, until=until, max_iterations=most):
             with_limits(state.plan, loop, until, most)
         case ApproveDraft() | RejectDraft() | EditDraft() if fault := why_void(state, message, limit):
-            raise InputError(f"run {run}: {fault}")
+            is_strange = state.approval is not None and fault == not_asked(state.approval, message.by)
+            raise (NotAsked if is_strange else InputError)(f"run {run}: {fault}")
         case ApproveDraft(draft=draft) if gate := state.bars.gates.get(draft.sha256):
             raise InputError(f"run {run}: {gate}, and an approval cannot overrule a gate; reject the draft, or edit it")
         case _:

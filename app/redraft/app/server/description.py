@@ -38,6 +38,14 @@ _LOOSE: Final[Mapping[type, tuple[str, bool, Collection[type]]]] = {
 """Structs with a field that holds one, or (True) many, of several others, which bear no tag of their own."""
 
 
+_TOKEN: Final = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of `redraft token create`, or a JWT of the provider. On the machine of the server "
+    "none is needed until the first one is made.",
+}
+
+
 class Description:
     """The description of an application, made when it is first asked for."""
 
@@ -61,19 +69,29 @@ def _document(app: Litestar, largest_draft: int) -> dict[str, Any]:
             for method in handler.http_methods:
                 operation = document["paths"].get(route.path_format, {}).get(method.lower())
                 if operation is not None:
-                    _describe(operation, handler.opt.get("answer"), kinds)
+                    _describe(operation, handler.opt.get("answer"), handler.opt.get("also", {}), kinds)
+                    if route.path_format == "/health":
+                        operation["security"] = []
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     kinds |= {each for kind in kinds & _LOOSE.keys() for each in _LOOSE[kind][2]}
     for kind in kinds & _LOOSE.keys():
         schemas |= _loose_schemas(kind, largest_draft)
     schemas |= schemas_of(kinds - _LOOSE.keys(), largest_draft)
+    document["components"]["securitySchemes"] = {"token": _TOKEN}
+    document["security"] = [{"token": []}, {}]
     return document
 
 
-def _describe(operation: dict[str, Any], kind: Any, kinds: set[type]) -> None:  # noqa: ANN401 - a type, or a list of one
-    """Adds what an operation answers with, and that whatever goes wrong is a problem."""
+def _describe(
+    operation: dict[str, Any],
+    kind: Any,  # noqa: ANN401 - a type, or a list of one
+    also: Mapping[int, str],
+    kinds: set[type],
+) -> None:
+    """Adds what an operation answers with, `also` by other statuses, and that whatever goes wrong is a problem."""
+    operation["responses"] |= {str(status): {"description": text} for status, text in also.items()}
     for status, found in operation["responses"].items():
-        if kind is not None and status.startswith("2"):
+        if kind is not None and status.startswith("2") and status != "204":
             found["content"] = {"application/json": {"schema": _schema(kind, kinds)}}
         elif status.startswith("2") and "application/json" in found.get("content", {}):
             found["content"]["application/json"]["schema"] = {}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from cachetools import LRUCache, TTLCache
 
@@ -17,6 +17,7 @@ from redraft.actors.workflow.actor import ActorKey
 from redraft.app.process.lifecycle import retry_forever
 from redraft.app.server.access.identity import Identity
 from redraft.app.server.problems import Refused
+from redraft.events.bus.local import LocalBus
 from redraft.events.bus.port import INBOX, Bus, BusMessage, Consumer, Delivery, PeerChannel, work_queue
 from redraft.events.errors import CodecError, InputError, StoreError
 from redraft.events.messages.commands import ROLES, Work
@@ -40,6 +41,17 @@ LEEWAY: Final = 30.0
 
 OFTEN: Final = 20.0
 """Seconds for which it is not noted again that somebody works for an actor."""
+
+
+ASSURED: Final = 10.0
+"""Seconds to wait until an answer is recorded, where the bus would lose it with this process."""
+
+
+class Accepted(NamedTuple):
+    """An answer that was taken: whether its lease went on, and whether it is `safe`: this process may be killed now."""
+
+    in_time: bool
+    safe: bool
 
 
 class Lease:
@@ -278,8 +290,8 @@ class Leases:
             raise _over(key)
         return lease
 
-    async def answer(self, identity: Identity, key: str, answer: Callable[[Lease], BusMessage]) -> bool:
-        """Sends an answer, which may come after the lease ended; returns whether it came in time.
+    async def answer(self, identity: Identity, key: str, answer: Callable[[Lease], BusMessage]) -> Accepted:
+        """Sends an answer, which may come after the lease ended; returns once it is safe, or after `ASSURED` seconds.
 
         Raises Refused as `held` does, and for what cannot be read; BusError, and the lease goes on.
         """
@@ -291,10 +303,29 @@ class Leases:
             self._admission.message(bus_message)
         except (CodecError, InputError) as error:
             raise Refused(422, "input", f"this answer cannot be: {error}") from None
-        await self._bus.publish(INBOX, [bus_message])
-        lease.settled.set()
-        self._ended.pop(key, None)
-        return key in self._held
+        with self._noticing(bus_message) as recorded:
+            await self._bus.publish(INBOX, [bus_message])
+            lease.settled.set()
+            self._ended.pop(key, None)
+            in_time = key in self._held
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ASSURED):
+                    await recorded.wait()
+            return Accepted(in_time, recorded.is_set())
+
+    @contextmanager
+    def _noticing(self, bus_message: BusMessage) -> Iterator[asyncio.Event]:
+        """Yields what is set once a message that is published in the block outlives this process.
+
+        On a broker it does from then on; one on the bus of this process does as soon as it is recorded.
+        """
+        if isinstance(self._bus, LocalBus):
+            with self._bus.noticing(INBOX, bus_message.origin.id) as recorded:
+                yield recorded
+            return
+        durable = asyncio.Event()
+        durable.set()
+        yield durable
 
     def give_back(self, identity: Identity, key: str, reason: str, *, requeue: bool) -> None:
         """Gives a request back, or (not `requeue`) makes it a dead letter. Raises Refused as `held` does."""

@@ -12,6 +12,7 @@ from typing import Final
 import uvicorn
 
 from redraft.app.server.access.gate import Gate
+from redraft.app.server.timed_heads import TimedHeads
 from redraft.app.settings.settings import HttpSettings
 from redraft.events.errors import InputError
 
@@ -99,7 +100,7 @@ async def listening(
         ssl_certfile=chosen.tls_cert,
         ssl_keyfile=chosen.tls_key,
         ws="none",
-        http="h11",
+        http=TimedHeads,
     )
     server = _Server(config)
     serving = asyncio.create_task(server.serve([bound]))

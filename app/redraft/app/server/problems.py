@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import HTTPRouteHandler
+from msgspec import inspect
 
 from redraft.actors.runtime.failures import traceback_of
 from redraft.app.runs.steering import RunIsOver
+from redraft.app.server.wanted import wanted_text
 from redraft.events.errors import (
     BusError,
     CodecError,
@@ -142,6 +146,8 @@ class ProblemHandler:
 
     def __call__(self, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
         found = problem_of(error)
+        if isinstance(error, ValidationException):
+            found = problem(400, _validation_text(error, partial(_choices, request)), "parameters")
         if found is None:
             self._log.error(
                 "request failed", method=request.method, path=_shown_path(request), traceback=traceback_of(error)
@@ -161,11 +167,22 @@ def _shown_path(request: Request[Any, Any, Any]) -> str:
     return "/links/…" if path.startswith("/links/") else path
 
 
-def _validation_text(error: ValidationException) -> str:
-    """Returns which parameter or field is wrong, and why."""
+def _validation_text(error: ValidationException, choices: Callable[[str], str] = lambda _: "") -> str:
+    """Returns which parameter or field is wrong, and why; `choices` gives the values that one of a few may have."""
     faults = error.extra if isinstance(error.extra, list) else []
-    told = [f"{_name(each)}: {each.get('message', '')}" for each in faults if isinstance(each, dict)]
+    told: list[str] = []
+    for each in (each for each in faults if isinstance(each, dict)):
+        message = str(each.get("message", ""))
+        wanted = choices(str(each.get("key", ""))) if message.startswith("Invalid enum value") else ""
+        told.append(f"{_name(each)}: {message}" + (f"; give {wanted}" if wanted else ""))
     return "; ".join(told) or error.detail
+
+
+def _choices(request: Request[Any, Any, Any], name: str) -> str:
+    """Returns what the parameter of this name may be; nothing for a field of a body."""
+    handler = request.scope.get("route_handler")
+    found = handler.parsed_fn_signature.parameters.get(name) if isinstance(handler, HTTPRouteHandler) else None
+    return wanted_text(inspect.type_info(found.annotation)) if found is not None else ""
 
 
 def _name(fault: Mapping[str, Any]) -> str:

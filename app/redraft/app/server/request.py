@@ -33,9 +33,11 @@ def _decoded(body: bytes) -> object:
     try:
         found = msgspec.json.decode(body)
     except UnicodeDecodeError as error:
-        raise _refused(f"is not UTF-8 at byte {error.start}") from None
+        raise _refused(f"is not UTF-8 at byte {_fault_in(body, error)}") from None
     except RecursionError:
         raise _refused(f"is nested deeper than {DEEPEST}") from None
+    except msgspec.ValidationError:
+        raise _refused("holds a number that is out of range: one above 1e308 or so") from None
     except msgspec.DecodeError as error:
         raise _refused("holds half a surrogate pair" if _is_json(body) else f"is not JSON: {error}") from None
     level = [found]
@@ -44,6 +46,15 @@ def _decoded(body: bytes) -> object:
         if not level:
             return found
     raise _refused(f"is nested deeper than {DEEPEST}")
+
+
+def _fault_in(body: bytes, error: UnicodeDecodeError) -> int:
+    """Returns the number of the first byte that is not UTF-8: the error of a decoder counts within its string."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as found:
+        return found.start + 1
+    return error.start + 1
 
 
 def _within(value: object) -> list[object]:

@@ -7,8 +7,8 @@ live as long as the bus; messages lost with the process can be sent again from t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import count
 from typing import Final, Self
 
@@ -90,6 +90,16 @@ class LocalBus:
             return False
         place.offer(bus_messages)
         return True
+
+    @contextmanager
+    def noticing(self, queue: str, message: str) -> Iterator[asyncio.Event]:
+        """Yields what is set once the message of this id, put within the block, is acknowledged by its consumer."""
+        noticed = self._open_queue(queue).noticed
+        event = noticed[message] = asyncio.Event()
+        try:
+            yield event
+        finally:
+            del noticed[message]
 
     @asynccontextmanager
     async def consume(self, queue: str, prefetch: int) -> AsyncIterator[Consumer]:

@@ -59,6 +59,8 @@ class Publisher:
 class Queue:
     """The messages that wait under one name, ordered by tag. A message keeps the tag that it got when it was put.
 
+    `noticed` has what is set once the message of an id is acknowledged.
+
     Two invariants: a publisher waits only while `ready` is full; and while `ready` has a message and a consumer is
     idle, some consumer has been woken that has not run yet.
     """
@@ -71,6 +73,7 @@ class Queue:
         self.publishers: deque[Publisher] = deque()
         self.consumers: set[LocalConsumer] = set()
         self.idle = Line()
+        self.noticed: dict[str, asyncio.Event] = {}
         self.closed = False
 
     def offer(self, bus_messages: Sequence[BusMessage]) -> Publisher | None:
@@ -203,11 +206,13 @@ class LocalConsumer:
 
     async def ack(self, deliveries: Sequence[Delivery]) -> None:
         self._require_presence()
-        held = self._held
+        held, noticed = self._held, self._queue.noticed
         for delivery in deliveries:
             found = held.get(delivery.tag)
             if found is not None and found.count == delivery.count:  # as `_holds`
                 del held[delivery.tag]
+                if noticed and (event := noticed.get(delivery.bus_message.origin.id)):
+                    event.set()
         self.sated.wake_all()
 
     async def reject(self, delivery: Delivery, *, requeue: bool, reason: str = "") -> None:

@@ -173,9 +173,15 @@ def edit(
 
 def _say_to(run: str, given: SteeringOptions, message: Message) -> None:
     """Sends the message to the run, and prints the event that records it."""
-    from redraft.app.runs.steering import steer
+    from redraft.app.runs.steering import NotAsked, steer
 
-    _say(given, lambda settings: steer(settings, run, lambda past: message(past, name_of(given.by))))
+    async def send(settings: Settings) -> tuple[str, Recorded | None]:
+        try:
+            return await steer(settings, run, lambda past: message(past, name_of(given.by)))
+        except NotAsked as error:
+            raise InputError(f"{error} (--by NAME)") from None
+
+    _say(given, send)
 
 
 def _say(

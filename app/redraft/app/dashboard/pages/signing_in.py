@@ -12,7 +12,7 @@ from litestar.params import FromPath, QueryParameter, SkipValidation, URLEncoded
 from litestar.response import Redirect
 
 from redraft.app.dashboard.templating import STATIC, static_file, static_url
-from redraft.app.dashboard.visit import Visit, Visits
+from redraft.app.dashboard.visit import Visit, Visits, require_word
 from redraft.app.server.access.identity import UNKNOWN
 from redraft.app.server.access.sessions import LASTS, Sessions
 from redraft.app.server.problems import Refused
@@ -23,10 +23,11 @@ Kept = NamedDependency[SkipValidation[Sessions]]
 
 
 class TokenShown(msgspec.Struct, frozen=True):
-    """A token that is shown, and the page to go on to."""
+    """A token that is shown, and the page to go on to. `csrf` is the word of the page, where no script sends it."""
 
     token: Annotated[str, msgspec.Meta(max_length=200)] = ""
     next: Annotated[str, msgspec.Meta(max_length=2_000)] = "/"
+    csrf: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 @get("/sign-in")
@@ -41,13 +42,16 @@ async def ask_for_token(visit: Visits, following: Annotated[str, QueryParameter(
 
 @post("/sign-in", status_code=200)
 async def sign_in(visit: Visits, sessions: Kept, data: URLEncodedBody[TokenShown]) -> Response[Any]:
-    """Begins a session, with a token that may be used."""
+    """Begins a session, with a token that may be used: also for a browser that runs no script."""
+    header = visit.request.headers.get("x-csrf-token", "")
+    require_word(visit.request, header or data.csrf)
     secret = await sessions.begin(data.token.strip())
     if secret is None:
         raise Refused(
             401, "authentication", "this token is not known, or it has ended; `redraft token list` shows them"
         )
-    answer = Response("", headers={"HX-Redirect": own_address(data.next)})
+    following = own_address(data.next)
+    answer = Response("", headers={"HX-Redirect": following}) if header else Redirect(following, status_code=303)
     return with_session(visit, answer, sessions.cookie, secret, LASTS)
 
 
@@ -88,5 +92,5 @@ def own_address(text: str) -> str:
     return text if is_own and not urlsplit(text).netloc else "/"
 
 
-PAGES: Final = (ask_for_token, send_file)
-FORMS: Final = (sign_in, sign_out)
+PAGES: Final = (ask_for_token, sign_in, send_file)
+FORMS: Final = (sign_out,)

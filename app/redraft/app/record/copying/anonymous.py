@@ -19,17 +19,21 @@ _TEXTS: Final = frozenset({"text", "sha256"})
 
 _KNOWN_BY: Final = re.compile(r" \((token [0-9a-f]{8}|oidc [0-9a-f]{16}|link [0-9a-f]{8}|not authenticated)\)$")
 
+_IDENTITY: Final = re.compile(r"\b(token|oidc|link) [0-9a-f]{8,16}\b")
+"""How somebody is known, with what is the same in all runs of theirs."""
+
 
 def without_names(events: Sequence[Recorded]) -> list[Recorded]:
     """Returns the events with `person 1` and so on for the people who began, steered or were to approve the run.
 
     Drafts, briefs and critiques keep their texts, whatever names stand in them; the brief no longer says its source.
+    How somebody was known is told without its id, by which they would be known again elsewhere: `person 1 (token)`.
     """
     names = _people(events)
     if not names:
-        return [_without_source(event) for event in events]
+        return [_without_origin(event) for event in events]
     pattern = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in sorted(names, key=len, reverse=True)))
-    return [_without_source(_replaced(event, pattern, names)) for event in events]
+    return [_without_origin(_replaced(event, pattern, names)) for event in events]
 
 
 def _people(events: Sequence[Recorded]) -> dict[str, str]:
@@ -71,8 +75,11 @@ def _replaced(value: Any, pattern: re.Pattern[str], names: dict[str, str]) -> An
             return value
 
 
-def _without_source(event: Recorded) -> Recorded:
-    """Returns the event; of a brief it no longer says which file or address it came from."""
+def _without_origin(event: Recorded) -> Recorded:
+    """Returns the event without the ids of tokens; of a brief it no longer says which file or address it came from."""
+    key = getattr(event.data, "key", "")
+    data = replace(event.data, key=_IDENTITY.sub(r"\1", key)) if key else event.data
+    event = replace(event, actor=_IDENTITY.sub(r"\1", event.actor), data=data)
     if not isinstance(event.data, RunStarted):
         return event
     return replace(event, data=replace(event.data, brief=replace(event.data.brief, source="")))

@@ -63,20 +63,35 @@ async def decide(service: Serves, request: Request[Any, Any, Any], text: LinkTex
     if service.read_only:
         return await _told("Not recorded", "This server only looks: it was started with --read-only.", 405)
     word = ApproveDraft if decision == "approve" else RejectDraft
-    message = word(token.link.run, token.link.draft, reason, token.name)
+    message = word(token.link.run, token.link.draft, reason, token.name, f"link {token.id}")
     if _awaited(await service.runtime.store.read(token.link.run), token.link.draft) is None:
         return await _told("Nothing to decide", _OVER, 410)
+    return await _record(service, token, message)
+
+
+async def _record(service: Service, token: Token, message: ApproveDraft | RejectDraft) -> Response[bytes]:
+    """Records what is decided by a link, once: it is claimed before, and given back if nothing can be recorded.
+
+    A claim ends with a server that is killed; the key of the message has the run take one decision of a link even then.
+    """
+    tokens, who = service.tokens, f"{token.name} (link {token.id})"
+    assert tokens is not None  # noqa: S101 - the link was found there
+    claim = await tokens.claim(token.id)
+    if claim is None:
+        return await _told("No such link", _UNKNOWN, 404)
     try:
-        settings, runtime, who = service.settings, service.runtime, f"{token.name} (link {token.id})"
-        _, event = await steer_on(settings, runtime, token.link.run, lambda _: message, runtime.client, who)
-    except InputError as error:
-        return await _told("Not recorded", str(error), 409)
-    assert service.tokens is not None  # noqa: S101 - the link was found there
-    await service.tokens.revoke(token.id)
+        settings, runtime = service.settings, service.runtime
+        _, event = await steer_on(settings, runtime, message.run, lambda _: message, runtime.client, who)
+    except RedraftError as error:
+        await tokens.give_back(claim)
+        if isinstance(error, InputError):
+            return await _told("Not recorded", str(error), 409)
+        raise
+    await tokens.revoke(token.id)
     if event is None:
         return await _told("On its way", _ON_ITS_WAY, 202)
-    done = "approved" if decision == "approve" else "rejected"
-    return await _told("Thank you", f"Draft {token.link.draft.version} is {done}, in the name of {token.name}.", 200)
+    done = "approved" if isinstance(message, ApproveDraft) else "rejected"
+    return await _told("Thank you", f"Draft {message.draft.version} is {done}, in the name of {token.name}.", 200)
 
 
 async def _token(service: Service, text: str) -> Token | None:

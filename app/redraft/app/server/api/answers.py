@@ -13,6 +13,8 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 JSON: Final = "application/json"
+LATER: Final = {202: "It was taken, and is not recorded yet."}
+"""What an operation also answers with, as it describes itself, where it does not wait until something is recorded."""
 
 
 def answer(value: object, status: int = 200, **headers: str) -> Response[bytes]:

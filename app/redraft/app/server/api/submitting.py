@@ -18,7 +18,7 @@ from redraft.app.models.configuration import Models, actor_keys, check_models, c
 from redraft.app.record.past import events_at, events_of
 from redraft.app.runs.refine import Item, key_of, seed_items
 from redraft.app.server.access.identity import Asks, Identity
-from redraft.app.server.api.answers import answer, beside
+from redraft.app.server.api.answers import LATER, answer, beside
 from redraft.app.server.api.bodies import BatchSubmission, BriefText, Forking, Submission
 from redraft.app.server.api.parameters import Key, RunPath
 from redraft.app.server.problems import Refused
@@ -46,7 +46,7 @@ class Begun(msgspec.Struct, frozen=True):
     recorded: bool = True
 
 
-@post("/runs", answer=Begun, status_code=201, summary="Begin a run")
+@post("/runs", answer=Begun, also=LATER, status_code=201, summary="Begin a run")
 async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], key: Key = None) -> Response[bytes]:
     """Begins a run of a workflow that this server offers; with the same `Idempotency-Key` it is the same run."""
     brief = _brief(service, data.brief)
@@ -58,12 +58,12 @@ async def submit(service: Serves, identity: Asks, data: JSONBody[Submission], ke
     return _answer_begun(await _begun(service, StartRun(run, plan, brief, named, tags)))
 
 
-@post("/batches", answer=list[Begun], status_code=201, summary="Begin many runs")
+@post("/batches", answer=list[Begun], also=LATER, status_code=201, summary="Begin many runs")
 async def submit_batch(
     service: Serves, identity: Asks, data: JSONBody[BatchSubmission], key: Key = None
 ) -> Response[bytes]:
     """Begins a run for each brief. Sent again, the same body begins no more; an `Idempotency-Key` tells two apart."""
-    briefs = [_brief(service, each) for each in data.briefs]
+    briefs = [_brief(service, each, f"brief {number}") for number, each in enumerate(data.briefs, 1)]
     longest = max(briefs, key=lambda each: len(each.text))
     plan, tags = await beside(lambda: _plan(service, data, longest)), check_tags(data.tags)
     items = seed_items([Item(number, str(number), brief, tags) for number, brief in enumerate(briefs, 1)])
@@ -78,7 +78,7 @@ async def _submit_item(service: Service, identity: Identity, plan: Plan, item: I
     return await service.runtime.client.submit(plan, item.brief, key=own, tags=item.tags, by=identity.signature)
 
 
-@post("/runs/{run:str}/fork", answer=Begun, status_code=201, summary="Fork a run")
+@post("/runs/{run:str}/fork", answer=Begun, also=LATER, status_code=201, summary="Fork a run")
 async def fork(
     service: Serves, identity: Asks, run: RunPath, data: JSONBody[Forking], key: Key = None
 ) -> Response[bytes]:
@@ -150,9 +150,9 @@ def _served(service: Service, plan: Plan) -> Plan:
     return pin_versions(plan, service.offers.actors)
 
 
-def _brief(service: Service, given: str | BriefText) -> Brief:
+def _brief(service: Service, given: str | BriefText, what: str = "brief") -> Brief:
     made = Brief(given) if isinstance(given, str) else Brief(given.text, given.media_type, given.source)
-    checked(made.text, "brief", service.settings.max_draft_bytes)
+    checked(made.text, what, service.settings.max_draft_bytes)
     return made
 
 

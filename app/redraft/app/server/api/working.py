@@ -49,6 +49,11 @@ _OUTCOMES: Final[Mapping[Role, type[OutcomeMessage]]] = {
 }
 
 
+NONE_CAME: Final = {204: "No request came within the wait."}
+NOT_SAFE: Final = {202: "It was taken, and is not recorded yet: if the server is killed, the request is asked again."}
+"""What else an operation answers with, by its status."""
+
+
 class Leased(msgspec.Struct, frozen=True):
     """A request that is yours until then. `command` is a CloudEvent, with what `redraft contract` describes as its
     data; `delivery` counts how often the request was handed out: above 1 somebody may have begun it before.
@@ -77,7 +82,7 @@ class Answered(msgspec.Struct, frozen=True):
     in_time: bool
 
 
-@post("/requests/lease", answer=Leased, status_code=200, summary="Lease a request")
+@post("/requests/lease", answer=Leased, also=NONE_CAME, status_code=200, summary="Lease a request")
 async def lease(
     service: Serves, identity: Asks, request: Request[Any, Any, Any], data: JSONBody[LeaseWish]
 ) -> Response[bytes]:
@@ -118,17 +123,21 @@ async def _is_over(service: Service, run: str) -> bool:
         return False
 
 
-@post("/leases/{lease_id:str}/answer", answer=Answered, status_code=200, summary="Answer a request")
+@post("/leases/{lease_id:str}/answer", answer=Answered, also=NOT_SAFE, status_code=200, summary="Answer a request")
 async def answer_request(
     service: Serves, identity: Asks, lease_id: LeaseId, data: JSONBody[WorkAnswer]
 ) -> Response[bytes]:
-    """Sends the outcome of a request, or its failure, as a CloudEvent of the contract; the lease ends."""
+    """Sends the outcome of a request, or its failure, as a CloudEvent of the contract; the lease ends.
+
+    It is answered once the outcome is recorded, or on the broker: what then happens to the server loses nothing.
+    """
 
     def made(found: Lease) -> BusMessage:
         _require_may(identity, found.actor)
         return _bus_message(identity, found, data)
 
-    return answer(Answered(lease_id, await service.working.answer(identity, lease_id, made)))
+    accepted = await service.working.answer(identity, lease_id, made)
+    return answer(Answered(lease_id, accepted.in_time), 200 if accepted.safe else 202)
 
 
 @post("/leases/{lease_id:str}/release", status_code=200, summary="Give a request back")
