@@ -150,3 +150,14 @@ def test_of_a_run_that_is_over_no_loop_runs() -> None:
     assert isinstance(over, Lane)
     assert (running.running, running.message) == (True, "running")
     assert (over.running, over.message) == (False, "not finished")
+
+
+def test_a_closing_look_is_no_iteration_and_has_the_name_that_the_command_line_gives_it() -> None:
+    labels = ("1", "2", "closing", "edit1")
+    course = [Loop("L", "L", tuple(Iteration(f"L[{each}]", each, None, ()) for each in labels))]
+    (lane,) = lanes(course)
+    assert isinstance(lane, Lane)
+    assert lane.count == 2
+    assert [each.label for each in lane.cells] == ["1", "2", "closing look", "look at a person's draft"]
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    assert "2 iterations and a closing look and a look at a person&#39;s draft ·" in shown.render(course=(lane,))

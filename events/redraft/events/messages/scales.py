@@ -71,9 +71,16 @@ def score_text(score: float, scale: Scale | None = None, *, beside: bool = False
     On a declared scale it becomes `9 of 10`; `beside` adds the share, for where critics are compared: `9 of 10 (0.88)`.
     """
     if scale is None or tuple(scale) == UNIT:
-        return _rounded(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
-    text = f"{_rounded(on_scale(score, scale), 0)} of {scale[1]:g}"
+        return points_text(score, scale)
+    text = f"{points_text(score, scale)} of {scale[1]:g}"
     return f"{text} ({score_text(score)})" if beside else text
+
+
+def points_text(score: float, scale: Scale | None = None) -> str:
+    """Returns a share as `score_text` does, without the end of its scale: where an axis or a column has that."""
+    if scale is None or tuple(scale) == UNIT:
+        return _rounded(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
+    return _rounded(on_scale(score, scale), 0)
 
 
 def write_scale(scale: Scale | None) -> str | None:

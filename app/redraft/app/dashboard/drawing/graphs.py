@@ -66,8 +66,18 @@ class Bar(msgspec.Struct, frozen=True):
     text: str
 
 
+class Table(msgspec.Struct, frozen=True):
+    """The numbers of a chart: a name for each column, and rows of as many cells, of which the first names the row."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class Graph(msgspec.Struct, frozen=True):
-    """A chart, laid out; `key` names it on its page. `chosen` is where a vertical line stands."""
+    """A chart, laid out; `key` names it on its page. `chosen` is where a vertical line stands.
+
+    `numbers` are all that it is about, also the `left_out` lines that it has no room for.
+    """
 
     key: str
     title: str
@@ -78,6 +88,8 @@ class Graph(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     bars: tuple[Bar, ...] = ()
     chosen: float | None = None
+    numbers: Table | None = None
+    left_out: int = 0
 
     @property
     def left(self) -> int:
@@ -132,7 +144,8 @@ def bar_graph(key: str, title: str, x_title: str, values: Sequence[tuple[str, fl
     ticks = tuple(Tick(LEFT + step * (at + 0.5), name) for at, (name, _) in enumerate(values) if at % every == 0)
     most = max(values, key=lambda each: each[1], default=None)
     told = f"{len(values)} bars, the highest at {most[0]}: {y_text(most[1])}" if most else "nothing to show"
-    return Graph(key, title, told, x_title, ticks, _y_ticks(end, y_text), (), bars)
+    numbers = Table((x_title, "number"), tuple((name, y_text(value)) for name, value in values))
+    return Graph(key, title, told, x_title, ticks, _y_ticks(end, y_text), (), bars, None, numbers)
 
 
 def _y(value: float, end: float) -> float:
