@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser
+from tests.app.cli_calls import document
 from tests.app.dashboard.asking import begin, ended, html
 from tests.app.dashboard.browser import WIDTHS, fits, looking
 from tests.app.server.served import Served, served
+
+from redraft.events.messages.scales import score_text
 
 CHARTED = """
 from redraft.actors import Workflow, critic, criterion, generator, parallel, refiner, score, step
@@ -59,7 +62,16 @@ below = Workflow("below").start_with(write).repeat_until(score >= 50, max_iterat
 large = Workflow("large").start_with(write).repeat_until(score >= 900_000, max_iterations=4, body=[million, more])
 """
 
-NAMES = ("mixed", "right", "many", "below", "large")
+AFTER = """
+
+@critic(scale=(0, 20))
+def final(draft):
+    return 15
+
+after = Workflow("after").start_with(write).repeat_until("score >= 4", max_iterations=5, body=[facts, more]).then(final)
+"""
+
+NAMES = ("mixed", "right", "many", "below", "large", "after")
 
 CUT = """() => [...document.querySelectorAll("svg.chart text")].filter((each) => {
   const frame = each.ownerSVGElement.viewBox.baseVal, box = each.getBBox();
@@ -72,7 +84,7 @@ CUT = """() => [...document.querySelectorAll("svg.chart text")].filter((each) =>
 def charted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     """A server, and a run of each workflow that has ended."""
     home: Path = tmp_path_factory.mktemp("charts")
-    (home / "charts.py").write_text(CHARTED)
+    (home / "charts.py").write_text(CHARTED + AFTER)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(home)
         patch.setenv("REDRAFT_STORE", f"sqlite:///{home / 'store.db'}")
@@ -120,10 +132,30 @@ def test_what_a_chart_has_no_room_for_is_told_and_stands_in_the_table(charted: t
     criterion = "a_criterion_with_a_long_name_that_begins_as_others_do_2"
     name = f"a-critic-with-a-very-long-name-that-begins-as-others-do-6: {criterion}"
     assert f'<th scope="col">{name}</th>' in page
-    critics = html(server, "/critics")
+    critics = html(server, "/critics?workflow=many")
     drift = critics.partition("<h2>Drift</h2>")[2].partition("<h2>Agreement")[0]
-    assert "7 more in the numbers" in drift
+    assert "2 more in the numbers" in drift
     for number in range(7):
         assert f"-begins-as-others-do-{number}</th>" in drift
     spread = critics.partition("are spread</h2>")[2].partition("<h2>Drift")[0]
     assert spread.count('<th scope="row">0.9</th>') == len(re.findall('id="spread-[0-9]+-title"', spread)) >= 7
+
+
+def test_thresholds_are_on_the_scale_of_the_loop_that_they_are_for(charted: tuple[Served, dict[str, str]]) -> None:
+    server, _ = charted
+    page = html(server, "/whatif?workflow=after")
+    assert "score &gt;= 8.2 of 10" in page
+    assert "threshold, of 10<" in page
+    below = html(server, "/whatif?workflow=below&at=80")
+    assert "<strong>score &gt;= 60 of 100</strong>" in below
+    assert 'text-anchor="middle" fill="currentColor">60</text>' in below
+    (row, *_) = document("whatif", "--workflow", "below", "--until", "score >= 60 of 100")["rows"]
+    assert f'data-label="Score">{score_text(row["mean_score"], tuple(row["scale"]), beside=True)}</td>' in below
+
+
+def test_a_point_says_how_many_runs_count_there(charted: tuple[Served, dict[str, str]]) -> None:
+    server, _ = charted
+    page = html(server, "/whatif?workflow=below&at=100")
+    assert 'data-label="Runs that count">1 of 1</td>' in page
+    assert 'data-label="Runs that count">0 of 1</td>' in page
+    assert "(1 of 1 runs)</title>" in page

@@ -56,6 +56,30 @@ async def test_a_draft_that_waits_no_longer_cannot_be_approved_any_more(
         await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
 
+@pytest.mark.check
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_page_left_open_has_nothing_to_press_once_the_run_has_ended_and_keeps_what_was_typed(
+    server: Served, chromium: Browser, is_open: bool
+) -> None:
+    run = waiting(server, f"Ended elsewhere {is_open}")
+    async with looking(server.url, chromium) as page:
+        await page.goto(f"/runs/{run}/drafts/3")
+        await expect(page.locator("html[data-line=live]")).to_be_attached()
+        if is_open:
+            await page.get_by_text("Write a draft of your own").click()
+            await page.locator("#own").fill("Typed, and not sent.")
+            await expect(page.get_by_role("button", name="Give it to the run")).to_be_visible()
+        await word("cancel", run, "--by", "ann")
+        await expect(page.locator("#decide")).to_contain_text("The run has ended")
+        await expect(page.locator("#decide").get_by_role("button")).to_have_count(0)
+        await expect(page.get_by_text("Write a draft of your own")).to_be_hidden()
+        await expect(page.get_by_role("heading", name="Decide")).to_be_hidden()
+        if is_open:
+            await expect(page.get_by_text("The run takes no draft any more")).to_be_visible()
+            await expect(page.locator("#own")).to_be_visible()
+            await expect(page.locator("#own")).to_have_value("Typed, and not sent.")
+
+
 async def test_a_decision_on_a_draft_that_waits_no_longer_says_which_one_does(server: Served, folder: Path) -> None:
     run = waiting(server, "Edited before")
     draft = server.get(f"/runs/{run}/drafts/3")

@@ -17,7 +17,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.scales import UNIT, Scale, on_scale, points_text, score_text
-from redraft.projections.display import counted, plain
+from redraft.projections.display import counted, plain, short_number
 from redraft.projections.run_views.goals import Goal
 
 
@@ -196,7 +196,7 @@ def chart(
     return Chart(
         _describe(points, goals),
         dots,
-        tuple((_y(value), _axis_text(on_scale(value, scale or UNIT))) for value in (0.0, 0.5, 1.0)),
+        tuple((_y(value), short_number(on_scale(value, scale or UNIT))) for value in (0.0, 0.5, 1.0)),
         tuple(_goal_line(goal, scale, dots) for goal in goals[-LINES:]),
         tuple(_curves(_sample(points, kept), shown[:CURVES])),
         max(len(shown) - CURVES, 0),
@@ -215,14 +215,6 @@ def _curves(points: Sequence[Point], parts: Iterable[tuple[str, Sequence[Point]]
     places = {point.draft: _x(points, number) for number, point in enumerate(points)}
     for name, part in parts:
         yield Curve(name, tuple((places[each.draft], _y(each.score)) for each in part if each.draft in places))
-
-
-def _axis_text(value: float) -> str:
-    """Returns a number of the axis in at most about four characters: `0.5`, `-100`, `20k`."""
-    for size, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= (10_000 if size == 1e3 and value > 0 else size):
-            return f"{value / size:.3g}{name}"
-    return f"{value:g}" if value.is_integer() else f"{value:.3g}"
 
 
 def _common_scale(points: Sequence[Point]) -> Scale | None:

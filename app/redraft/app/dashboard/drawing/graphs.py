@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -106,8 +107,12 @@ def line_graph(
     y_text: Text,
     top: float | None = None,
     chosen: float | None = None,
+    counted: Mapping[float, str] = MappingProxyType({}),
 ) -> Graph:
-    """Returns a chart of these lines, from 0 to `top`, or to a round number above every value."""
+    """Returns a chart of these lines, from 0 to `top`, or to a round number above every value.
+
+    `counted` says for an x what its points are made of.
+    """
     xs = sorted({value.x for values in series.values() for value in values})
     first, last = (xs[0], xs[-1]) if xs else (0.0, 1.0)
     end = top if top is not None else _round_up(max((v.y for values in series.values() for v in values), default=1))
@@ -115,8 +120,11 @@ def line_graph(
     def x_at(x: float) -> float:
         return LEFT + 10 + (x - first) / ((last - first) or 1) * (RIGHT - LEFT - 20)
 
+    def made_of(x: float) -> str:
+        return f" ({counted[x]})" if x in counted else ""
+
     def drawn(name: str, value: Value) -> Dot:
-        return Dot(x_at(value.x), _y(value.y, end), f"{name}, {x_text(value.x)}: {y_text(value.y)}")
+        return Dot(x_at(value.x), _y(value.y, end), f"{name}, {x_text(value.x)}: {y_text(value.y)}{made_of(value.x)}")
 
     lines = tuple(
         Line(name, number % KINDS, tuple(drawn(name, value) for value in values))
