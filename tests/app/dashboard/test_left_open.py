@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -28,6 +31,12 @@ def waiting(server: Served, brief: str) -> str:
 def asked(server: Served, run: str) -> int:
     """How often people were asked to decide on a draft of this run."""
     return sum(each["name"].startswith("approval.requested") for each in server.get(f"/runs/{run}/history"))
+
+
+async def record(brief: str) -> None:
+    """Has another process record a run to its end."""
+    command = (sys.executable, "-m", "redraft", "run", "--text", brief, "-q")
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
 
 
 async def word(*command: str) -> None:
@@ -159,3 +168,28 @@ def test_a_file_of_another_release_is_not_kept_by_browsers(server: Served) -> No
     assert "immutable" in own.headers["cache-control"]
     for address in ("/static/dashboard.css?v=000000000000", "/static/dashboard.css"):
         assert httpx.get(server.url + address).headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.check
+async def test_a_server_without_the_key_says_that_its_lists_are_left_to_others_and_since_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Browser
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    await record("Teh plain tides.")
+    with served(tmp_path, "--read-only") as other:
+        async with looking(other.url, chromium) as page:
+            await page.goto("/runs")
+            await expect(page.locator("html[data-line=live]")).to_be_attached()
+            assert "leaves the read models" not in await page.content()
+            await word("key", "encryption", "key")
+            monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", str(tmp_path / "key"))
+            monkeypatch.setenv("REDRAFT_ENCRYPT_NEW_RUNS", "1")
+            await record("Only Ada knows of the tunnel.")
+            until(lambda: "read models are left to others" in other.log.read_text())
+            await record("Only Bob knows of it.")
+            left = page.get_by_text("leaves the read models to processes that have it")
+            await expect(left).to_be_visible()
+            await expect(left).to_contain_text(re.compile(r"Since [0-9]{4}-[0-9-]{5} [0-9:]{5} UTC"))
+            await page.goto("/compare")
+            await expect(left).to_be_visible()
