@@ -159,3 +159,11 @@ def test_a_point_says_how_many_runs_count_there(charted: tuple[Served, dict[str,
     assert 'data-label="Runs that count">1 of 1</td>' in page
     assert 'data-label="Runs that count">0 of 1</td>' in page
     assert "(1 of 1 runs)</title>" in page
+
+
+def test_the_end_of_a_large_scale_is_written_out(charted: tuple[Served, dict[str, str]]) -> None:
+    server, runs = charted
+    for page in (f"/runs/{runs['large']}", "/runs"):
+        shown = html(server, page)
+        assert "of 1000000" in shown
+        assert "e+06" not in shown

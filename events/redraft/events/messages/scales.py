@@ -72,7 +72,7 @@ def score_text(score: float, scale: Scale | None = None, *, beside: bool = False
     """
     if scale is None or tuple(scale) == UNIT:
         return points_text(score, scale)
-    text = f"{points_text(score, scale)} of {scale[1]:g}"
+    text = f"{points_text(score, scale)} of {_end_text(scale[1])}"
     return f"{text} ({score_text(score)})" if beside else text
 
 
@@ -85,13 +85,18 @@ def points_text(score: float, scale: Scale | None = None) -> str:
 
 def write_scale(scale: Scale | None) -> str | None:
     """Returns a scale as a text for tables: `1..10`; None for none."""
-    return None if scale is None else f"{scale[0]:g}..{scale[1]:g}"
+    return None if scale is None else f"{_end_text(scale[0])}..{_end_text(scale[1])}"
 
 
 def read_scale(text: str | None) -> Scale | None:
     """Returns the scale of such a text."""
     low, dots, high = (text or "").partition("..")
     return (float(low), float(high)) if dots else None
+
+
+def _end_text(end: float) -> str:
+    """Returns an end of a scale with all its digits: `1000000`, not `1e+06`, which no condition is written with."""
+    return str(int(end)) if float(end).is_integer() and abs(end) < LARGEST_END else f"{end:.15g}"
 
 
 def _rounded(number: float, least: int) -> str:

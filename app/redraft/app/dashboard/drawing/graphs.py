@@ -113,7 +113,7 @@ def line_graph(
 
     `counted` says for an x what its points are made of.
     """
-    xs = sorted({value.x for values in series.values() for value in values})
+    xs = sorted({value.x for values in series.values() for value in values} | counted.keys())
     first, last = (xs[0], xs[-1]) if xs else (0.0, 1.0)
     end = top if top is not None else _round_up(max((v.y for values in series.values() for v in values), default=1))
 

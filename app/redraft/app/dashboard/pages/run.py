@@ -102,7 +102,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
     return RunShown(
         seen,
         len(events),
-        sentence_of(ended, past) if ended else _now(seen, latest),
+        sentence_of(ended, past) if ended else now_text(seen, latest),
         latest,
         started.brief.text if started else "",
         tags,
@@ -124,12 +124,12 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
     )
 
 
-def _now(seen: Tree, latest: str) -> str:
+def now_text(seen: Tree, latest: str = "") -> str:
     """Returns what a run does that has not ended."""
     if seen.quarantined:
-        return f"it was set aside: {seen.quarantined}"
+        return f"it was set aside {seen.quarantined}"
     if seen.paused:
-        return f"it is paused: {seen.paused}"
+        return f"it is paused {seen.paused}"
     return f"it waits: {seen.waiting}" if seen.waiting else f"it goes on: {latest}"
 
 

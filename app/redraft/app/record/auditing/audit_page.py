@@ -158,7 +158,7 @@ def loop_message(loop: Loop) -> str:
 
 def leaf_row(leaf: Leaf, depth: int) -> StepRow:
     """Returns the row of a step: who did it, and what came of it."""
-    states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed"}
+    states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed", "skipped": "not asked"}
     tries = counted(leaf.attempts, "try").replace("trys", "tries") if leaf.attempts > 1 else ""
     late = "too late to count" if leaf.late else ""
     facts = (states.get(leaf.status, "no longer needed"), leaf.marks, late, tries, leaf.overruled, leaf.error)
