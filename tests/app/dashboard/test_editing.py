@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from playwright.async_api import Browser, expect
 from tests.app.cli_calls import said, until
@@ -72,6 +72,7 @@ def test_mixed_line_ends_stay_as_they_are(server: Served) -> None:
     assert texts <= {"one\r\ntwo\n", "one\r\ntwo\nX"}
 
 
+@example("\n\r", "\n", 0)
 @given(st.text("a\r\n\0\ufffd\u200e", max_size=40), st.text("ab\n", max_size=10), st.integers(0, 40))
 def test_what_is_left_alone_comes_back_byte_for_byte(before: str, typed: str, place: int) -> None:
     assert from_browser(before, as_in_browser(before)) == before

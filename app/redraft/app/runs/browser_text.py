@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from redraft.projections.run_views.diff import find_gaps
@@ -31,7 +31,19 @@ def from_browser(before: str, given: str) -> str:
     A line that is new ends as most lines of `before` do.
     """
     ends = Counter(_END.findall(before)).most_common(1)
-    return "".join(_lines(before, as_in_browser(given), ends[0][0] if ends else "\n"))
+    return "".join(_apart(_lines(before, as_in_browser(given), ends[0][0] if ends else "\n")))
+
+
+def _apart(pieces: Iterable[str]) -> Iterator[str]:
+    """Yields the pieces. A line feed that came to stand behind the carriage return of another line becomes one too.
+
+    Both together would be one line end.
+    """
+    last = ""
+    for piece in pieces:
+        shown = f"\r{piece[1:]}" if last.endswith("\r") and piece.startswith("\n") else piece
+        last = shown or last
+        yield shown
 
 
 def _lines(before: str, given: str, end: str) -> Iterator[str]:
