@@ -79,6 +79,10 @@ CUT = """() => [...document.querySelectorAll("svg.chart text")].filter((each) =>
 }).map((each) => each.textContent)"""
 """The labels of charts of which a part lies outside of its chart."""
 
+WIDE = """() => [...document.querySelectorAll(".lane > ol > li")]
+  .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.innerText)"""
+"""The iterations of lanes of which a part lies outside of its cell."""
+
 
 @pytest.fixture(scope="module")
 def charted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
@@ -107,6 +111,7 @@ async def test_no_label_of_a_chart_is_cut(
         for address in pages:
             await page.goto(address)
             assert not await page.evaluate(CUT), address
+            assert not await page.evaluate(WIDE), address
             assert await fits(page), address
 
 

@@ -237,7 +237,7 @@ def _dots(points: Sequence[Point], kept: int | None, scale: Scale | None) -> Ite
 def _fitting(x: float, label: str) -> float:
     """Returns the middle of a label that is to stand at `x`, within the chart."""
     half = len(label) * _LETTER / 2
-    return min(max(x, half), WIDTH - half)
+    return min(max(x, LEFT + half), WIDTH - half)
 
 
 def _free_labels(
