@@ -77,6 +77,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}{ending}"
 
 
+def short_number(value: float) -> str:
+    """Returns a number for an axis, in at most about four characters: `0.5`, `-100`, `20k`."""
+    for size, name in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= (10_000 if size == 1e3 and value > 0 else size):
+            return f"{value / size:.3g}{name}"
+    return f"{value:g}" if float(value).is_integer() else f"{value:.3g}"
+
+
 def usage_text(usage: Usage) -> str:
     """Returns usage as `3 calls, 1,234 tokens, 0.0123 USD`; empty without usage."""
     if usage.is_nothing:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -30,6 +33,12 @@ def asked(server: Served, run: str) -> int:
     return sum(each["name"].startswith("approval.requested") for each in server.get(f"/runs/{run}/history"))
 
 
+async def record(brief: str) -> None:
+    """Has another process record a run to its end."""
+    command = (sys.executable, "-m", "redraft", "run", "--text", brief, "-q")
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+
+
 async def word(*command: str) -> None:
     """Says something on the command line, beside the page."""
     await asyncio.to_thread(said, *command)
@@ -54,6 +63,30 @@ async def test_a_draft_that_waits_no_longer_cannot_be_approved_any_more(
         await expect(page.locator("#said")).to_contain_text("draft.approved")
         await expect(page.locator("#decide")).to_contain_text("The run has ended")
         await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_a_page_left_open_has_nothing_to_press_once_the_run_has_ended_and_keeps_what_was_typed(
+    server: Served, chromium: Browser, is_open: bool
+) -> None:
+    run = waiting(server, f"Ended elsewhere {is_open}")
+    async with looking(server.url, chromium) as page:
+        await page.goto(f"/runs/{run}/drafts/3")
+        await expect(page.locator("html[data-line=live]")).to_be_attached()
+        if is_open:
+            await page.get_by_text("Write a draft of your own").click()
+            await page.locator("#own").fill("Typed, and not sent.")
+            await expect(page.get_by_role("button", name="Give it to the run")).to_be_visible()
+        await word("cancel", run, "--by", "ann")
+        await expect(page.locator("#decide")).to_contain_text("The run has ended")
+        await expect(page.locator("#decide").get_by_role("button")).to_have_count(0)
+        await expect(page.get_by_text("Write a draft of your own")).to_be_hidden()
+        await expect(page.get_by_role("heading", name="Decide")).to_be_hidden()
+        if is_open:
+            await expect(page.get_by_text("The run takes no draft any more")).to_be_visible()
+            await expect(page.locator("#own")).to_be_visible()
+            await expect(page.locator("#own")).to_have_value("Typed, and not sent.")
 
 
 async def test_a_decision_on_a_draft_that_waits_no_longer_says_which_one_does(server: Served, folder: Path) -> None:
@@ -135,3 +168,28 @@ def test_a_file_of_another_release_is_not_kept_by_browsers(server: Served) -> No
     assert "immutable" in own.headers["cache-control"]
     for address in ("/static/dashboard.css?v=000000000000", "/static/dashboard.css"):
         assert httpx.get(server.url + address).headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.check
+async def test_a_server_without_the_key_says_that_its_lists_are_left_to_others_and_since_when(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Browser
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REDRAFT_STORE", f"sqlite:///{tmp_path / 'store.db'}")
+    await record("Teh plain tides.")
+    with served(tmp_path, "--read-only") as other:
+        async with looking(other.url, chromium) as page:
+            await page.goto("/runs")
+            await expect(page.locator("html[data-line=live]")).to_be_attached()
+            assert "leaves the read models" not in await page.content()
+            await word("key", "encryption", "key")
+            monkeypatch.setenv("REDRAFT_ENCRYPT_KEY_FILE", str(tmp_path / "key"))
+            monkeypatch.setenv("REDRAFT_ENCRYPT_NEW_RUNS", "1")
+            await record("Only Ada knows of the tunnel.")
+            until(lambda: "read models are left to others" in other.log.read_text())
+            await record("Only Bob knows of it.")
+            left = page.get_by_text("leaves the read models to processes that have it")
+            await expect(left).to_be_visible()
+            await expect(left).to_contain_text(re.compile(r"Since [0-9]{4}-[0-9-]{5} [0-9:]{5} UTC"))
+            await page.goto("/compare")
+            await expect(left).to_be_visible()

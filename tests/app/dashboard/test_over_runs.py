@@ -44,8 +44,13 @@ def test_pages_have_what_the_command_line_says(server: Served) -> None:
 def test_an_actor_that_somebody_serves_by_http_is_served(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text(LOOP)
     with served(tmp_path, "loop.py", "--elsewhere", "generator.write") as other:
-        begin(other, "Tides")
-        assert 'class="chip bad">nobody' in html(other, "/actors")
+        run = begin(other, "Tides")
+        page = html(other, "/actors")
+        assert 'class="chip bad">nobody' in page
+        until(lambda: '<td class="figure" data-label="Queued">1</td>' in html(other, "/actors"))
+        assert '<td class="figure" data-label="In flight">0</td>' in html(other, "/actors"), "nobody has taken it"
+        assert "<dt>Last event</dt>" in html(other, f"/runs/{run}")
+        assert "Runs for" not in html(other, f"/runs/{run}"), "it is open for longer than to its last event"
         leased = other.client.post("/requests/lease", json={"actor": "generator.write", "wait": 30})
         given = {"reason": "busy", "requeue": True}
         other.client.post(f"/leases/{leased.json()['lease']}/release", json=given).raise_for_status()

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.projections.random_runs import random_run
 
-from redraft.actors import Workflow, critic, generator, refiner, repeat
+from redraft.actors import Workflow, critic, generator, parallel, refiner, repeat, step
 from redraft.actors.deciding.evolve import fold
 from redraft.app.dashboard.drawing.lanes import SHOWN, Lane, lanes
 from redraft.app.dashboard.drawing.plan_picture import picture
 from redraft.app.dashboard.pages.draft import Note, paragraphs, rendered
-from redraft.app.dashboard.pages.run import run_shown
+from redraft.app.dashboard.pages.run import now_text, run_shown
 from redraft.app.dashboard.pages.signing_in import own_address
 from redraft.app.dashboard.templating import environment, kept
+from redraft.app.record.auditing.audit_page import leaf_row
 from redraft.events.messages.content import Issue
 from redraft.events.messages.domain_events import ApprovalRequested
 from redraft.projections.run_views.chart import Point
@@ -150,3 +151,40 @@ def test_of_a_run_that_is_over_no_loop_runs() -> None:
     assert isinstance(over, Lane)
     assert (running.running, running.message) == (True, "running")
     assert (over.running, over.message) == (False, "not finished")
+
+
+def test_a_closing_look_is_no_iteration_and_has_the_name_that_the_command_line_gives_it() -> None:
+    labels = ("1", "2", "closing", "edit1")
+    course = [Loop("L", "L", tuple(Iteration(f"L[{each}]", each, None, ()) for each in labels))]
+    (lane,) = lanes(course)
+    assert isinstance(lane, Lane)
+    assert lane.count == 2
+    assert [each.label for each in lane.cells] == ["1", "2", "closing look", "look at a person's draft"]
+    shown = environment().from_string('{% from "lanes.html" import items %}{{ items(course, "r", true) }}')
+    assert "2 iterations and a closing look and a look at a person&#39;s draft ·" in shown.render(course=(lane,))
+
+
+def test_a_judge_of_drafts_stands_apart_from_those_it_judges() -> None:
+    @generator
+    def write(brief: str) -> str:
+        return brief
+
+    @critic
+    def taste(draft: str) -> float:
+        return 1.0
+
+    drafts = parallel("Drafts", step(write, name="sober"), step(write, name="lively"), judge=taste)
+    found = picture(Workflow("w").start_with(drafts).plan, Tree("r", "w", 1, None, 0.0, ()))
+    frame, sober, lively, judge = found.boxes
+    assert (judge.title, judge.note) == ("taste", "judges each of them")
+    assert judge.y - lively.y > lively.y - sober.y
+    assert judge.y + judge.height < frame.y + frame.height
+
+
+def test_a_run_that_is_paused_or_goes_on_says_so_in_plain_words() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    begun = tree(random_run(1).recorded()[:2])
+    assert now_text(replace(begun, paused="by somebody: wait")) == "it is paused by somebody: wait"
+    assert now_text(replace(begun, quarantined="by ann: broken")) == "it was set aside by ann: broken"
+    skipped = Leaf("L[1]/judge", "judge", "critic", "judge", "skipped", 0, now, error="the score is low")
+    assert leaf_row(skipped, 0).message == "critic judge · not asked · the score is low"

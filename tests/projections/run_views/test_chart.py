@@ -3,11 +3,13 @@ from __future__ import annotations
 import pytest
 from tests.streams import START, Told, article, book, recorded
 
-from redraft.events.messages.conditions import Condition, approved, errors, plateau, score
+from redraft.actors.conditions.text import parse_condition
+from redraft.events.messages.conditions import Condition, approved, criterion, errors, plateau, score
 from redraft.events.messages.content import Brief, Critique, DraftRef
 from redraft.events.messages.domain_events import DraftCritiqued, RunStarted, StepRequested
-from redraft.events.messages.plan import Plan, Repeat
-from redraft.projections.run_views.chart import POINTS, Point, chart, goals, kept_draft, scores
+from redraft.events.messages.plan import Criterion, Plan, Repeat, Step
+from redraft.projections.run_views.chart import POINTS, Point, chart, kept_draft, scores
+from redraft.projections.run_views.goals import Goal, goals
 
 ONE = DraftRef(1, "0" * 64)
 
@@ -48,11 +50,11 @@ def test_until_it_went_on_the_lowest_of_a_pass_stands_and_a_later_pass_counts_an
 )
 def test_the_goals_are_the_scores_that_a_plan_asks_for(until: Condition, found: tuple[float, ...]):
     plan = Plan("p", (Repeat("Outer", plateau(), 2, (Repeat("Inner", until, 2, ()),)),))
-    assert goals(recorded("r", [("c", RunStarted(plan, Brief("b"), START))])) == found
+    assert goals(recorded("r", [("c", RunStarted(plan, Brief("b"), START))])) == tuple(map(Goal, found))
 
 
 def test_a_chart_says_in_words_what_it_shows():
-    assert chart(scores(article()), (0.9,), 3).description == (
+    assert chart(scores(article()), (Goal(0.9),), 3).description == (
         "3 judged drafts: from 0.614 (draft 1) to 0.931 (draft 3); the best is draft 3 with 0.931. The goal is 0.90."
     )
     assert chart(()).description == "No draft has been judged."
@@ -68,8 +70,23 @@ def test_the_size_of_a_chart_is_bounded():
 
 def test_the_label_of_a_goal_covers_no_score():
     def label(*values: float) -> float:
-        return chart([Point(number, value) for number, value in enumerate(values, 1)], (0.9,)).goals[0][2]
+        return chart([Point(number, value) for number, value in enumerate(values, 1)], (Goal(0.9),)).goals[0][2]
 
     at_the_left, in_the_middle, at_the_right = label(0.2, 0.2, 0.2), label(0.87, 0.2, 0.9), label(0.87, 0.9, 0.2)
     assert at_the_left < 60 < in_the_middle < 300 < at_the_right
     assert label(0.9, 0.9, 0.9) == at_the_left
+
+
+def test_a_threshold_on_a_criterion_is_a_goal_on_its_own_scale():
+    criteria = (Criterion("accuracy", "it is right"), Criterion("tone", "it is kind", (0, 100)))
+    judge = Step("critic", "facts", "judge", scale=(1, 10), criteria=criteria)
+    for until, found in (
+        (criterion.accuracy >= 9, "accuracy 9 of 10"),
+        (parse_condition("judge.tone >= 80"), "judge.tone 80 of 100"),
+        (parse_condition("judge.score > 7"), "judge.score 7 of 10"),
+        (parse_condition("min(criteria) >= 0.5"), "min(criteria) 0.50"),
+    ):
+        plan = Plan("p", (Repeat("Loop", until, 2, (judge,)),))
+        assert [each.text for each in goals(recorded("r", [("c", RunStarted(plan, Brief("b"), START))]))] == [found]
+    words = Plan("p", (Repeat("Loop", parse_condition("words >= 100"), 2, (judge,)),))
+    assert goals(recorded("r", [("c", RunStarted(words, Brief("b"), START))])) == ()

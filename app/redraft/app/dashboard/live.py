@@ -17,9 +17,13 @@ from redraft.app.server.api.answers import beside
 from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import problem_of
 from redraft.app.server.service import SHOWN, Service
+from redraft.events.errors import EncryptionKeyMissing
 
 INTERVAL: Final = 0.3
 """Seconds between two renderings of a fragment, at least."""
+
+UNFOLLOWED: Final = 2.0
+"""Seconds between two looks where the log cannot be followed."""
 
 HEARTBEAT: Final = 15.0
 """Seconds without a change after which a page is told that the server is there."""
@@ -152,8 +156,18 @@ class Broadcaster:
         waking = asyncio.create_task(self._wake_at_the_end(), name="redraft-dashboard-end")
         try:
             await retry_forever("dashboard", self._follow, self._service.log)
+        except EncryptionKeyMissing:
+            await self._look_again_and_again()
         finally:
             waking.cancel()
+
+    async def _look_again_and_again(self) -> None:
+        """Has every fragment rendered again and again, where the log cannot be followed without its key."""
+        while True:
+            for channel in self._channels.values():
+                channel.first = channel.last = 0
+                channel.touched.set()
+            await asyncio.sleep(UNFOLLOWED)
 
     async def _wake_at_the_end(self) -> None:
         """Wakes all who look once the server ends, so that they do not wait for a change."""

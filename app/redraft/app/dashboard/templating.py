@@ -11,7 +11,7 @@ from typing import Final
 
 from cachetools import LRUCache, cached
 from jinja2 import ChoiceLoader, Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from redraft.app.record.auditing.audit_page import page_environment
 from redraft.events.messages.scales import read_scale
@@ -36,6 +36,9 @@ NAVIGATION: Final = (
     ("Record", (("/events", "Events"), ("/chain", "Verification"))),
 )
 """The pages that every page leads to, and their names, in groups."""
+
+WHOLE: Final = 300
+"""The maximum number of characters shown of a name that has to be told apart from others that begin as it does."""
 
 KEPT: Final = 8_000_000
 """The most characters of parts of pages that are kept."""
@@ -66,7 +69,12 @@ def environment() -> Environment:
     found = shared.overlay(
         loader=ChoiceLoader([PackageLoader("redraft.app.dashboard"), PackageLoader("redraft.app.record")])
     )
-    found.globals = {**shared.globals, **{each.__name__: each for each in _FUNCTIONS}, "navigation": NAVIGATION}
+    found.globals = {
+        **shared.globals,
+        **{each.__name__: each for each in _FUNCTIONS},
+        "navigation": NAVIGATION,
+        "WHOLE": WHOLE,
+    }
     return found
 
 
@@ -76,8 +84,13 @@ def kept(macro: Callable[..., Markup], *shown: object) -> Markup:
     return macro(*shown)
 
 
+def exact(text: str) -> Markup:
+    """Returns a text for a form, escaped: also what is not seen, and has a symbol elsewhere on a page, is as it is."""
+    return escape(text)
+
+
 _FUNCTIONS: Final[tuple[Callable[..., object], ...]] = (
-    *(static_url, release, kept),
+    *(static_url, release, kept, exact),
     *(quoted, usage_text, cost_text, read_scale),
 )
 

@@ -69,15 +69,24 @@ class Visit:
         return read_query(self.request.query_params, kind)
 
     async def show(
-        self, name: str, title: str, make: Make, subject: Subject | None = EVERYTHING, part: Make | None = None
+        self,
+        name: str,
+        title: str,
+        make: Make,
+        subject: Subject | None = EVERYTHING,
+        part: Make | None = None,
+        *,
+        own: bool = False,
     ) -> Response[Any] | Stream:
         """Answers with the page of the template `NAME.html`, or with its fragment, `NAME_live.html`, as it changes.
 
         `make` gives the value `view` of both, or `part` that of the fragment where it shows less. `subject` is what the
-        fragment is about; None for a page without one.
+        fragment is about; None for a page without one. Each who looks has an `own` fragment, which knows their name.
         """
         if self.request.url.path.startswith(f"{LIVE}/"):
-            return self._follow(f"{name}_live.html", part or make, subject or EVERYTHING)
+            return self._follow(
+                f"{name}_live.html", part or make, subject or EVERYTHING, self.identity.name if own else ""
+            )
         values = {"view": await make(), "title": title, "live": f"{LIVE}{self.address}" if subject else ""}
         return Response(await beside(lambda: self.render(f"{name}.html", **values)), media_type=HTML)
 
@@ -98,14 +107,16 @@ class Visit:
             template,
             may=self.may,
             identity=self.identity,
+            who=self.identity.name,
             is_open=self.identity is NOBODY,
             read_only=self.service.read_only,
             csrf=cast("dict[str, str]", facts)[CSRF],
             path=self.address.partition("?")[0],
+            left_since=self.service.runtime.keeping.left_since,
             **values,
         )
 
-    def _follow(self, template: str, make: Make, subject: Subject) -> Stream:
+    def _follow(self, template: str, make: Make, subject: Subject, who: str) -> Stream:
         limit = self.service.settings.http.streams
         if self.service.readers.count >= limit:
             raise Refused(
@@ -114,23 +125,23 @@ class Visit:
         headers = {"X-Accel-Buffering": "no", "Vary": "Accept-Encoding"}
         if is_compressed := accepts_gzip(self.request.headers.get("accept-encoding", "")):
             headers["Content-Encoding"] = "gzip"
-        stream = self._events(template, make, subject, is_compressed=is_compressed)
+        stream = self._events(template, make, subject, who, is_compressed=is_compressed)
         return Stream(stream, media_type="text/event-stream", headers=headers)
 
     async def _events(
-        self, template: str, make: Make, subject: Subject, *, is_compressed: bool
+        self, template: str, make: Make, subject: Subject, who: str, *, is_compressed: bool
     ) -> AsyncIterator[bytes]:
         """Yields the fragment as server-sent events. What it shows depends on the address and on what one may do."""
 
         async def rendered() -> Callable[[], str]:
-            return partial(self._fragment, template, await make())
+            return partial(self._fragment, template, await make(), who)
 
         scopes = " ".join(sorted(scope for scope in ("read", "submit", "operate", "admin") if self.may(scope)))
         seen = self.request.headers.get("last-event-id", "")
         with self.service.readers.one():
             opening = b"retry: %d\n\nevent: release\ndata: %b\n\n" % (RECONNECT, release().encode())
             yield HEADER + compress_piece(opening) if is_compressed else opening
-            async with aclosing(self.live.watch(f"{self.address} {scopes}", subject, rendered)) as fragments:
+            async with aclosing(self.live.watch(f"{self.address} {scopes} {who}", subject, rendered)) as fragments:
                 async for fragment in fragments:
                     if fragment is None:
                         yield _ALIVE_COMPRESSED if is_compressed else _ALIVE
@@ -138,9 +149,11 @@ class Visit:
                         seen = fragment.id
                         yield fragment.compressed if is_compressed else fragment.event
 
-    def _fragment(self, template: str, view: msgspec.Struct) -> str:
-        """Returns a fragment, which many see: it knows what one may do, and nothing of who looks."""
-        return render(template, view=view, may=self.may, read_only=self.service.read_only)
+    def _fragment(self, template: str, view: msgspec.Struct, who: str) -> str:
+        """Returns a fragment, which many see: it knows what one may do, and nothing of who looks but this name."""
+        left_since = self.service.runtime.keeping.left_since
+        facts = {"may": self.may, "read_only": self.service.read_only, "left_since": left_since, "who": who}
+        return render(template, view=view, **facts)
 
 
 Visits = NamedDependency[SkipValidation[Visit]]

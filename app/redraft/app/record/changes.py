@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,14 +15,20 @@ from redraft.projections.run_views.answers import Answers, named_between, with_a
 from redraft.projections.run_views.diff import Line, Skipped, diff, fold_unchanged
 from redraft.projections.run_views.scores_between import ScoreChange, scores_between
 
+_LINE_END: Final = re.compile(r"\r\n|\r")
+
 
 class Changes(msgspec.Struct, frozen=True):
-    """The scores and the lines of two drafts of a run; lines that are the same are counted, away from a change."""
+    """The scores and the lines of two drafts of a run; lines that are the same are counted, away from a change.
+
+    `only_line_ends`: the words are the same, and lines end in another way (CR and LF, or LF alone).
+    """
 
     before: DraftRef
     after: DraftRef
     scores: tuple[ScoreChange, ...]
     lines: tuple[Line | Skipped | Answers, ...]
+    only_line_ends: bool = False
 
     @property
     def is_same(self) -> bool:
@@ -32,4 +40,9 @@ def compare_drafts(events: Sequence[Recorded], before: int, after: int) -> Chang
     was, now = two_drafts(events, before, after)
     scores = tuple(scores_between(events, before, after)) if before != after else ()
     lines = with_answers(fold_unchanged(diff(was.text, now.text)), was.text, named_between(events, before, after))
-    return Changes(was.ref, now.ref, scores, tuple(lines))
+    return Changes(was.ref, now.ref, scores, tuple(lines), differ_in_line_ends(was.text, now.text))
+
+
+def differ_in_line_ends(before: str, after: str) -> bool:
+    """Returns whether two texts differ in how their lines end, and in nothing else."""
+    return before != after and _LINE_END.sub("\n", before) == _LINE_END.sub("\n", after)

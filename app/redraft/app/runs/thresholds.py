@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence, Set
+from functools import cache
+from typing import Final
 
 import msgspec
 from cachetools import LRUCache
 
-from redraft.actors.deciding.policy import Policy
-from redraft.actors.replay.whatif import RunSummary, what_if_each
+from redraft.actors.plans.paths import find_loop
+from redraft.actors.replay.whatif import RunSummary, plan_of, what_if_each
 from redraft.app.runs.comparing import Row, read_policies, rows_of
 from redraft.app.wiring.local import LocalRuntime
 from redraft.events.errors import InputError
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.scales import read_scale
-from redraft.projections.read_models.runs_query import RunFilter, RunLine, count_runs, page_of_runs
+from redraft.events.messages.plan import loops_of, scale_of_critics
+from redraft.events.messages.scales import Scale, on_scale
+from redraft.projections.read_models.runs_query import RunFilter, count_runs, page_of_runs
 
 SHARES: Final = tuple(at / 20 for at in range(10, 21))
 """The thresholds that are tried, as shares of the scale."""
@@ -28,8 +30,12 @@ MOST: Final = 1_000
 _KEPT: Final = 2_000
 """The runs whose courses are kept: one that has ended does not change."""
 
-_Courses: TypeAlias = tuple[RunSummary, ...]
-"""A run as recorded, then under each threshold."""
+
+class _Decided(msgspec.Struct, frozen=True):
+    """A run as recorded, then under each threshold on the `scale` of its loop."""
+
+    scale: Scale | None
+    courses: tuple[RunSummary, ...]
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -44,7 +50,7 @@ class Curve(msgspec.Struct, frozen=True):
     """The runs as `recorded`, and under each threshold. `taken` of `total` runs were decided again so far.
 
     `without` of those taken have no such loop. `recorded` is None when no run could be decided. `currency` is that of
-    all runs, empty where there are several.
+    all runs, empty where there are several, and `scale` that of the loop in all of them, None where there are several.
     """
 
     taken: int
@@ -53,13 +59,14 @@ class Curve(msgspec.Struct, frozen=True):
     recorded: Row | None
     points: tuple[Point, ...]
     currency: str = ""
+    scale: Scale | None = None
 
 
 class Thresholds:
     """Decides runs again under each threshold, and remembers what came of it."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[tuple[str, int, str], _Courses | str] = LRUCache(_KEPT)
+        self._known: LRUCache[tuple[str, int, str], _Decided | str] = LRUCache(_KEPT)
 
     async def curve(self, log: LocalRuntime, chosen: RunFilter, loop: str, seconds: float) -> Curve:
         """Returns the curve over the newest runs; after `seconds` only over those that are known by then.
@@ -67,46 +74,51 @@ class Thresholds:
         `loop` names the loop, if there are several. Raises InputError when none of the runs taken has it.
         """
         lines = await page_of_runs(log.views, chosen, MOST)
-        until = [_condition(lines, share) for share in SHARES]
-        policies = read_policies(until, None, None, None)
-        end, courses, fault = time.monotonic() + seconds, list[_Courses](), ""
-        taken = 0
+        end, decided, fault, taken = time.monotonic() + seconds, list[_Decided](), "", 0
         for line in lines:
-            found = self._known.get(key := (line.run, line.version, f"{loop}\n{until[0]}"))
+            found = self._known.get(key := (line.run, line.version, loop))
             if found is None:
                 if time.monotonic() > end:
                     continue
                 events = await log.store.read(line.run)
-                found = self._known[key] = await asyncio.to_thread(_courses, events, policies, loop)
+                found = self._known[key] = await asyncio.to_thread(_decide, events, loop)
             taken += 1
             if isinstance(found, str):
                 fault = found
             else:
-                courses.append(found)
-        if fault and not courses:
+                decided.append(found)
+        if fault and not decided:
             raise InputError(fault)
         total = min(await count_runs(log.views, chosen), MOST)
-        rows = rows_of([str(policy) for policy in policies], courses) if courses else ()
-        points = (Point(share, text, row) for share, text, row in zip(SHARES, until, rows[1:], strict=False))
-        currencies = {line.currency for line in lines if line.currency}
-        currency = currencies.pop() if len(currencies) == 1 else ""
-        return Curve(taken, total, taken - len(courses), rows[0] if rows else None, tuple(points), currency)
+        return _curve(taken, total, decided, {line.currency for line in lines if line.currency})
 
 
-def _condition(lines: Sequence[RunLine], share: float) -> str:
-    """Returns the condition for a share of the scale that all runs have, or of 0 to 1."""
-    scales = {line.scale for line in lines if line.score is not None}
-    scale = read_scale(scales.pop()) if len(scales) == 1 else None
+def _curve(taken: int, total: int, decided: Sequence[_Decided], currencies: Set[str]) -> Curve:
+    """Returns what the thresholds made of the runs that were decided."""
+    scales = {each.scale for each in decided}
+    scale = next(iter(scales)) if len(scales) == 1 else None
+    until = _conditions(scale)
+    rows = rows_of(until, [each.courses for each in decided]) if decided else ()
+    points = tuple(Point(*each) for each in zip(SHARES, until, rows[1:], strict=False))
+    currency = next(iter(currencies)) if len(currencies) == 1 else ""
+    return Curve(taken, total, taken - len(decided), rows[0] if rows else None, points, currency, scale)
+
+
+@cache
+def _conditions(scale: Scale | None) -> tuple[str, ...]:
+    """Returns the condition for each share of this scale, or of 0 to 1."""
     if scale is None:
-        return f"score >= {share:g}"
-    low, high = scale
-    return f"score >= {low + share * (high - low):g} of {high:g}"
+        return tuple(f"score >= {share:g}" for share in SHARES)
+    return tuple(f"score >= {on_scale(share, scale):.15g} of {scale[1]:.15g}" for share in SHARES)
 
 
-def _courses(events: Sequence[Recorded], policies: Sequence[Policy], loop: str) -> _Courses | str:
-    """Returns a run as recorded and under each policy, or why that cannot be said."""
+def _decide(events: Sequence[Recorded], loop: str) -> _Decided | str:
+    """Returns a run under each threshold on the scale of its own loop, or why that cannot be said."""
     try:
-        found = what_if_each(events, policies, loop)
+        plan = plan_of(events)
+        path = find_loop(plan, loop)
+        scale = scale_of_critics(next(each.body for at, each in loops_of(plan.steps) if at == path))
+        found = what_if_each(events, read_policies(_conditions(scale), None, None, None), loop)
     except InputError as error:
         return str(error)
-    return (found[0].recorded, *(each.imagined for each in found))
+    return _Decided(scale, (found[0].recorded, *(each.imagined for each in found)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -100,4 +101,5 @@ async def _keep_up(reading: LocalRuntime, log: FilteringBoundLogger) -> None:
     try:
         await retry_forever("projector", partial(follow, reading.views, reading.store), log)
     except EncryptionKeyMissing as error:
+        reading.keeping.left_since = datetime.now(UTC)
         log.warning("read models are left to others", error=str(error))

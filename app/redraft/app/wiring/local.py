@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -53,6 +54,13 @@ STOPPED: Final[frozenset[Outcome]] = frozenset({"cancelled", "failed", "over_bud
 """Outcomes after which calls may still be under way that nobody needs any more."""
 
 
+@dataclass(slots=True)
+class Keeping:
+    """Since when this process, which lacks the key of encrypted runs, leaves the read models to others; None: never."""
+
+    left_since: datetime | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class LocalRuntime:
     """A system in one process: its client, event store, bus and read models; `drain` lets it finish its calls.
@@ -69,6 +77,7 @@ class LocalRuntime:
     models: ReadModels
     drain: Callable[[], None]
     worked: asyncio.Event
+    keeping: Keeping = field(default_factory=Keeping)
 
 
 @asynccontextmanager

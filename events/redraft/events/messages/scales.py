@@ -72,20 +72,32 @@ def score_text(score: float, scale: Scale | None = None, *, beside: bool = False
     On a declared scale it becomes `9 of 10`; `beside` adds the share, for where critics are compared: `9 of 10 (0.88)`.
     """
     if scale is None or tuple(scale) == UNIT:
-        return _rounded(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
-    text = f"{_rounded(on_scale(score, scale), 0)} of {scale[1]:g}"
+        return points_text(score, scale)
+    text = f"{points_text(score, scale)} of {_end_text(scale[1])}"
     return f"{text} ({score_text(score)})" if beside else text
+
+
+def points_text(score: float, scale: Scale | None = None) -> str:
+    """Returns a share as `score_text` does, without the end of its scale: where an axis or a column has that."""
+    if scale is None or tuple(scale) == UNIT:
+        return _rounded(score, 2) if 0 <= score <= 1 else f"{score:.3g}"
+    return _rounded(on_scale(score, scale), 0)
 
 
 def write_scale(scale: Scale | None) -> str | None:
     """Returns a scale as a text for tables: `1..10`; None for none."""
-    return None if scale is None else f"{scale[0]:g}..{scale[1]:g}"
+    return None if scale is None else f"{_end_text(scale[0])}..{_end_text(scale[1])}"
 
 
 def read_scale(text: str | None) -> Scale | None:
     """Returns the scale of such a text."""
     low, dots, high = (text or "").partition("..")
     return (float(low), float(high)) if dots else None
+
+
+def _end_text(end: float) -> str:
+    """Returns an end of a scale with all its digits: `1000000`, not `1e+06`, which no condition is written with."""
+    return str(int(end)) if float(end).is_integer() and abs(end) < LARGEST_END else f"{end:.15g}"
 
 
 def _rounded(number: float, least: int) -> str:

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
-from redraft.events.messages.conditions import (
-    AllOf,
-    AnyOf,
-    Approved,
-    Compare,
-    Condition,
-    Exit,
-    Not,
-    Oscillating,
-    Plateau,
-)
 from redraft.events.messages.domain_events import (
     DomainEvent,
     DraftCritiqued,
     LoopEnded,
     RunEnded,
-    RunStarted,
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import loops_of, scale_of_critics
-from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
-from redraft.projections.display import counted
+from redraft.events.messages.scales import UNIT, Scale, on_scale, points_text, score_text
+from redraft.projections.display import counted, plain, short_number
+from redraft.projections.run_views.goals import Goal
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -115,23 +103,6 @@ def score_of(event: DomainEvent) -> CriticScore | JoinedScore | None:
             return None
 
 
-def goals(events: Iterable[Recorded]) -> tuple[float, ...]:
-    """Returns the scores (0..1) at which loops of the run's plan may end, lowest first."""
-    plan = next((event.data.plan for event in events if isinstance(event.data, RunStarted)), None)
-    found = {
-        value
-        for _, loop in loops_of(plan.steps if plan else ())
-        for value in _score_limits(loop.until, scale_of_critics(loop.body))
-    }
-    return tuple(sorted(found))
-
-
-def _share_of_limit(value: float, top: float | None, scale: Scale | None) -> float:
-    if scale is not None and top in (None, scale[1]) and scale[0] <= value <= scale[1]:
-        return to_share(value, scale)
-    return value / (top or 1.0)
-
-
 def kept_draft(events: Sequence[Recorded]) -> int | None:
     """Returns the version of the draft that a run ended with; None while it runs, or without a draft."""
     ended = next((event.data for event in reversed(events) if isinstance(event.data, RunEnded)), None)
@@ -141,19 +112,6 @@ def kept_draft(events: Sequence[Recorded]) -> int | None:
 def _iteration_of(path: str) -> str:
     """Returns the iteration of the innermost loop around a step: `A[2]/B[1]` for `A[2]/B[1]/critics/one`."""
     return path[: path.rfind("]/") + 1]
-
-
-def _score_limits(condition: Condition, scale: Scale | None) -> Iterator[float]:
-    match condition:
-        case Compare(quantity="score", operator=">=" | ">", value=value, top=top):
-            yield _share_of_limit(value, top, scale)
-        case AnyOf(conditions) | AllOf(conditions):
-            for each in conditions:
-                yield from _score_limits(each, scale)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | Not():
-            pass
-        case _:
-            assert_never(condition)
 
 
 WIDTH: Final = 560
@@ -172,20 +130,27 @@ POINTS: Final = 2_000
 """Above this number of drafts only every second, third, ... is drawn."""
 
 _TOP, _BOTTOM, _INSET = 20, HEIGHT - 46, 26
-_LABEL_WIDTH, _LABEL_HEIGHT = 70, 32
+_LABEL_HEIGHT = 32
+_LETTER: Final = 12
+"""The width of a letter of a label at most: on a narrow window, and between wide ones, letters are large."""
+
+_NAME: Final = 24
+"""The maximum number of characters of a criterion's name in the label of its goal."""
 
 
 class Dot(msgspec.Struct, frozen=True):
     """A judged draft in the chart; the line connects all of them.
 
     `kept` marks the draft that the run ended with. With many drafts not each is `drawn`, `valued` (labelled with its
-    score) or `numbered` (labelled with its number).
+    score) or `numbered` (labelled with its number). `label` is the score as the axis has it, around `label_x`.
     """
 
     x: float
     y: float
     draft: int
     score: str
+    label: str
+    label_x: float
     kept: bool
     drawn: bool
     valued: bool
@@ -202,7 +167,8 @@ class Curve(msgspec.Struct, frozen=True):
 class Chart(msgspec.Struct, frozen=True):
     """The layout of a chart, and `description` in words. `axes` and `goals` are horizontal lines: height and label.
 
-    The label of a goal has a place too, where it begins. `curves` are those of criteria and critics.
+    The label of a goal has a place too, where it begins. `curves` are those of criteria and critics; `left_out` more
+    have no room. `goal` says all goals in words.
     """
 
     description: str
@@ -210,32 +176,44 @@ class Chart(msgspec.Struct, frozen=True):
     axes: tuple[tuple[float, str], ...]
     goals: tuple[tuple[float, str, float], ...]
     curves: tuple[Curve, ...] = ()
+    left_out: int = 0
+    goal: str = ""
 
 
 def chart(
     points: Sequence[Point],
-    goals: Sequence[float] = (),
+    goals: Sequence[Goal] = (),
     kept: int | None = None,
     parts: Mapping[str, Sequence[Point]] | None = None,
 ) -> Chart:
-    """Returns the layout of the scores by draft, with a line at each goal (0..1) and the `kept` draft marked.
+    """Returns the layout of the scores by draft, with a line at each goal and the `kept` draft marked.
 
-    `parts` are further curves by name, as `scores_by_part` has them.
+    `parts` are further curves by name, as `scores_by_part` has them; those that a goal is of come first.
     """
-    scale = _common_scale(points)
-    dots = tuple(_dots(_sample(points, kept), kept))
+    scale, named = _common_scale(points), {goal.of.rpartition(".")[2] for goal in goals if goal.of}
+    shown = sorted((parts or {}).items(), key=lambda each: each[0].rpartition(": ")[2] not in named)
+    dots = tuple(_dots(_sample(points, kept), kept, scale))
     return Chart(
         _describe(points, goals),
         dots,
-        tuple((_y(value), f"{on_scale(value, scale or UNIT):g}") for value in (0.0, 0.5, 1.0)),
-        tuple((_y(value), score_text(value, scale), _label_place(_y(value), dots)) for value in goals[-LINES:]),
-        tuple(_curves(_sample(points, kept), parts or {})),
+        tuple((_y(value), short_number(on_scale(value, scale or UNIT))) for value in (0.0, 0.5, 1.0)),
+        tuple(_goal_line(goal, scale, dots) for goal in goals[-LINES:]),
+        tuple(_curves(_sample(points, kept), shown[:CURVES])),
+        max(len(shown) - CURVES, 0),
+        ", ".join(dict.fromkeys(goal.text for goal in goals)),
     )
 
 
-def _curves(points: Sequence[Point], parts: Mapping[str, Sequence[Point]]) -> Iterator[Curve]:
+def _goal_line(goal: Goal, scale: Scale | None, dots: Sequence[Dot]) -> tuple[float, str, float]:
+    """Returns the height of a goal, its label, and where that begins; the share too where the axis has shares."""
+    text = score_text(goal.share, goal.scale, beside=scale is None or goal.scale != scale)
+    label = f"{plain(goal.of, _NAME)} {text}".lstrip()
+    return _y(goal.share), label, _label_place(_y(goal.share), dots, len(f"goal {label}") * _LETTER)
+
+
+def _curves(points: Sequence[Point], parts: Iterable[tuple[str, Sequence[Point]]]) -> Iterator[Curve]:
     places = {point.draft: _x(points, number) for number, point in enumerate(points)}
-    for name, part in list(parts.items())[:CURVES]:
+    for name, part in parts:
         yield Curve(name, tuple((places[each.draft], _y(each.score)) for each in part if each.draft in places))
 
 
@@ -244,12 +222,37 @@ def _common_scale(points: Sequence[Point]) -> Scale | None:
     return points[0].scale if points and len({point.scale for point in points}) == 1 else None
 
 
-def _dots(points: Sequence[Point], kept: int | None) -> Iterator[Dot]:
+def _dots(points: Sequence[Point], kept: int | None, scale: Scale | None) -> Iterator[Dot]:
     few, numbered = len(points) <= DOTS, _numbered_points(len(points))
+    labels = [points_text(point.score, scale) for point in points]
+    places = [_fitting(_x(points, number), label) for number, label in enumerate(labels)]
+    valued = _free_labels(points, labels, places, kept) if len(points) <= VALUES else frozenset()
     for number, point in enumerate(points):
         x, y, is_kept = _x(points, number), _y(point.score), point.draft == kept
-        labels = few or is_kept, len(points) <= VALUES, number in numbered
-        yield Dot(x, y, point.draft, score_text(point.score, point.scale), is_kept, *labels)
+        shown = few or is_kept, number in valued, number in numbered
+        text = score_text(point.score, point.scale, beside=scale is None)
+        yield Dot(x, y, point.draft, text, labels[number], places[number], is_kept, *shown)
+
+
+def _fitting(x: float, label: str) -> float:
+    """Returns the middle of a label that is to stand at `x`, within the chart."""
+    half = len(label) * _LETTER / 2
+    return min(max(x, LEFT + half), WIDTH - half)
+
+
+def _free_labels(
+    points: Sequence[Point], labels: Sequence[str], places: Sequence[float], kept: int | None
+) -> frozenset[int]:
+    """Returns which points have room for their label: the kept one first, then the last, then from the first on."""
+    last, chosen = len(points) - 1, list[int]()
+    for at in sorted(range(len(points)), key=lambda at: (points[at].draft != kept, at != last, at)):
+        if not any(
+            abs(places[at] - places[other]) < (len(labels[at]) + len(labels[other])) * _LETTER / 2
+            and abs(_y(points[at].score) - _y(points[other].score)) < _LABEL_HEIGHT / 2
+            for other in chosen
+        ):
+            chosen.append(at)
+    return frozenset(chosen)
 
 
 def _x(points: Sequence[Point], number: int) -> float:
@@ -261,11 +264,11 @@ def _y(score: float) -> float:
     return _BOTTOM - (_BOTTOM - _TOP) * (0.0 if isnan(score) else min(max(score, 0.0), 1.0))
 
 
-def _label_place(y: float, dots: Sequence[Dot]) -> float:
+def _label_place(y: float, dots: Sequence[Dot], width: float) -> float:
     """Returns where the label of a line begins: at its left, or further right where it would cover a score."""
     scores = [dot.x for dot in dots if dot.valued and abs(dot.y - y) < _LABEL_HEIGHT]
-    places = (LEFT + 4.0, (LEFT + RIGHT - _LABEL_WIDTH) / 2, RIGHT - _LABEL_WIDTH - 4.0)
-    free = (x for x in places if not any(x - _INSET < score < x + _LABEL_WIDTH + _INSET for score in scores))
+    places = (LEFT + 4.0, max((LEFT + RIGHT - width) / 2, LEFT), max(RIGHT - width - 4.0, LEFT))
+    free = (x for x in places if not any(x - _INSET < score < x + width + _INSET for score in scores))
     return next(free, places[0])
 
 
@@ -276,12 +279,12 @@ def _numbered_points(count: int) -> frozenset[int]:
     return frozenset(round(step * (count - 1) / 8) for step in range(9))
 
 
-def _describe(points: Sequence[Point], goals: Sequence[float]) -> str:
+def _describe(points: Sequence[Point], goals: Sequence[Goal]) -> str:
     if not points:
         return "No draft has been judged."
     best = max(points, key=lambda point: point.score)
     first, last = points[0], points[-1]
-    goal = f" The goal is {score_text(goals[-1], _common_scale(points))}." if goals else ""
+    goal = f" The goal is {goals[-1].text}." if goals else ""
     return (
         f"{counted(len(points), 'judged draft')}: from {score_text(first.score, first.scale)} (draft {first.draft}) to "
         f"{score_text(last.score, last.scale)} (draft {last.draft}); "

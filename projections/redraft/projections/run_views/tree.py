@@ -24,6 +24,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.usage import Usage
 from redraft.projections.display import NAME_LENGTH, in_one_line, plain
 from redraft.projections.run_views.narrative import Vetoes
+from redraft.projections.run_views.people_asked import waiting_text
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
 
 DEPTH: Final = 32
@@ -44,6 +45,8 @@ class _Facts(msgspec.Struct):
     usage: Usage = Usage()
     paused: str = ""
     waiting: str = ""
+    asked: events.ApprovalRequested | None = None
+    approved_by: tuple[str, ...] = ()
     quarantined: str = ""
     vetoes: Vetoes = msgspec.field(default_factory=Vetoes)
 
@@ -149,6 +152,9 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
             if event.granted:
                 _note_decision(facts, event.path, recorded.time, event.draft)
                 facts.leaves[event.path] = replace(facts.leaves[event.path], overruled=facts.vetoes.overruled_by(event))
+            elif facts.asked and facts.waiting:
+                facts.approved_by = (*facts.approved_by, event.by)
+                facts.waiting = waiting_text(facts.asked, facts.approved_by)
         case events.DraftRejected() | events.ApprovalExpired():
             _note_decision(facts, event.path, recorded.time, event.draft)
         case events.DraftEdited() | events.BudgetReached():
@@ -205,9 +211,8 @@ def _note_question(facts: _Facts, event: events.ApprovalRequested, time: datetim
     people = ", ".join(event.approvers) or "anybody"
     facts.paths.setdefault(event.path)
     facts.unanswered[event.path] = None
-    facts.waiting = plain(
-        f"draft {event.draft.version} waits for {people} to approve it by {event.due:%Y-%m-%d %H:%M} UTC"
-    )
+    facts.asked, facts.approved_by = event, ()
+    facts.waiting = waiting_text(event)
     name = plain(event.path.split("/", DEPTH)[-1])
     asked = Leaf(plain(event.path), name, "approver", plain(people, NAME_LENGTH), "open", 1, time)
     facts.leaves[event.path] = replace(asked, draft=event.draft.version)

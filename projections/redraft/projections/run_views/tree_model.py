@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -77,6 +77,14 @@ class Iteration(msgspec.Struct, frozen=True, tag="iteration"):
     started: datetime | None
     children: tuple[Branch, ...]
     seconds: float | None = None
+
+
+_LOOKS: Final = {"closing": "closing look", "edit": "look at a person's draft"}
+
+
+def look_name(label: str) -> str:
+    """Returns what an iteration of this label is that refines nothing: `closing look`; empty for one that counts."""
+    return _LOOKS.get(label.rstrip("0123456789"), "")
 
 
 class Loop(msgspec.Struct, frozen=True, tag="loop"):

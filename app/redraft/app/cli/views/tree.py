@@ -12,12 +12,9 @@ from rich.tree import Tree as View
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, duration_text, outcome_text, plain, usage_text
-from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree
+from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, Tree, look_name
 
 _STYLES: Final = {"open": "cyan", "waiting": "yellow", "failed": "red", "dropped": "dim", "skipped": "dim", "done": ""}
-
-
-_LABELS: Final = {"closing": "closing look", "edit": "look at a person's draft"}
 
 
 def tree_view(tree: Tree, *, whole: bool, shared: bool = False) -> Lines:
@@ -95,7 +92,7 @@ def _add(view: View, branch: Branch, *, compared: bool) -> None:
 
 
 def _add_iteration(view: View, each: Iteration, *, compared: bool) -> None:
-    label = _LABELS.get(each.label.rstrip("0123456789"), f"iteration {each.label}")
+    label = look_name(each.label) or f"iteration {each.label}"
     lasted = f"  {duration_text(each.seconds)}" if each.seconds is not None else ""
     inner = view.add(Text.assemble(label, (lasted, "dim")))
     for child in each.children:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -66,8 +67,18 @@ class Bar(msgspec.Struct, frozen=True):
     text: str
 
 
+class Table(msgspec.Struct, frozen=True):
+    """The numbers of a chart: a name for each column, and rows of as many cells, of which the first names the row."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class Graph(msgspec.Struct, frozen=True):
-    """A chart, laid out; `key` names it on its page. `chosen` is where a vertical line stands."""
+    """A chart, laid out; `key` names it on its page. `chosen` is where a vertical line stands.
+
+    `numbers` are all that it is about, also the `left_out` lines that it has no room for.
+    """
 
     key: str
     title: str
@@ -78,6 +89,8 @@ class Graph(msgspec.Struct, frozen=True):
     lines: tuple[Line, ...] = ()
     bars: tuple[Bar, ...] = ()
     chosen: float | None = None
+    numbers: Table | None = None
+    left_out: int = 0
 
     @property
     def left(self) -> int:
@@ -94,17 +107,24 @@ def line_graph(
     y_text: Text,
     top: float | None = None,
     chosen: float | None = None,
+    counted: Mapping[float, str] = MappingProxyType({}),
 ) -> Graph:
-    """Returns a chart of these lines, from 0 to `top`, or to a round number above every value."""
-    xs = sorted({value.x for values in series.values() for value in values})
+    """Returns a chart of these lines, from 0 to `top`, or to a round number above every value.
+
+    `counted` says for an x what its points are made of.
+    """
+    xs = sorted({value.x for values in series.values() for value in values} | counted.keys())
     first, last = (xs[0], xs[-1]) if xs else (0.0, 1.0)
     end = top if top is not None else _round_up(max((v.y for values in series.values() for v in values), default=1))
 
     def x_at(x: float) -> float:
         return LEFT + 10 + (x - first) / ((last - first) or 1) * (RIGHT - LEFT - 20)
 
+    def made_of(x: float) -> str:
+        return f" ({counted[x]})" if x in counted else ""
+
     def drawn(name: str, value: Value) -> Dot:
-        return Dot(x_at(value.x), _y(value.y, end), f"{name}, {x_text(value.x)}: {y_text(value.y)}")
+        return Dot(x_at(value.x), _y(value.y, end), f"{name}, {x_text(value.x)}: {y_text(value.y)}{made_of(value.x)}")
 
     lines = tuple(
         Line(name, number % KINDS, tuple(drawn(name, value) for value in values))
@@ -132,7 +152,8 @@ def bar_graph(key: str, title: str, x_title: str, values: Sequence[tuple[str, fl
     ticks = tuple(Tick(LEFT + step * (at + 0.5), name) for at, (name, _) in enumerate(values) if at % every == 0)
     most = max(values, key=lambda each: each[1], default=None)
     told = f"{len(values)} bars, the highest at {most[0]}: {y_text(most[1])}" if most else "nothing to show"
-    return Graph(key, title, told, x_title, ticks, _y_ticks(end, y_text), (), bars)
+    numbers = Table((x_title, "number"), tuple((name, y_text(value)) for name, value in values))
+    return Graph(key, title, told, x_title, ticks, _y_ticks(end, y_text), (), bars, None, numbers)
 
 
 def _y(value: float, end: float) -> float:

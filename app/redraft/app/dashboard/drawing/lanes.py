@@ -11,7 +11,7 @@ import msgspec
 from redraft.app.record.auditing.audit_page import StepRow, leaf_row, loop_message
 from redraft.events.messages.scales import Scale
 from redraft.projections.run_views.chart import Point
-from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop
+from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, look_name
 
 SHOWN: Final = 40
 """The most iterations of a lane: half of them the first, half the last."""
@@ -33,7 +33,10 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True, tag="lane"):
-    """A loop: what it came to, and its iterations; `omitted` are left out after the first `cut`."""
+    """A loop: what it came to, and its iterations; `omitted` are left out after the first `cut`.
+
+    `count` is how many iterations there are; `looks` names what is among the cells beside them.
+    """
 
     id: str
     name: str
@@ -45,6 +48,7 @@ class Lane(msgspec.Struct, frozen=True, tag="lane"):
     cells: tuple[Cell, ...]
     cut: int = 0
     omitted: int = 0
+    looks: tuple[str, ...] = ()
 
 
 class StepShown(msgspec.Struct, frozen=True, tag="step"):
@@ -88,13 +92,14 @@ def _row(leaf: Leaf) -> StepRow:
 
 
 def _lane(loop: Loop, joined: Joined, over: bool) -> Lane:
-    half, count = SHOWN // 2, len(loop.iterations)
-    omitted = max(0, count - SHOWN)
+    looks = tuple(name for each in loop.iterations if (name := look_name(each.label)))
+    half, count = SHOWN // 2, len(loop.iterations) - len(looks)
+    omitted = max(0, len(loop.iterations) - SHOWN)
     kept = (*loop.iterations[:half], *loop.iterations[-half:]) if omitted else loop.iterations
     cells, is_running = tuple(_cell(each, joined, over) for each in kept), loop.outcome is None and not over
     message = "not finished" if loop.outcome is None and over else loop_message(loop)
     facts = message, is_running, loop.score, loop.scale
-    return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted)
+    return Lane(f"loop-{loop.path}", loop.name, *facts, count, cells, half if omitted else 0, omitted, looks)
 
 
 def _cell(iteration: Iteration, joined: Joined, over: bool) -> Cell:
@@ -105,7 +110,7 @@ def _cell(iteration: Iteration, joined: Joined, over: bool) -> Cell:
     drafts = [each.draft for each in steps if each.draft is not None]
     score, scale = judged[-1] if judged else (None, None)
     state = _joined([each.state if isinstance(each, StepShown) else _lane_state(each) for each in items])
-    label = "once more" if iteration.label == "closing" else iteration.label
+    label = look_name(iteration.label) or iteration.label
     identity = f"iteration-{iteration.path}"
     return Cell(identity, label, state, score, scale, max(drafts, default=None), iteration.seconds, items)
 

@@ -75,7 +75,7 @@ def _size(node: Node) -> tuple[float, float]:
             return width + 2 * PAD, height + PAD + HEAD
         case Parallel():
             count = len(members(node))
-            return WIDTH + 2 * PAD, HEAD + count * HEIGHT + (count - 1) * PAD + PAD
+            return WIDTH + 2 * PAD, HEAD + count * HEIGHT + (count - 1) * PAD + PAD + (GAP if node.judge else 0)
         case _:
             assert_never(node)
 
@@ -110,8 +110,11 @@ def _place(node: Node, path: str, x: float, y: float, lit: Collection[str]) -> I
             yield from _place_row(node.body, f"{path}/", x + PAD, y + HEAD, row, lit)
         case Parallel():
             yield Box("parallel", path, x, y, width, height, title, note, is_lit)
-            for number, step in enumerate(members(node)):
+            for number, step in enumerate(node.steps):
                 yield from _place(step, f"{path}/{step.name}", x + PAD, y + HEAD + number * (HEIGHT + PAD), lit)
+            if node.judge:
+                (judge,) = _place(node.judge, f"{path}/{node.judge.name}", x + PAD, y + height - PAD - HEIGHT, lit)
+                yield msgspec.structs.replace(judge, note="judges each of them")
         case _:
             assert_never(node)
 

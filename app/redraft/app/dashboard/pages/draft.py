@@ -13,12 +13,12 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from nh3 import clean
 
+from redraft.actors.deciding.evolve import fold
 from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
 from redraft.app.record.changes import Changes, compare_drafts
 from redraft.app.record.past import GrowingRun, events_of
-from redraft.app.runs.steering import draft_meant
 from redraft.app.server.api.answers import beside
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.problems import Refused
@@ -27,6 +27,7 @@ from redraft.events.messages.domain_events import DraftMade, RunEnded, RunErased
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
 from redraft.projections.run_views.chart import kept_draft
+from redraft.projections.run_views.people_asked import waiting_text
 
 LONGEST: Final = 200_000
 """The most letters of a draft that are shown on its page."""
@@ -94,7 +95,8 @@ class DraftChoice(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The decisions that are open on a draft of a run.
 
-    `waits`: people are asked about this one; `waiting` is the number of the draft that they are asked about (0: none).
+    `waits`: people are asked about this one; `waiting` is the number of the draft that they are asked about (0: none),
+    `waits_for` says who is asked, `approved` are those who have approved it, and a rejection `ends` the run.
     `is_over`: the run has ended, or was set aside.
     """
 
@@ -105,6 +107,9 @@ class Decision(msgspec.Struct, frozen=True):
     newest: int
     is_over: bool
     is_erased: bool
+    waits_for: str = ""
+    approved: tuple[str, ...] = ()
+    ends: bool = False
 
 
 class DraftShown(msgspec.Struct, frozen=True):
@@ -138,7 +143,7 @@ async def show_draft(visit: Visits, run: RunPath, number: FromPath[int]) -> Resp
     async def decide() -> Decision:
         return decision_on(await growing.events(), number)
 
-    return await visit.show("draft", f"Draft {number} · {line.run[-8:]}", make, Subject(run=line.run), decide)
+    return await visit.show("draft", f"Draft {number} · {line.run[-8:]}", make, Subject(run=line.run), decide, own=True)
 
 
 def draft_shown(events: Sequence[Recorded], number: int, choice: DraftChoice) -> DraftShown:
@@ -170,9 +175,15 @@ def decision_on(events: Sequence[Recorded], number: int) -> Decision:
         raise Refused(404, "no-such-draft", f"run {events[0].run} has {len(made)} drafts, and no draft {number}")
     told = {type(each.data) for each in events}
     is_over = bool(told & {RunEnded, RunQuarantined})
-    waiting = DraftRef(0, "") if is_over else draft_meant(events, None)
-    waits = waiting == made[number]
-    return Decision(events[0].run, made[number], waits, waiting.version, max(made), is_over, RunErased in told)
+    asked = None if is_over else fold(each.data for each in events).approval
+    waiting = asked.request.draft if asked else DraftRef(0, "")
+    found = Decision(
+        *(events[0].run, made[number], waiting == made[number], waiting.version, max(made)), is_over, RunErased in told
+    )
+    if asked is None:
+        return found
+    text, ends = waiting_text(asked.request, asked.by), "]/" not in asked.request.path
+    return msgspec.structs.replace(found, waits_for=text, approved=asked.by, ends=ends)
 
 
 def _made_at(events: Sequence[Recorded], number: int) -> int:

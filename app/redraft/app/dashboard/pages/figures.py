@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 from litestar import Response
 
-from redraft.app.dashboard.drawing.graphs import Graph, Value, bar_graph, line_graph
+from redraft.app.dashboard.drawing.graphs import Graph, Table, Value, bar_graph, line_graph
 from redraft.app.dashboard.pages.operations import OverRuns
 from redraft.app.dashboard.visit import Visits, page
+from redraft.events.messages.scales import read_scale, score_text
 from redraft.projections.read_models import agreement, costs
 from redraft.projections.read_models.actor_work import ACTORS
 from redraft.projections.read_models.costs import BUDGETS, BudgetLine, CostBy, CostLine
@@ -96,17 +97,29 @@ def _tenths(each: agreement.Distribution) -> Iterator[tuple[str, float]]:
 
 
 def _drift(lines: Sequence[agreement.DayOfCritic]) -> Graph:
-    """Returns the chart of the mean scores by day of those critics that scored most."""
+    """Returns the chart of the mean scores by day of those critics that scored most, and the numbers of all."""
     scores: dict[str, int] = {}
     for each in lines:
         scores[each.critic] = scores.get(each.critic, 0) + each.scores
-    shown = sorted(sorted(scores, key=lambda name: -scores[name])[:_COMPARED])
     days = sorted({each.day for each in lines})[-_DAYS:]
+    recent = [each for each in lines if each.day in set(days)]
+    shown = sorted(sorted(scores, key=lambda name: -scores[name])[:_COMPARED])
     series = {
-        name: [Value(each.day.timestamp(), each.mean) for each in lines if each.critic == name and each.day in days]
-        for name in shown
+        name: [Value(each.day.timestamp(), each.mean) for each in recent if each.critic == name] for name in shown
     }
-    return line_graph("drift", "Mean score by day", "day (UTC)", series, _day, lambda y: f"{y:.2f}", top=1.0)
+    graph = line_graph("drift", "Mean score by day", "day (UTC)", series, _day, lambda y: f"{y:.2f}", top=1.0)
+    left_out = len(scores) - len(shown)
+    told = f"{graph.description}. {left_out} more critics are in the numbers alone" if left_out else graph.description
+    return msgspec.structs.replace(
+        graph, description=told, numbers=_numbers(recent, sorted(scores), days), left_out=left_out
+    )
+
+
+def _numbers(lines: Sequence[agreement.DayOfCritic], critics: Sequence[str], days: Sequence[datetime]) -> Table:
+    """Returns the mean scores by critic and day."""
+    means = {(each.critic, each.day): score_text(each.mean, read_scale(each.scale)) for each in lines}
+    head = "critic", *(_day(day.timestamp()) for day in days)
+    return Table(head, tuple((name, *(means.get((name, day), "") for day in days)) for name in critics))
 
 
 class CostChoice(OverRuns, frozen=True):

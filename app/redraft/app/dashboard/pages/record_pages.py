@@ -27,7 +27,8 @@ from redraft.events.messages.event_names import EVENT_NAMES
 from redraft.events.messages.filters import event_filter
 from redraft.projections.display import quoted
 from redraft.projections.read_models.runs_query import RunFilter, RunLine, find_run
-from redraft.projections.run_views.chart import Chart, chart, goals, kept_draft, scores
+from redraft.projections.run_views.chart import Chart, chart, kept_draft, scores
+from redraft.projections.run_views.goals import goals
 
 _EVENTS: Final = 100
 _OF_RUN: Final = 1_000

@@ -14,7 +14,8 @@ from redraft.app.dashboard.drawing.plan_picture import Picture, picture
 from redraft.app.dashboard.live import Subject
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.record.auditing.audit_drafts import Version, versions
-from redraft.app.record.past import GrowingRun, final_draft
+from redraft.app.record.past import GrowingRun, drafts_of, final_draft
+from redraft.app.runs.browser_text import from_browser
 from redraft.app.runs.steering import Word, draft_meant
 from redraft.app.server import words
 from redraft.app.server.access.identity import needs
@@ -23,10 +24,12 @@ from redraft.app.server.api.bodies import Approval, Edit, Forking, Guidance, Rea
 from redraft.app.server.api.parameters import RunPath
 from redraft.app.server.api.submitting import begin_fork
 from redraft.app.server.problems import Refused
+from redraft.events.messages.commands import SteeringMessage
 from redraft.events.messages.domain_events import RunEnded, RunErased, RunStarted
 from redraft.events.messages.envelope import Recorded
 from redraft.projections.read_models.runs_query import find_run
-from redraft.projections.run_views.chart import Chart, Point, chart, goals, kept_draft, scores, scores_by_part
+from redraft.projections.run_views.chart import Chart, Point, chart, kept_draft, scores, scores_by_part
+from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.sentences import sentence_of
 from redraft.projections.run_views.tree import tree
 from redraft.projections.run_views.tree_model import Tree
@@ -99,7 +102,7 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
     return RunShown(
         seen,
         len(events),
-        sentence_of(ended, past) if ended else _now(seen, latest),
+        sentence_of(ended, past) if ended else now_text(seen, latest),
         latest,
         started.brief.text if started else "",
         tags,
@@ -121,12 +124,12 @@ def run_shown(events: Sequence[Recorded], at: int | None, tags: Sequence[str]) -
     )
 
 
-def _now(seen: Tree, latest: str) -> str:
+def now_text(seen: Tree, latest: str = "") -> str:
     """Returns what a run does that has not ended."""
     if seen.quarantined:
-        return f"it was set aside: {seen.quarantined}"
+        return f"it was set aside {seen.quarantined}"
     if seen.paused:
-        return f"it is paused: {seen.paused}"
+        return f"it is paused {seen.paused}"
     return f"it waits: {seen.waiting}" if seen.waiting else f"it goes on: {latest}"
 
 
@@ -160,8 +163,14 @@ async def reject(visit: Visits, run: RunPath, data: URLEncodedBody[Rejection]) -
 async def edit(visit: Visits, run: RunPath, data: URLEncodedBody[Edit]) -> Response[Any]:
     """Gives the run a draft of a person's own, made from the very draft of the page."""
     most = visit.service.settings.max_draft_bytes
-    lines = msgspec.structs.replace(data, text=data.text.replace("\r\n", "\n"))  # as browsers send them
-    return await _say(visit, run, words.editing(visit.identity, lines, most))
+
+    def word(past: Sequence[Recorded]) -> SteeringMessage:
+        drafts = drafts_of(past)
+        before = drafts.get(data.draft or max(drafts, default=0))
+        text = from_browser(before.text if before else "", data.text)
+        return words.editing(visit.identity, msgspec.structs.replace(data, text=text), most)(past)
+
+    return await _say(visit, run, word)
 
 
 class ForkHere(msgspec.Struct, frozen=True):

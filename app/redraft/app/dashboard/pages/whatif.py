@@ -14,7 +14,8 @@ from redraft.app.dashboard.drawing.graphs import Graph, Text, Value, line_graph
 from redraft.app.dashboard.visit import Visits, page
 from redraft.app.process.times import moment_of
 from redraft.app.runs.thresholds import Curve, Point, Thresholds
-from redraft.projections.display import quoted
+from redraft.events.messages.scales import Scale, on_scale
+from redraft.projections.display import quoted, short_number
 from redraft.projections.read_models.runs_query import RunFilter, list_workflows
 
 _SECONDS: Final = 1.0
@@ -76,21 +77,36 @@ def _graphs(curve: Curve, point: Point | None) -> list[Graph]:
     accepted = {each.share: each.row.accepted for each in points}
     iterations = {each.share: each.row.mean_iterations for each in points}
     found = [
-        _graph("accepted", "Accepted runs", accepted, _percent, point, 1.0),
-        _graph("iterations", "Mean iterations", iterations, _number, point),
+        _graph("accepted", "Accepted runs", accepted, _percent, curve, point, 1.0),
+        _graph("iterations", "Mean iterations", iterations, _number, curve, point),
     ]
-    if any(each.row.mean_cost for each in curve.points):
-        costs = {each.share: each.row.mean_cost for each in curve.points}
+    if any(each.row.mean_cost for each in points):
+        costs = {each.share: each.row.mean_cost for each in points}
         title = ", ".join(filter(None, ("Mean cost of a run", curve.currency)))
-        found.append(_graph("cost", title, costs, _number, point))
+        found.append(_graph("cost", title, costs, _number, curve, point))
     return found
 
 
 def _graph(
-    key: str, title: str, values: dict[float, float | None], text: Text, point: Point, top: float | None = None
+    key: str,
+    title: str,
+    values: dict[float, float | None],
+    text: Text,
+    curve: Curve,
+    point: Point,
+    top: float | None = None,
 ) -> Graph:
     series = {title: [Value(share, value) for share, value in values.items() if value is not None]}
-    return line_graph(key, title, "threshold", series, _share, text, top, point.share)
+    counted = {each.share: f"{each.row.runs - each.row.ended_early} of {each.row.runs} runs" for each in curve.points}
+    scale = curve.scale
+    x_title = "threshold" if scale is None else f"threshold, of {scale[1]:,.15g}"
+    return line_graph(
+        *(key, title, x_title, series, lambda share: _on_axis(share, scale), text, top, point.share), counted
+    )
+
+
+def _on_axis(share: float, scale: Scale | None) -> str:
+    return f"{share:.2f}" if scale is None else short_number(on_scale(share, scale))
 
 
 def _percent(value: float) -> str:
@@ -99,10 +115,6 @@ def _percent(value: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.3g}"
-
-
-def _share(value: float) -> str:
-    return f"{value:.2f}"
 
 
 PAGES: Final = (show_whatif,)

@@ -27,10 +27,11 @@ from redraft.events.messages.redaction import ERASED
 from redraft.events.messages.scales import Scale, score_text
 from redraft.projections.display import NAME_LENGTH, counted, duration_text, outcome_text, plain, visible
 from redraft.projections.run_views import chart
-from redraft.projections.run_views.chart import goals, kept_draft, scores
+from redraft.projections.run_views.chart import kept_draft, scores
+from redraft.projections.run_views.goals import goals
 from redraft.projections.run_views.narrative import narrate
 from redraft.projections.run_views.tree import tree
-from redraft.projections.run_views.tree_model import Branch, Group, Leaf, Loop
+from redraft.projections.run_views.tree_model import Branch, Group, Leaf, Loop, look_name
 
 ROWS: Final = 5_000
 """The maximum number of rows of a table: half of them the first, half the last."""
@@ -139,8 +140,8 @@ def _rows(branches: Sequence[Branch], depth: int) -> Iterator[StepRow]:
             case Loop():
                 yield _loop_row(branch, depth)
                 for each in branch.iterations:
-                    label = "Closing look" if each.label == "closing" else f"Iteration {each.label}"
-                    yield StepRow(depth + 1, "iteration", label)
+                    label = look_name(each.label) or f"iteration {each.label}"
+                    yield StepRow(depth + 1, "iteration", label[:1].upper() + label[1:])
                     yield from _rows(each.children, depth + 2)
             case _:
                 assert_never(branch)
@@ -157,7 +158,7 @@ def loop_message(loop: Loop) -> str:
 
 def leaf_row(leaf: Leaf, depth: int) -> StepRow:
     """Returns the row of a step: who did it, and what came of it."""
-    states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed"}
+    states = {"open": "asked", "waiting": "to be tried again", "done": "", "failed": "failed", "skipped": "not asked"}
     tries = counted(leaf.attempts, "try").replace("trys", "tries") if leaf.attempts > 1 else ""
     late = "too late to count" if leaf.late else ""
     facts = (states.get(leaf.status, "no longer needed"), leaf.marks, late, tries, leaf.overruled, leaf.error)

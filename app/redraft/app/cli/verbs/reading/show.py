@@ -171,5 +171,7 @@ def diff(
     if changes.is_same:
         out().print(f"drafts {a} and {b} are the same text")
     else:
+        if changes.only_line_ends:
+            print_line(f"drafts {a} and {b} differ in their line ends alone; ␍ stands for a carriage return")
         for shown in (shown for line in changes.lines for shown in change_lines(line)):
             out().print(shown, soft_wrap=True)
