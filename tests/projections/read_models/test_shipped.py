@@ -18,9 +18,7 @@ from redraft.events.errors import StoreError
 from redraft.events.messages.content import Brief, Critique, Edit, Issue, Receipt, Refusal, new_draft
 from redraft.events.messages.domain_events import (
     CriticSkipped,
-    DomainEvent,
     DraftCritiqued,
-    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
@@ -46,8 +44,7 @@ from redraft.projections.read_models.actor_work import actors
 from redraft.projections.read_models.choices import arms
 from redraft.projections.read_models.costs import costs
 from redraft.projections.read_models.critiques import critics, critiques_of
-from redraft.projections.read_models.issue_lines import MAX_KEPT
-from redraft.projections.read_models.issues import digest, issue_counts, issues_of, recurring_issues
+from redraft.projections.read_models.issues import digest, issue_counts, issues_of
 from redraft.projections.read_models.publications import PUBLICATIONS, publications
 from redraft.projections.read_models.scores import course, series
 from redraft.projections.read_models.tree_nodes import tree_nodes
@@ -313,95 +310,6 @@ async def test_issues_of_other_critics_kinds_and_texts_are_others(anywhere: Stor
             ("judge", "error", "a", "raised"),
             ("judge", "suggestion", "b", "raised"),
         ]
-
-
-def refined(path: str, before: int, after: int) -> DraftRefined:
-    return DraftRefined(path, 1, new_draft(before, f"{before}").ref, new_draft(after, f"{after}"))
-
-
-def listing(path: str, draft: int, *suggestions: str) -> DraftCritiqued:
-    return DraftCritiqued(path, 1, new_draft(draft, f"{draft}").ref, Critique(0.5, suggestions=suggestions))
-
-
-async def ledger(*events: DomainEvent, where: StorageLocation = None) -> dict[str, tuple[str, int | None, int]]:
-    """The status, the draft that fixed it, and the returns of each issue of a run that wrote draft 1."""
-    first = RunStarted(PLAN, Brief("x"), START), DraftGenerated("write", 1, new_draft(1, "1"))
-    async with view(recorded("one", [("x", each) for each in (*first, *events)]), where=where) as views:
-        found = await issues_of(views, "one")
-        assert len({each.text for each in found}) == len(found)
-    return {each.text: (each.status, each.fixed, each.returns) for each in found}
-
-
-def candidates(number: int, before: int, *drafts: tuple[int, Sequence[str]]) -> list[DomainEvent]:
-    """An iteration in which several refiners make drafts, and a judge says these things of them."""
-    made = [refined(f"L[{number}]/Two/r{draft}", before, draft) for draft, _ in drafts]
-    return [*made, *(listing(f"L[{number}]/Two/pick[{at}]", *each) for at, each in enumerate(map(flat, drafts), 1))]
-
-
-def flat(said: tuple[int, Sequence[str]]) -> tuple[int | str, ...]:
-    return said[0], *said[1]
-
-
-def left(draft: int) -> LoopEnded:
-    return LoopEnded("L", "accepted", "", 2, new_draft(draft, f"{draft}").ref, 0.5)
-
-
-@pytest.mark.parametrize("others", [[(2, ["a"]), (3, []), (4, ["a", "b"])], [(2, []), (3, ["a"]), (4, ["b"])]])
-@pytest.mark.parametrize("goes_on", [True, False])
-async def test_what_became_of_an_issue_is_told_of_the_candidate_that_is_kept(
-    others: list[tuple[int, list[str]]], goes_on: bool
-) -> None:
-    for kept, said in others:
-        after = candidates(2, kept, (5, ["a", "b"])) if goes_on else [left(kept)]
-        found = await ledger(*candidates(1, 1, *others), *after[:1])
-        expected = {name: (("raised" if name in said else "dropped"), None, 0) for name in ("a", "b")}
-        assert found == expected
-
-
-async def test_a_kept_candidate_without_an_issue_has_fixed_it() -> None:
-    first = candidates(1, 1, (2, ["a"]), (3, []))
-    second = candidates(2, 2, (4, ["a"]), (5, []), (6, ["a"]))
-    assert await ledger(*first, *second, left(5)) == {"a": ("fixed", 5, 0)}
-    assert await ledger(*first, *second, left(6)) == {"a": ("raised", None, 0)}
-
-
-async def test_after_a_fall_an_issue_stands_as_in_the_draft_that_is_worked_on() -> None:
-    fell = [listing("L[1]/judge", 1, "a"), refined("L[1]/r", 1, 2), listing("L[2]/judge", 2, "b")]
-    assert await ledger(*fell) == {"a": ("fixed", 2, 0), "b": ("raised", None, 0)}
-    again = [*fell, refined("L[2]/r", 1, 3)]
-    assert await ledger(*again) == {"a": ("raised", None, 0), "b": ("dropped", None, 0)}
-    later = [*again, listing("L[3]/judge", 3, "a"), refined("L[3]/r", 3, 4), listing("L[4]/judge", 4)]
-    assert await ledger(*later[:-1]) == {"a": ("raised", None, 0), "b": ("dropped", None, 0)}
-    assert (await ledger(*later))["a"] == ("fixed", 4, 0)
-
-
-async def test_one_issue_is_one_over_a_persons_edit_and_entries_into_an_inner_loop() -> None:
-    edit = DraftEdited(new_draft(2, "2"), new_draft(1, "1").ref, "ann")
-    edited = [listing("L[1]/judge", 1, "a"), edit, listing("L[1]/judge[edit1]", 2)]
-    assert await ledger(*edited) == {"a": ("fixed", 2, 0)}
-    assert await ledger(*edited[:2], listing("L[1]/judge[edit1]", 2, "a")) == {"a": ("raised", None, 0)}
-    entries = [
-        *(listing("O[1]/L[1]/judge", 1, "a"), refined("O[1]/L[1]/r", 1, 2), listing("O[1]/L[closing]/judge", 2, "a")),
-        *(listing("O[2]/L[1]/judge", 2, "a"), refined("O[2]/L[1]/r", 2, 3), listing("O[2]/L[closing]/judge", 3)),
-    ]
-    assert await ledger(*entries) == {"a": ("fixed", 3, 0)}
-
-
-async def test_of_dropped_issues_none_is_open() -> None:
-    first = RunStarted(PLAN, Brief("x"), START), DraftGenerated("write", 1, new_draft(1, "1"))
-    told = [*first, *candidates(1, 1, (2, ["a"]), (3, ["a", "b"])), left(2)]
-    async with view(recorded("one", [("x", each) for each in told]), where=None) as views:
-        (counted,) = await issue_counts(views)
-        again = {each.text: each.open for each in await recurring_issues(views)}
-    assert (counted.raised, counted.open, counted.fixed, again) == (2, 1, 0, {"a": 1, "b": 0})
-
-
-async def test_a_long_run_is_followed_in_bounded_memory(anywhere: StorageLocation) -> None:
-    told: list[DomainEvent] = [listing("L[1]/judge", 1, "a", "b")]
-    for number in range(1, 2 * MAX_KEPT):
-        told.append(refined(f"L[{number}]/r", number, number + 1))
-        told.append(listing(f"L[{number + 1}]/judge", number + 1, "a"))
-    assert await ledger(*told, where=anywhere) == {"a": ("raised", None, 0), "b": ("fixed", 2, 0)}
 
 
 @pytest.mark.parametrize(

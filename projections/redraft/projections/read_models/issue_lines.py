@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
@@ -21,10 +21,16 @@ from redraft.events.messages.domain_events import (
     DraftRefined,
     LoopEnded,
     RunEnded,
+    StepRequested,
 )
 
 IssueKind: TypeAlias = Literal["suggestion", "error"]
 IssueStatus: TypeAlias = Literal["raised", "fixed", "returned", "dropped"]
+
+Following: TypeAlias = (
+    StepRequested | DraftGenerated | DraftRefined | DraftEdited | ApprovalRequested | LoopEnded | RunEnded
+)
+"""The events that say which draft is worked on; of requests those that ask a generator to write a draft anew."""
 
 IssueId: TypeAlias = tuple[str, IssueKind, str]
 """An issue of a run: its source, kind and digest."""
@@ -37,11 +43,13 @@ _CANDIDATE: Final = re.compile(r"\[\d+\]$")
 
 
 class Verdict(msgspec.Struct, frozen=True, array_like=True):
-    """The issues that a critic listed of a draft: their kinds and digests."""
+    """The issues that a critic listed of a draft: their kinds and digests. `version` is that of its event."""
 
     source: str
     draft: int
     listed: tuple[tuple[IssueKind, str], ...]
+    version: int = 0
+    loop: str = ""
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
@@ -59,12 +67,14 @@ _DROPPED: Final = Standing("dropped")
 class RunLines(msgspec.Struct):
     """The drafts of a run: `head` is worked on, `before` says what each was made from, `texts` the first of its text.
 
-    `standings` are those of the issues of these verdicts, as they were told last.
+    `rewrites` are the drafts that generators are asked to write anew, by the paths of their steps. `standings` are
+    those of the issues of these verdicts, as they were told last.
     """
 
     head: int = 0
     before: dict[int, int] = {}
     texts: dict[int, int] = {}
+    rewrites: dict[str, int] = {}
     verdicts: list[Verdict] = []
     standings: list[tuple[IssueId, Standing]] = []
 
@@ -89,18 +99,24 @@ def text_of(lines: RunLines, draft: int) -> int:
     return lines.texts[draft]
 
 
-def follow_drafts(
-    lines: RunLines, event: DraftGenerated | DraftRefined | DraftEdited | ApprovalRequested | LoopEnded | RunEnded
-) -> None:
+def loop_of(path: str) -> str:
+    """Returns the path of the loop around a step; empty outside of loops."""
+    return path.rpartition("/")[0].rpartition("[")[0]
+
+
+def follow_drafts(lines: RunLines, event: Following) -> None:
     """Adds the draft that an event makes, and goes on to the draft that is worked on from then on.
 
     Of candidates that is only known once something is made from one, or it leaves its loop: until then it is the draft
     that they were made from.
     """
     match event:
-        case DraftGenerated(draft=draft):
-            _add_draft(lines, draft.version, 0)
-            lines.head = draft.version
+        case StepRequested(path=path, critiques=critiques):
+            _rewrite(lines, path, critiques)
+        case DraftGenerated(path=path, draft=draft):
+            before = lines.rewrites.pop(path, 0)
+            _add_draft(lines, draft.version, before)
+            lines.head = before if before and _is_candidate(path) else draft.version
         case DraftRefined(path=path, draft=draft, before=before):
             _add_draft(lines, draft.version, before.version)
             lines.head = before.version if _is_candidate(path) else draft.version
@@ -111,6 +127,22 @@ def follow_drafts(
             lines.head = ref.version
         case RunEnded(draft=left):
             lines.head = left.version if left else lines.head
+        case _:
+            assert_never(event)
+
+
+def _rewrite(lines: RunLines, path: str, critiques: tuple[int, ...]) -> None:
+    """Notes the draft that a generator writes anew: that of the critiques that it is given.
+
+    What a loop within its own loop has finished is another text, such as the chapter before.
+    """
+    draft = next((each.draft for each in lines.verdicts if each.version in critiques), None)
+    if draft is None:
+        return
+    text, within = lines.texts.get(draft), f"{loop_of(path)}["
+    lines.head = draft
+    if not any(each.loop.startswith(within) for each in lines.verdicts if lines.texts.get(each.draft) == text):
+        lines.rewrites[path] = draft
 
 
 def keep_verdict(lines: RunLines, event: DraftCritiqued, verdict: Verdict) -> None:

@@ -28,6 +28,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunErased,
     RunStarted,
+    StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.redaction import ENCRYPTED
@@ -48,6 +49,7 @@ from redraft.projections.engine.projection import (
 from redraft.projections.engine.storage import row_decoder
 from redraft.projections.engine.views import Views
 from redraft.projections.read_models.issue_lines import (
+    Following,
     IssueKind,
     IssueStatus,
     RunLines,
@@ -56,6 +58,7 @@ from redraft.projections.read_models.issue_lines import (
     encode_lines,
     follow_drafts,
     keep_verdict,
+    loop_of,
     move_standings,
     text_of,
 )
@@ -98,8 +101,6 @@ repeats from its parent have listed it.
 
 LINES: Final = Table("issue_lines", {"run": "TEXT NOT NULL", "lines": "TEXT NOT NULL"}, key=1)
 """Of each run how its drafts were made from each other and what was said of them, as JSON: see `RunLines`."""
-
-_Following: TypeAlias = DraftGenerated | DraftRefined | DraftEdited | ApprovalRequested | LoopEnded | RunEnded
 
 _Listed: TypeAlias = tuple[IssueKind, str, str, Issued | None]
 """An issue in a critique: its kind, digest and words, and the issue with its place, if it has one."""
@@ -167,6 +168,8 @@ def project_issues(recorded: Recorded) -> Sequence[Change | Fold]:
                 Fold("issue_lines", key, partial(_with_drafts, recorded, event)),
                 *_revision_changes(recorded, event),
             )
+        case StepRequested(role="generator", critiques=(_, *_)):
+            return (Fold("issue_lines", key, partial(_with_drafts, recorded, event)),)
         case DraftGenerated() | DraftEdited() | ApprovalRequested() | LoopEnded() | RunEnded():
             return (Fold("issue_lines", key, partial(_with_drafts, recorded, event)),)
         case RunStarted() | RunErased():
@@ -181,7 +184,7 @@ ISSUES: Final = Projection(
     (TABLE, LINES),
     without_texts(project_issues),
     unchanged,
-    only=(DraftCritiqued, *get_args(_Following), RunStarted, RunErased),
+    only=(DraftCritiqued, *get_args(Following), RunStarted, RunErased),
 )
 """The projection that keeps the ledger."""
 
@@ -250,7 +253,7 @@ async def recurring_issues(
     return await views.read(row_decoder(Recurring, "last"), sql, {**given, "limit": limit})
 
 
-def _with_drafts(recorded: Recorded, event: _Following, row: Row | None) -> tuple[Row, Iterable[Change]]:
+def _with_drafts(recorded: Recorded, event: Following, row: Row | None) -> tuple[Row, Iterable[Change]]:
     """Returns the row of a run whose drafts went on, and the changes of what became of its issues."""
     lines = _lines_of(row)
     follow_drafts(lines, event)
@@ -263,7 +266,9 @@ def _with_critique(recorded: Recorded, event: DraftCritiqued, row: Row | None) -
     lines = _lines_of(row)
     issues = list(_list_issues(event))
     source = f"{_step_of(event)} {text_of(lines, event.draft.version)}"
-    keep_verdict(lines, event, Verdict(source, event.draft.version, tuple((each[0], each[1]) for each in issues)))
+    listed = tuple((each[0], each[1]) for each in issues)
+    verdict = Verdict(source, event.draft.version, listed, recorded.version, loop_of(event.path))
+    keep_verdict(lines, event, verdict)
     changes: list[Change] = [_listed_change(recorded, event, source, each) for each in issues]
     changes += _standing_changes(recorded, lines)
     return _row_of(recorded, lines), changes
