@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.projections.logs import view_of
 from tests.streams import START, recorded
 
@@ -21,7 +23,17 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.plan import Plan, Step
 from redraft.projections.engine.storage import StorageLocation
-from redraft.projections.read_models.issue_lines import MAX_KEPT
+from redraft.projections.read_models.issue_lines import (
+    MAX_KEPT,
+    RunLines,
+    Verdict,
+    decode_lines,
+    encode_lines,
+    follow_drafts,
+    keep_verdict,
+    stand,
+    text_of,
+)
 from redraft.projections.read_models.issues import issue_counts, issues_of, recurring_issues
 
 PLAN = Plan("plan", (Step("generator", "write", "write"),))
@@ -137,3 +149,27 @@ async def test_a_long_run_is_followed_in_bounded_memory(anywhere: StorageLocatio
         told.append(refined(f"L[{number}]/r", number, number + 1))
         told.append(listing(f"L[{number + 1}]/judge", number + 1, "a"))
     assert await ledger(*told, where=anywhere) == {"a": ("raised", None, 0), "b": ("fixed", 2, 0)}
+
+
+@given(st.data())
+def test_what_is_told_step_by_step_is_what_all_that_was_said_comes_to(data: st.DataObject) -> None:
+    lines = RunLines()
+    follow_drafts(lines, DraftGenerated("write", 1, new_draft(1, "1")))
+    made = 1
+    for number in range(data.draw(st.integers(1, 12))):
+        known = data.draw(st.integers(1, made))
+        match data.draw(st.sampled_from(("refine", "candidate", "judge", "choose", "leave"))):
+            case "refine" | "candidate" as how:
+                made += 1
+                path = "L[1]/r" if how == "refine" else "L[1]/Two/r"
+                follow_drafts(lines, refined(path, known, made))
+            case "leave":
+                follow_drafts(lines, left(known))
+            case how:
+                path = "L[1]/judge" if how == "judge" else "L[1]/Two/judge[1]"
+                said: set[str] = data.draw(st.sets(st.sampled_from("abc")))
+                listed = tuple(("error", each) for each in sorted(said))
+                source = f"{data.draw(st.sampled_from(('one', 'two')))} {text_of(lines, known)}"
+                keep_verdict(lines, listing(path, known), Verdict(source, known, listed, number))
+    assert {issue: lines.standings[issue] for issue in stand(lines)} == stand(lines)
+    assert decode_lines(encode_lines(lines)) == lines

@@ -8,7 +8,6 @@ and of those that it was made from; what was said of other drafts says nothing a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
@@ -32,11 +31,14 @@ Following: TypeAlias = (
 )
 """The events that say which draft is worked on; of requests those that ask a generator to write a draft anew."""
 
-IssueId: TypeAlias = tuple[str, IssueKind, str]
-"""An issue of a run: its source, kind and digest."""
+Standings: TypeAlias = dict[str, "Standing"]
+"""What became of the issues of a run, by the lines of their sources, kinds and digests."""
 
 MAX_KEPT: Final = 256
 """The latest drafts and critiques of a run that are remembered: what became of issues before stays as it is."""
+
+MAX_STANDINGS: Final = 4 * MAX_KEPT
+"""The number of issues above which those are forgotten that none of these critiques lists."""
 
 _CANDIDATE: Final = re.compile(r"\[\d+\]$")
 """The end of the path of a critic that chooses among candidates; `judge[edit1]` judges a person's edit again."""
@@ -68,7 +70,7 @@ class RunLines(msgspec.Struct):
     """The drafts of a run: `head` is worked on, `before` says what each was made from, `texts` the first of its text.
 
     `rewrites` are the drafts that generators are asked to write anew, by the paths of their steps. `standings` are
-    those of the issues of these verdicts, as they were told last.
+    told of the head.
     """
 
     head: int = 0
@@ -76,7 +78,7 @@ class RunLines(msgspec.Struct):
     texts: dict[int, int] = {}
     rewrites: dict[str, int] = {}
     verdicts: list[Verdict] = []
-    standings: list[tuple[IssueId, Standing]] = []
+    standings: Standings = {}
 
 
 _DECODER: Final = msgspec.json.Decoder(RunLines)
@@ -104,77 +106,108 @@ def loop_of(path: str) -> str:
     return path.rpartition("/")[0].rpartition("[")[0]
 
 
-def follow_drafts(lines: RunLines, event: Following) -> None:
-    """Adds the draft that an event makes, and goes on to the draft that is worked on from then on.
+def follow_drafts(lines: RunLines, event: Following) -> Standings:
+    """Adds the draft that an event makes, goes on to the draft that is worked on, and returns what changes.
 
     Of candidates that is only known once something is made from one, or it leaves its loop: until then it is the draft
     that they were made from.
     """
     match event:
         case StepRequested(path=path, critiques=critiques):
-            _rewrite(lines, path, critiques)
+            head = _rewrite(lines, path, critiques)
         case DraftGenerated(path=path, draft=draft):
             before = lines.rewrites.pop(path, 0)
             _add_draft(lines, draft.version, before)
-            lines.head = before if before and _is_candidate(path) else draft.version
+            head = before if before and _is_candidate(path) else draft.version
         case DraftRefined(path=path, draft=draft, before=before):
             _add_draft(lines, draft.version, before.version)
-            lines.head = before.version if _is_candidate(path) else draft.version
+            head = before.version if _is_candidate(path) else draft.version
         case DraftEdited(draft=draft, before=before):
             _add_draft(lines, draft.version, before.version)
-            lines.head = draft.version
+            head = draft.version
         case ApprovalRequested(draft=ref) | LoopEnded(draft=ref):
-            lines.head = ref.version
+            head = ref.version
         case RunEnded(draft=left):
-            lines.head = left.version if left else lines.head
+            head = left.version if left else lines.head
         case _:
             assert_never(event)
+    return _go_on_to(lines, head)
 
 
-def _rewrite(lines: RunLines, path: str, critiques: tuple[int, ...]) -> None:
-    """Notes the draft that a generator writes anew: that of the critiques that it is given.
+def keep_verdict(lines: RunLines, event: DraftCritiqued, verdict: Verdict) -> Standings:
+    """Adds what a critic said, and returns what changes.
+
+    Unless the critic chooses among candidates, its draft is the one that is worked on.
+    """
+    chooses = _CANDIDATE.search(event.path) is not None
+    if chooses and verdict.draft not in _line_of(lines):
+        changed = {issue: _DROPPED for issue in _issues_of(verdict) if issue not in lines.standings}
+    else:
+        changed = {} if chooses else _go_on_to(lines, verdict.draft)
+        changed |= _hear(lines.standings, verdict)
+    lines.verdicts = [*lines.verdicts, verdict][-MAX_KEPT:]
+    lines.standings |= changed
+    if len(lines.standings) > MAX_STANDINGS:
+        kept = {issue for each in lines.verdicts for issue in _issues_of(each)}
+        lines.standings = {issue: standing for issue, standing in lines.standings.items() if issue in kept}
+    return changed
+
+
+def _go_on_to(lines: RunLines, head: int) -> Standings:
+    """Goes on to a draft, and returns what changes: nothing where it was just made of the last one."""
+    last, lines.head = lines.head, head
+    is_next = lines.before.get(head) == last and not any(each.draft == head for each in lines.verdicts)
+    if head == last or is_next:
+        return {}
+    told = lines.standings
+    changed = {issue: standing for issue, standing in stand(lines).items() if told.get(issue) != standing}
+    lines.standings |= changed
+    return changed
+
+
+def stand(lines: RunLines) -> Standings:
+    """Returns what became of each issue of the text that is worked on, by all that was said of it."""
+    text, line = lines.texts.get(lines.head), _line_of(lines)
+    of_text = [each for each in lines.verdicts if lines.texts.get(each.draft) == text]
+    found: Standings = {issue: _DROPPED for each in of_text for issue in _issues_of(each)}
+    for each in of_text:
+        if each.draft in line:
+            found |= _hear(found, each)
+    return found
+
+
+def _hear(standings: Standings, verdict: Verdict) -> Standings:
+    """Returns what changes with what a critic says of the draft that is worked on."""
+    listed = dict.fromkeys(_issues_of(verdict))
+    begin = f"{verdict.source}\n"
+    changed = {
+        issue: Standing("fixed", verdict.draft, before.returns)
+        for issue, before in standings.items()
+        if before.status in ("raised", "returned") and issue not in listed and issue.startswith(begin)
+    }
+    for issue in listed:
+        before = standings.get(issue, _DROPPED)
+        if (now := _listed_again(before)) != before:
+            changed[issue] = now
+    return changed
+
+
+def _issues_of(verdict: Verdict) -> list[str]:
+    return [f"{verdict.source}\n{kind}\n{digest}" for kind, digest in verdict.listed]
+
+
+def _rewrite(lines: RunLines, path: str, critiques: tuple[int, ...]) -> int:
+    """Notes the draft that a generator writes anew, and returns it: that of the critiques that it is given.
 
     What a loop within its own loop has finished is another text, such as the chapter before.
     """
     draft = next((each.draft for each in lines.verdicts if each.version in critiques), None)
     if draft is None:
-        return
+        return lines.head
     text, within = lines.texts.get(draft), f"{loop_of(path)}["
-    lines.head = draft
     if not any(each.loop.startswith(within) for each in lines.verdicts if lines.texts.get(each.draft) == text):
         lines.rewrites[path] = draft
-
-
-def keep_verdict(lines: RunLines, event: DraftCritiqued, verdict: Verdict) -> None:
-    """Adds what a critic said; unless it chooses among candidates, its draft is the one that is worked on."""
-    lines.verdicts = [*lines.verdicts, verdict][-MAX_KEPT:]
-    if _CANDIDATE.search(event.path) is None:
-        lines.head = verdict.draft
-
-
-def move_standings(lines: RunLines) -> Iterator[tuple[IssueId, Standing]]:
-    """Yields the issues of the text that is worked on of which something else became, and remembers that."""
-    told, now = dict(lines.standings), _standings(lines)
-    lines.standings = list(now.items())
-    yield from ((issue, standing) for issue, standing in now.items() if told.get(issue) != standing)
-
-
-def _standings(lines: RunLines) -> dict[IssueId, Standing]:
-    """Returns what became of each issue of the text that is worked on."""
-    text, line = lines.texts.get(lines.head), _line_of(lines)
-    of_text = [each for each in lines.verdicts if lines.texts.get(each.draft) == text]
-    found: dict[IssueId, Standing] = {(each.source, *issue): _DROPPED for each in of_text for issue in each.listed}
-    unfixed: dict[str, set[IssueId]] = {}
-    for each in of_text:
-        if each.draft not in line:
-            continue
-        listed = {(each.source, *issue) for issue in each.listed}
-        for issue in unfixed.get(each.source, set()) - listed:
-            found[issue] = Standing("fixed", each.draft, found[issue].returns)
-        for issue in listed:
-            found[issue] = _listed_again(found[issue])
-        unfixed[each.source] = listed
-    return found
+    return draft
 
 
 def _listed_again(before: Standing) -> Standing:

@@ -53,13 +53,13 @@ from redraft.projections.read_models.issue_lines import (
     IssueKind,
     IssueStatus,
     RunLines,
+    Standings,
     Verdict,
     decode_lines,
     encode_lines,
     follow_drafts,
     keep_verdict,
     loop_of,
-    move_standings,
     text_of,
 )
 from redraft.projections.read_models.runs import select_runs
@@ -256,8 +256,7 @@ async def recurring_issues(
 def _with_drafts(recorded: Recorded, event: Following, row: Row | None) -> tuple[Row, Iterable[Change]]:
     """Returns the row of a run whose drafts went on, and the changes of what became of its issues."""
     lines = _lines_of(row)
-    follow_drafts(lines, event)
-    changes = list(_standing_changes(recorded, lines))
+    changes = list(_standing_changes(recorded, follow_drafts(lines, event)))
     return _row_of(recorded, lines), changes
 
 
@@ -268,9 +267,8 @@ def _with_critique(recorded: Recorded, event: DraftCritiqued, row: Row | None) -
     source = f"{_step_of(event)} {text_of(lines, event.draft.version)}"
     listed = tuple((each[0], each[1]) for each in issues)
     verdict = Verdict(source, event.draft.version, listed, recorded.version, loop_of(event.path))
-    keep_verdict(lines, event, verdict)
     changes: list[Change] = [_listed_change(recorded, event, source, each) for each in issues]
-    changes += _standing_changes(recorded, lines)
+    changes += _standing_changes(recorded, keep_verdict(lines, event, verdict))
     return _row_of(recorded, lines), changes
 
 
@@ -300,9 +298,10 @@ def _listed_change(recorded: Recorded, event: DraftCritiqued, source: str, liste
     return Set("issues", (run, source, kind, digested), said, {"named": 1}, new=new | said)
 
 
-def _standing_changes(recorded: Recorded, lines: RunLines) -> Iterator[Change]:
+def _standing_changes(recorded: Recorded, changed: Standings) -> Iterator[Change]:
     """Yields the changes of the issues that something else became of."""
-    for (source, kind, digested), now in move_standings(lines):
+    for issue, now in changed.items():
+        source, kind, digested = issue.split("\n")
         values: Row = {"status": now.status, "fixed": now.fixed, "returns": now.returns}
         yield Set("issues", (recorded.run, source, kind, digested), {**values, "time": seconds(recorded.time)})
 
