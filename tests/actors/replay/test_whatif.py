@@ -18,9 +18,9 @@ from redraft.actors.deciding.policy import Policy, with_policy
 from redraft.actors.plans.paths import find_loop
 from redraft.actors.replay.whatif import WhatIf, decide_again, plan_of, what_if
 from redraft.events.errors import InputError, PlanError
-from redraft.events.messages.commands import ApproveDraft, CancelRun, ExpireStep, GuideRun
+from redraft.events.messages.commands import ApproveDraft, CancelRun, Critiqued, EditDraft, ExpireStep, GuideRun
 from redraft.events.messages.conditions import elapsed, plateau, score
-from redraft.events.messages.content import Brief
+from redraft.events.messages.content import Brief, Critique, Mark
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
     DraftRefined,
@@ -32,7 +32,7 @@ from redraft.events.messages.domain_events import (
     StepRequested,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, Retry, Step, loops_of
+from redraft.events.messages.plan import Approve, Criterion, Parallel, Plan, Repeat, Retry, Step, loops_of
 from redraft.events.messages.redaction import ERASED
 
 WRITE, JUDGE = Step("generator", "write", "write"), Step("critic", "judge", "judge")
@@ -223,6 +223,43 @@ def test_people_have_said_what_they_said_of_the_same_draft():
     assert asked_again(run, Policy(max_iterations=4)).imagined.outcome == "accepted"
     other = asked_again(run, Policy(score >= 0.5))
     assert (other.imagined.outcome, other.ends_at) == (None, "ok")
+
+
+def test_people_have_made_the_edit_that_they_made_of_the_same_draft_when_they_were_asked():
+    plan = Plan("p", (*looped().steps[:2], Approve("ok"), SAVE))
+    run = ran(plan, [0.2, 0.6, 0.95])
+    assert run.state.approval is not None
+    run.send(EditDraft("r", run.state.approval.request.draft, "my own", "shorter", "ben"))
+    run.answer("Loop[edit1]/judge", value=0.5, text="")
+    assert run.state.approval is not None
+    run.send(ApproveDraft("r", run.state.approval.request.draft, by="ann"))
+    run.answer("save", value=0, text="")
+    assert isinstance(run.events[-1], RunEnded)
+    found = asked_again(run, Policy(max_iterations=5))
+    assert (found.parting, found.ends_at, found.imagined) == (None, None, found.recorded)
+    other = asked_again(run, Policy(score >= 0.5))
+    assert (other.imagined.outcome, other.ends_at) == (None, "ok")
+
+
+CRITICS = (
+    Step("critic", "judge", "judge", scale=(20, 80), criteria=(Criterion("accuracy"),)),
+    Step("critic", "late", "late", scale=(1, 10), criteria=(Criterion("accuracy"),), when=score >= 75),
+)
+
+
+def test_a_criterion_is_shown_on_the_scale_of_the_critics_that_judged_the_draft():
+    said = Critique(0.5, scale=(20, 80), criteria=(Mark("accuracy", 0.5, scale=(20, 80)),))
+    plan = Plan("p", (WRITE, *CRITICS, SAVE))
+    run = Run(plan)
+    run.answer("write", value=0, text="one")
+    request = run.state.open["judge"].request
+    assert request.draft is not None
+    run.send(Critiqued("r", "judge", 1, request.draft, said))
+    run.answer("save", value=0, text="")
+    found = decide_again(record_of(run), plan)
+    (mark,) = found.recorded.criteria
+    assert (mark.name, mark.score, mark.scale, found.recorded.scale) == ("accuracy", 0.5, (20, 80), (20, 80))
+    assert found.imagined == found.recorded
 
 
 def test_loops_are_named_where_there_are_several():

@@ -78,7 +78,7 @@ def test_every_view_shows_what_was_counted(folder: Path) -> None:
     lines = [line.split() for line in said("stats", "measures").splitlines()]
     assert ["judge", "words", "3", "1", "3", "2", "4"] in lines
     assert ["judge", "jokes", "2", "1", "1", "1", "1"] in lines
-    assert ["6", "judge", "words", "1", "2"] in [
+    assert ["6", "judge", "words", "1", "2", "Refinement[1]/judge"] in [
         line.split() for line in said("stats", "measures", "last").splitlines()
     ]
     said("audit", "last", "--export", "run.html")

@@ -21,8 +21,9 @@ from redraft.actors import (
     refiner,
     step,
 )
+from redraft.actors.deciding.policy import Policy
 from redraft.actors.plans.paths import map_nodes
-from redraft.actors.replay.whatif import decide_again, plan_of
+from redraft.actors.replay.whatif import decide_again, plan_of, what_if
 from redraft.actors.runtime.coordinating.recalling import proven_verdict
 from redraft.app import Settings, read_settings, refine
 from redraft.app.record.auditing.record_faults import check_log, check_run, is_faulty
@@ -218,6 +219,31 @@ async def test_it_is_shown_and_decided_again(settings: Settings):
     assert (leaf.reused, leaf.reused_from) == (source.version, source.run)
     again = decide_again(second, plan_of(second))
     assert (again.parting, again.ends_at, again.imagined) == (None, None, again.recorded)
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_verdict_that_a_worker_gave_first_is_given_by_a_worker_again(settings: Settings, first: bool):
+    """The third draft is the first one again: its verdict is taken from this run, or from an earlier one."""
+    if not first:
+        await recorded(settings, Workflow("again").start_with(write, always([])))
+    events = await recorded(settings, flow(always([]), most=6))
+    again = decide_again(events, plan_of(events))
+    assert again.recorded.tokens == (20 if first else 10)
+    assert (again.parting, again.ends_at, again.imagined) == (None, None, again.recorded)
+
+
+async def test_two_critics_of_which_one_takes_verdicts_again_are_asked_as_recorded(settings: Settings):
+    judge = judging([])
+    panel = parallel("Panel", step(judge, reuse="always"), step(judge, name="other", options={"strict": True}))
+    events = await recorded(settings, flow(panel, most=4))
+    again = decide_again(events, plan_of(events))
+    assert (again.parting, again.ends_at, again.imagined) == (None, None, again.recorded)
+
+
+async def test_a_verdict_that_is_asked_for_sooner_than_it_was_is_still_the_workers(settings: Settings):
+    events = await recorded(settings, flow(always([]), most=6))
+    again = what_if(events, Policy(max_iterations=3))
+    assert (again.ends_at, again.imagined.tokens) == (None, 20)
 
 
 async def test_an_untrue_source_is_found(settings: Settings):

@@ -19,6 +19,7 @@ from redraft.events.messages.content import Brief, Critique, Edit, Issue, Receip
 from redraft.events.messages.domain_events import (
     CriticSkipped,
     DraftCritiqued,
+    DraftGenerated,
     DraftPublished,
     DraftRefined,
     EventRef,
@@ -289,7 +290,7 @@ async def test_what_a_refiner_declines_in_the_words_of_a_suggestion_is_that_sugg
     assert found == {"Say why.": (2, "it is known"), "Shorter": (None, "")}
 
 
-async def test_issues_of_other_critics_kinds_and_outer_passes_are_others(anywhere: StorageLocation) -> None:
+async def test_issues_of_other_critics_kinds_and_texts_are_others(anywhere: StorageLocation) -> None:
     run = judged(
         "one",
         ("Book[1]/Chapter[1]/judge", ["a"]),
@@ -297,7 +298,9 @@ async def test_issues_of_other_critics_kinds_and_outer_passes_are_others(anywher
         ("Book[2]/Chapter[1]/judge", ["b"]),
         errors=("a",),
     )
-    async with view(run, where=anywhere) as views:
+    told = [(each.actor, each.data) for each in run]
+    told.insert(3, ("writer", DraftGenerated("Book[2]/write", 1, new_draft(3, "3"))))
+    async with view(recorded("one", told), where=anywhere) as views:
         found = await issues_of(views, "one")
         assert [(each.critic, each.kind, each.text, each.status) for each in found] == [
             ("judge", "error", "a", "raised"),

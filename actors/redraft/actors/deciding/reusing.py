@@ -30,12 +30,12 @@ class Earlier(msgspec.Struct, frozen=True, gc=False):
 
 
 class Recall(Protocol):
-    """Returns the verdict that another run recorded under this key, None without one; for the same key the same."""
+    """Returns the verdict that another run recorded under a request's key, if any; for the same request the same."""
 
-    def __call__(self, key: str, /) -> Earlier | None: ...
+    def __call__(self, request: StepRequested, /) -> Earlier | None: ...
 
 
-def recall_nothing(key: str) -> None:
+def recall_nothing(request: StepRequested) -> None:
     """Returns no verdict; the default where no other run is looked at."""
 
 
@@ -79,7 +79,7 @@ def _known(state: RunState, request: StepRequested, memory: Memory) -> Earlier |
     if (own := state.verdicts.get(request.verdict_key)) is not None:
         return Earlier(EventRef(memory.run, own[0]), own[1])
     step = step_at(state.plan.steps, step_key(request.path))
-    return memory.recall(request.verdict_key) if step.reuse == "always" else None
+    return memory.recall(request) if step.reuse == "always" else None
 
 
 def keep_verdict(state: RunState, event: DraftCritiqued, request: StepRequested) -> RunState:
@@ -91,12 +91,28 @@ def keep_verdict(state: RunState, event: DraftCritiqued, request: StepRequested)
 
 
 def recall_as_recorded(events: Iterable[object]) -> Recall:
-    """Returns a `Recall` that finds what recorded events took from other runs."""
-    found: dict[str, Earlier] = {}
-    keys: dict[str, str] = {}
+    """Returns a `Recall` that takes from other runs what the recorded run took from them.
+
+    A request as recorded takes what it took then. Another one takes what was first said under its key: nothing where a
+    worker said it, whose answer then comes first here too.
+    """
+    requests: dict[str, StepRequested] = {}
+    taken: dict[tuple[str, int, str], Earlier | None] = {}
+    first: dict[str, Earlier | None] = {}
     for event in events:
-        if isinstance(event, StepRequested) and event.reused is not None:
-            keys[event.path] = event.verdict_key
-        elif isinstance(event, DraftCritiqued) and event.reused is not None and event.path in keys:
-            found[keys[event.path]] = Earlier(event.reused, event.critique)
-    return found.get
+        if isinstance(event, StepRequested) and event.verdict_key:
+            requests[event.path] = event
+            taken[_identity(event)] = None
+        elif isinstance(event, DraftCritiqued) and (asked := requests.get(event.path)) is not None:
+            earlier = None if event.reused is None else Earlier(event.reused, event.critique)
+            taken[_identity(asked)] = earlier
+            first.setdefault(asked.verdict_key, earlier)
+
+    def recall(request: StepRequested) -> Earlier | None:
+        return taken.get(_identity(request), first.get(request.verdict_key))
+
+    return recall
+
+
+def _identity(request: StepRequested) -> tuple[str, int, str]:
+    return request.path, request.attempt, request.verdict_key

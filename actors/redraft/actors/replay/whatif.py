@@ -22,16 +22,17 @@ from redraft.actors.deciding.policy import Policy, with_policy
 from redraft.actors.deciding.reusing import Memory, recall_as_recorded
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import choose_as_recorded as choices_in
-from redraft.actors.plans.paths import required_answers
+from redraft.actors.plans.paths import required_answers, step_key
 from redraft.actors.replay.recorded_answers import Answer, RecordedAnswers, as_message
 from redraft.events.errors import InputError
-from redraft.events.messages.commands import ApproveDraft, ExpireStep, Message, RejectDraft, RetryStep
-from redraft.events.messages.content import Critique, Mark, Number
+from redraft.events.messages.commands import ApproveDraft, EditDraft, ExpireStep, Message, RejectDraft, RetryStep
+from redraft.events.messages.content import Critique, DraftRef, Mark, Number
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
     DomainEvent,
     DraftApproved,
     DraftCritiqued,
+    DraftEdited,
     DraftGenerated,
     DraftPublished,
     DraftRefined,
@@ -167,7 +168,7 @@ class _Again:
         self.events: list[DomainEvent] = []
         self._outcomes = RecordedAnswers(events)
         self._decisions_of_people = [
-            event.data for event in events if isinstance(event.data, DraftApproved | DraftRejected)
+            event.data for event in events if isinstance(event.data, DraftApproved | DraftRejected | DraftEdited)
         ]
         self._choose = choices_in(event.data for event in events)
         self._recall = recall_as_recorded(event.data for event in events)
@@ -238,11 +239,13 @@ class _Again:
         waiting = self._state.approval
         if waiting is None:
             return None
-        of_it = (each for each in self._decisions_of_people if each.draft.sha256 == waiting.request.draft.sha256)
+        of_it = (each for each in self._decisions_of_people if _decided_on(each) == waiting.request.draft.sha256)
         said = next(of_it, None)
         if said is None:
             return None
         self._decisions_of_people.remove(said)
+        if isinstance(said, DraftEdited):
+            return EditDraft(self._run, waiting.request.draft, said.draft.text, said.reason, said.by)
         kind = ApproveDraft if isinstance(said, DraftApproved) else RejectDraft
         return kind(self._run, waiting.request.draft, said.reason, said.by)
 
@@ -261,6 +264,11 @@ class _Again:
         return bool(decision.events)
 
 
+def _decided_on(said: DraftApproved | DraftRejected | DraftEdited) -> str:
+    """Returns the hash of the draft that a person decided on, or edited."""
+    return said.before.sha256 if isinstance(said, DraftEdited) else said.draft.sha256
+
+
 def _summarize(events: Sequence[DomainEvent], state: RunState) -> RunSummary:
     steps = sum(isinstance(event, StepResult) for event in events)
     used = state.usage
@@ -270,21 +278,25 @@ def _summarize(events: Sequence[DomainEvent], state: RunState) -> RunSummary:
         of_end = (each for each in (state.current, state.best) if each and each.ref == ended.draft)
         return RunSummary(
             *(ended.outcome, ended.reason, ended.iterations, steps, draft, ended.score, used.tokens, used.cost),
-            *(ended.scale, *_details_of(state, next((each.judgement for each in of_end), None))),
+            *(ended.scale, *_details_of(events, state, next((each.judgement for each in of_end), None))),
         )
     best = state.best
     score = best.judgement.known_score if best and best.judgement else None
     draft = best.ref.version if best else None
     scale = best.judgement.scale if best and best.judgement else None
-    more = _details_of(state, best.judgement if best else None)
+    more = _details_of(events, state, best.judgement if best else None)
     return RunSummary(None, "", state.iterations, steps, draft, score, used.tokens, used.cost, scale, *more)
 
 
-def _details_of(state: RunState, judged: Judgement | None) -> tuple[tuple[Mark, ...], dict[str, Number]]:
-    """Returns the scores of a draft by criterion, with their scales, and what was counted of it."""
+def _details_of(
+    events: Sequence[DomainEvent], state: RunState, judged: Judgement | None
+) -> tuple[tuple[Mark, ...], dict[str, Number]]:
+    """Returns the scores of a draft by criterion, on the scales of its critics, and what was counted of it."""
     if judged is None or not (judged.marks or judged.measures):
         return (), {}
-    critics = [step for _, step in steps_of(state.plan.steps) if step.role == "critic"]
+    said = (events[version - 1] for version in judged.critiques)
+    asked = {step_key(each.path) for each in said if isinstance(each, DraftCritiqued)}
+    critics = [step for path, step in steps_of(state.plan.steps) if path in asked]
     marks = tuple(Mark(name, share, scale=scale_named(name, critics)) for name, share in judged.marks.items())
     counted = (
         (critic, {name: value}) for of, value in judged.measures.items() for critic, _, name in [of.partition(".")]
@@ -308,13 +320,15 @@ def _first_divergence(recorded: Sequence[Recorded], imagined: Sequence[DomainEve
 
 def _decisions(events: Sequence[Recorded]) -> Iterator[tuple[int, Decision]]:
     """Yields the decisions of a recorded run. A request that a fork repeats is not a new decision."""
-    requested: set[str] = set()
+    requested: set[tuple[str, DraftRef | None]] = set()
     for event in events:
         data = event.data
-        if not _counts(data) or (isinstance(data, StepRequested | ApprovalRequested) and data.path in requested):
+        if not _counts(data):
             continue
         if isinstance(data, StepRequested | ApprovalRequested):
-            requested.add(data.path)
+            if (data.path, data.draft) in requested:
+                continue
+            requested.add((data.path, data.draft))
         yield event.version, data
 
 

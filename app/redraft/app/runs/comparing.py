@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean
 from typing import get_args
@@ -46,6 +47,20 @@ class Row(msgspec.Struct, frozen=True):
     mean_cost: float | None = None
 
 
+class LeftOut(msgspec.Struct, frozen=True):
+    """A number of runs that no policy was compared over, and why: what a policy names is not in their plans."""
+
+    runs: int
+    why: str
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The runs as recorded, then each policy over the same runs, and the runs that are in no row."""
+
+    rows: tuple[Row, ...]
+    left_out: tuple[LeftOut, ...] = ()
+
+
 def row_of(policy: str, courses: Sequence[RunSummary]) -> Row:
     """Returns the row of a policy under which the runs went so."""
     ended = [each for each in courses if each.outcome is not None]
@@ -87,26 +102,27 @@ def _mean_measures(ended: Sequence[RunSummary]) -> dict[str, float]:
 
 async def compare_policies(
     log: LocalRuntime, chosen: RunFilter, limit: int, policies: Sequence[Policy], loop: str
-) -> tuple[Row, ...]:
-    """The rows of a table: the runs as recorded, then each policy. Runs whose plan has no such loop are passed over.
+) -> Comparison:
+    """Returns the runs as recorded, then under each policy; without those for whose plan a policy cannot be read.
 
-    Raises InputError when no run fits the filter, or the plan of none has the loop.
+    Raises InputError when no run fits the filter, or what cannot be read for the newest when it is so for all.
     """
     lines = await page_of_runs(log.views, chosen, limit)
     if not lines:
         raise InputError(f"no run of the workflow {chosen.workflow!r} has ended{' since then' if chosen.since else ''}")
     found: list[list[WhatIf]] = []
-    fault: InputError | None = None
+    faults: list[InputError] = []
     for line in lines:
         events = await log.store.read(line.run)
         try:
             found.append(await asyncio.to_thread(what_if_each, events, policies, loop))
         except InputError as error:
-            fault = error
-    if not found and fault is not None:
-        raise fault
+            faults.append(error)
+    if not found:
+        raise faults[0]
     runs = [(each[0].recorded, *(policy.imagined for policy in each)) for each in found]
-    return rows_of([str(policy) for policy in policies], runs)
+    left_out = tuple(LeftOut(runs, why) for why, runs in Counter(map(str, faults)).most_common())
+    return Comparison(rows_of([str(policy) for policy in policies], runs), left_out)
 
 
 def read_policies(

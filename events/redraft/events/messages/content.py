@@ -272,11 +272,12 @@ class Round(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class History(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Earlier attempts: the latest rounds, oldest first, and what became of earlier suggestions and errors.
 
-    `raised` are those that the latest critique names, `fixed` those of earlier critiques that it no longer names,
-    `returned` those that had gone and came back. `advice` is people's advice since the last refinement. `disputed` are
-    the suggestions that refiners rejected, each with the reason; `oscillation` says which drafts were repeated, and
-    which changes undone. `drafts` are the earlier ones whose texts came along, as many of the latest as the step's
-    `history` says; the one that the actor works on is none of them, and `own` in what a function is given.
+    They are told of the draft that is worked on and those that it was made from: `raised` are those that its
+    critics name, `fixed` those that their critics named before and no longer name, `returned` those that had gone
+    and came back. `advice` is people's advice since the last refinement. `disputed` are the suggestions that
+    refiners rejected, each with the reason; `oscillation` says which drafts were repeated, and which changes
+    undone. `drafts` are the earlier ones whose texts came along, as many of the latest as the step's `history`
+    says; the one that the actor works on is none of them, and `own` in what a function is given.
     """
 
     rounds: tuple[Round, ...] = ()

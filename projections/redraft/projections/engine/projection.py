@@ -145,15 +145,30 @@ class Delete(msgspec.Struct, frozen=True, gc=False):
 
 
 Change: TypeAlias = Put | Set | SetAll | Delete
-Apply: TypeAlias = Callable[[Recorded], Iterable[Change]]
-ApplyRun: TypeAlias = Callable[[Sequence[Recorded]], Iterable[Change]]
+
+
+class Fold(msgspec.Struct, frozen=True, gc=False):
+    """Replaces a row by what `step` makes of it (None without one), and makes the further changes that `step` returns.
+
+    With it a change may depend on earlier events of its run, as far as the row keeps them. Without `step` the row is
+    deleted. A table that is folded is changed by nothing else.
+    """
+
+    table: str
+    key: Key
+    step: Callable[[Row | None], tuple[Row, Iterable[Change]]] | None
+
+
+Apply: TypeAlias = Callable[[Recorded], Iterable[Change | Fold]]
+ApplyRun: TypeAlias = Callable[[Sequence[Recorded]], Iterable[Change | Fold]]
 
 
 class Projection(msgspec.Struct, frozen=True):
     """A function that turns events into rows. Raise `version` (from 1) when a table or `apply` changes.
 
     The rows of a new version are built in shadow tables, and replace the old ones once they have caught up. `apply`
-    must depend on the event alone, so that a rebuild gives the same rows. Its changes take effect in order.
+    must depend on the event alone, and a `Fold` on it and its row, so that a rebuild gives the same rows. Its changes
+    take effect in order.
 
     A run with an unreadable event is set aside: of its later events only its quarantine and its erasure are projected.
     `aside` returns the changes that record this; with it, a run whose event makes `apply` fail is set aside as well,
@@ -205,7 +220,7 @@ def check_names(projections: Sequence[Projection]) -> None:
 _DATA: Final = attrgetter("data")
 
 
-def changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change]]:
+def changes_of(projection: Projection, events: Sequence[Recorded]) -> Iterator[Iterable[Change | Fold]]:
     """Yields the changes of events; those of a run come in order.
 
     Events that the projection does not look at are left out, and those before one at which the rows of the run are
@@ -253,7 +268,7 @@ def times(row: Row, *names: str) -> dict[str, datetime | None]:
 def without_texts(apply: Apply) -> Apply:
     """Returns a function like `apply` that sees no text of an event that is stored encrypted."""
 
-    def apply_redacted(recorded: Recorded) -> Iterable[Change]:
+    def apply_redacted(recorded: Recorded) -> Iterable[Change | Fold]:
         return apply(_redact_event(recorded) if recorded.encrypted else recorded)
 
     return apply_redacted
@@ -262,7 +277,7 @@ def without_texts(apply: Apply) -> Apply:
 def run_without_texts(apply_run: ApplyRun) -> ApplyRun:
     """Returns a function like `apply_run` that sees no text of an event that is stored encrypted."""
 
-    def apply_redacted(events: Sequence[Recorded]) -> Iterable[Change]:
+    def apply_redacted(events: Sequence[Recorded]) -> Iterable[Change | Fold]:
         return apply_run([_redact_event(each) if each.encrypted else each for each in events])
 
     return apply_redacted

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -19,7 +20,7 @@ from redraft.events.errors import InputError
 from redraft.events.messages.domain_events import RunErased, RunQuarantined
 from redraft.events.messages.envelope import Entry, Recorded, Unreadable
 from redraft.projections.engine.positions import AsideRun, Positions, shadow_name, stored_table
-from redraft.projections.engine.projection import Change, Projection, changes_of
+from redraft.projections.engine.projection import Change, Fold, Projection, changes_of
 from redraft.projections.engine.row_cache import RowCache
 from redraft.projections.engine.states import (
     ProjectionFailed,
@@ -291,18 +292,19 @@ class Writer:
         for each in self._rows[name].values():
             each.write(transaction.cursor)
 
-    def _change_rows(self, checkpoint_name: str, found: Iterable[Iterable[Change]], cursor: Cursor) -> None:
+    def _change_rows(self, checkpoint_name: str, found: Iterable[Iterable[Change | Fold]], cursor: Cursor) -> None:
         """Applies changes to the cached rows, which `write` then writes."""
         rows, changes = self._rows[checkpoint_name], defaultdict[str, list[Change]](list)
-        for some in found:
-            for change in some:
-                changes[change.table].append(change)
+        for change in chain.from_iterable(found):
+            more = rows[change.table].fold(change, cursor) if isinstance(change, Fold) else (change,)
+            for each in more:
+                changes[each.table].append(each)
         for table, those in changes.items():
             rows[table].change_all(those, cursor)
 
     def _find_changes(
         self, transaction: _Transaction, target: Target, entries: Sequence[Entry]
-    ) -> Iterator[Iterable[Change]]:
+    ) -> Iterator[Iterable[Change | Fold]]:
         """Yields the changes of all entries; those of a run come in order."""
         projection, checkpoint_name = target
         aside, readable = self._aside[checkpoint_name], list[Recorded]()
@@ -318,7 +320,7 @@ class Writer:
                 readable.append(entry)
         yield from changes_of(projection, readable)
 
-    def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change]:
+    def _apply_aside(self, transaction: _Transaction, target: Target, entry: Entry) -> Iterable[Change | Fold]:
         """Returns the changes of an entry that sets its run aside, or whose run is set aside already."""
         projection, checkpoint_name = target
         aside, run = self._aside[checkpoint_name], entry.run

@@ -125,7 +125,7 @@ class CriterionTotal(msgspec.Struct, frozen=True):
 
 
 class CriterionLine(msgspec.Struct, frozen=True):
-    """A critic's score of a draft for one criterion, by the version of the critique in the run."""
+    """A critic's score of a draft for one criterion, by the version of the critique in the run, and its step's path."""
 
     version: int
     critic: str
@@ -135,6 +135,7 @@ class CriterionLine(msgspec.Struct, frozen=True):
     scale: str | None
     confidence: float | None
     time: datetime
+    path: str
 
 
 class MeasureTotal(msgspec.Struct, frozen=True):
@@ -150,7 +151,7 @@ class MeasureTotal(msgspec.Struct, frozen=True):
 
 
 class MeasureLine(msgspec.Struct, frozen=True):
-    """What a critic counted of a draft, by the version of the critique in the run."""
+    """What a critic counted of a draft, by the version of the critique in the run, and its step's path."""
 
     version: int
     critic: str
@@ -158,6 +159,7 @@ class MeasureLine(msgspec.Struct, frozen=True):
     draft: int
     value: float
     time: datetime
+    path: str
 
 
 def project_critique(recorded: Recorded) -> Sequence[Change]:
@@ -258,6 +260,8 @@ async def measures_of(views: Views, run: str) -> list[MeasureLine]:
 
 
 async def _lines_of(views: Views, table: Table, kind: type[T], run: str) -> list[T]:
-    columns, order = ", ".join(kind.__struct_fields__), ", ".join(table.keys[1:])
+    path = f"(SELECT path FROM critiques AS c WHERE c.run = {table.name}.run AND c.version = {table.name}.version)"  # noqa: S608
+    columns = ", ".join(path if name == "path" else name for name in kind.__struct_fields__)
+    order = ", ".join(table.keys[1:])
     sql = f"SELECT {columns} FROM {table.name} WHERE run = ? ORDER BY {order}"  # noqa: S608
     return await views.read(row_decoder(kind, "time"), sql, (run,))

@@ -62,8 +62,8 @@ def scores_between(events: Sequence[Recorded], before: int, after: int) -> tuple
 
 
 def _step_of(event: DraftCritiqued | CriticSkipped) -> str:
-    """Returns the name of the critic's step: one actor, such as a program, may serve several."""
-    return event.path.rpartition("/")[2]
+    """Returns the name of the critic's step, as `judge` for `judge[edit1]`: one actor may serve several."""
+    return event.path.rpartition("/")[2].partition("[")[0]
 
 
 def _compare(critic: str, before: Critique | None, after: Critique | None) -> Iterator[ScoreChange]:

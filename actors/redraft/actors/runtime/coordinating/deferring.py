@@ -8,7 +8,7 @@ from typing import TypeAlias
 from redraft.actors.deciding.reusing import Earlier
 from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
 from redraft.events.messages.content import DraftRef
-from redraft.events.messages.domain_events import Choice
+from redraft.events.messages.domain_events import Choice, StepRequested
 
 ReadTallies: TypeAlias = Callable[[str], Awaitable[Tallies]]
 """Returns the tallies of a workflow's arms, possibly a little out of date."""
@@ -40,8 +40,9 @@ class Deferred:
         self._chooses = True
         return Choice(arms[0])
 
-    def recall(self, key: str, /) -> Earlier | None:
-        """Returns the verdict that was found under a key; None before it is looked up."""
+    def recall(self, request: StepRequested, /) -> Earlier | None:
+        """Returns the verdict that was found under a request's key; None before it is looked up."""
+        key = request.verdict_key
         if key not in self._found:
             self._missing.append(key)
         return self._found.get(key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import lru_cache
 from itertools import islice, takewhile
 from sys import getsizeof
 from typing import Final, assert_never
@@ -15,6 +14,7 @@ from redraft.actors.deciding.judgement import Judgement, join_measures, merge
 from redraft.actors.deciding.rejoining import rejoin
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
+from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
 from redraft.events.errors import CodecError
 from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
 from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, History, Number, Round
@@ -76,6 +76,9 @@ Before, it had the names of their actors; of several critics the lowest score co
 in critiques too, and no score was one of 0.
 """
 
+_OF_LINES: Final = 7
+"""The rules from which on a history says what became of suggestions and errors as `IssueHistory` does, see there."""
+
 
 class RequestBuilder:
     """The texts and critiques of one run, gathered event by event.
@@ -107,6 +110,7 @@ class RequestBuilder:
         self._counted: dict[int, dict[str, dict[str, Number]]] = {}
         self._changes: dict[int, tuple[str, ...]] = {}
         self._before: dict[int, int] = {}
+        self._issues = IssueHistory()
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, str] = {}
         """The suggestions that refiners declined, each with the loop in which they did."""
@@ -136,6 +140,7 @@ class RequestBuilder:
                 self._add_size(*data.changes, *data.declined)
                 self._changes[data.draft.version] = data.changes
                 self._before[data.draft.version] = data.before.version
+                self._issues.add_draft(data.draft.version, data.before.version)
                 self._disputed.update(dict.fromkeys(data.declined, loop_around(data.path)))
             case RunStarted():
                 self.trace = event.trace
@@ -146,8 +151,11 @@ class RequestBuilder:
                 self.facts = RunFacts(data.plan.name, data.tags)
                 self._add_size(data.brief.text)
                 self.size += NODE * len(self._steps)
+            case StepRequested():
+                self._issues.add_request(data)
             case DraftGenerated():
                 self._add_draft(data.draft)
+                self._issues.add_generated(data)
             case RunGuided():
                 self._advice[event.version] = data.advice
                 self._add_size(data.advice)
@@ -159,6 +167,7 @@ class RequestBuilder:
                 self._add_size(data.reason)
                 self._changes[data.draft.version] = (f"edited by {data.by}{': ' if data.reason else ''}{data.reason}",)
                 self._before[data.draft.version] = data.before.version
+                self._issues.add_draft(data.draft.version, data.before.version)
             case _:  # no other event has a text that a request may need
                 pass
 
@@ -198,6 +207,7 @@ class RequestBuilder:
         if self._rules >= _OF_LOOPS and self._loops.get(number, loop) != loop:
             del self._rounds[number]  # it comes behind those that were judged before this loop began
         self._loops[number] = loop
+        self._issues.add_critique(data, version)
         self._rounds[number] = Round(
             data.draft,
             score,
@@ -318,7 +328,7 @@ class RequestBuilder:
 
     def _history(self, requested: StepRequested, texts: int) -> History:
         rounds = self._rounds_for(requested)
-        history = history_of(rounds)
+        history = self._issues.told(rounds, requested) if self._rules >= _OF_LINES else history_of(rounds)
         if texts:
             history = msgspec.structs.replace(history, drafts=self._latest_drafts(rounds, requested.draft, texts))
         said = tuple(self._advice[version] for version in requested.advice if version in self._advice)
@@ -352,12 +362,6 @@ class RequestBuilder:
         return tuple(reversed(found))
 
 
-@lru_cache(maxsize=4096)
-def loop_around(path: str) -> str:
-    """Returns how the paths of all begin that is done in the innermost loop around a step; empty outside of loops."""
-    return "".join(path.rpartition("[")[:2])
-
-
 def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
     """Returns the drafts that a request names."""
     alone = (requested.draft,) if requested.draft else ()
@@ -366,21 +370,6 @@ def _named(requested: StepRequested) -> tuple[DraftRef, ...]:
 
 def _lowest_marks(before: dict[str, float], said: Critique) -> dict[str, float]:
     return {**before, **{each.name: min(each.score, before.get(each.name, 1.0)) for each in said.criteria}}
-
-
-def history_of(rounds: tuple[Round, ...]) -> History:
-    """Returns which suggestions and errors of these rounds, oldest first, are open, fixed, or raised again."""
-    if not rounds:
-        return History()
-    named = [dict.fromkeys((*each.errors, *each.suggestions)) for each in rounds]
-    raised, earlier = named[-1], dict.fromkeys(line for lines in named[:-1] for line in lines)
-    before = named[-2] if len(named) > 1 else {}
-    return History(
-        rounds,
-        tuple(raised),
-        tuple(line for line in earlier if line not in raised),
-        tuple(line for line in raised if line in earlier and line not in before),
-    )
 
 
 def raise_temperature(options: dict[str, Option], times: int) -> dict[str, Option]:

@@ -8,7 +8,7 @@ from redraft.actors.deciding.policy import Policy
 from redraft.actors.replay.whatif import Divergence, RunSummary, WhatIf
 from redraft.app.cli.shared.output import out, print_json, print_wrapped
 from redraft.app.cli.shared.tables import print_table
-from redraft.app.runs.comparing import Row, decision_text, divergence_path, whatif_document
+from redraft.app.runs.comparing import Comparison, Row, decision_text, divergence_path, whatif_document
 from redraft.events.messages.content import measures_text, number_text
 from redraft.events.messages.scales import score_text
 from redraft.projections.display import counted, outcome_text, plain
@@ -66,16 +66,19 @@ def _at_path(parting: Divergence) -> str:
     return f", {path}" if path else ""
 
 
-def print_policies(rows: Sequence[Row], *, json: bool) -> None:
-    """A row for each policy, the first for the runs as they were."""
+def print_policies(found: Comparison, *, json: bool) -> None:
+    """A row for each policy, the first for the runs as they were; and how many runs are in none, with the reasons."""
     if json:
-        print_json({"rows": list(rows)})
+        print_json(found)
         return
+    rows = found.rows
     criteria = tuple(dict.fromkeys(mark.name for row in rows for mark in row.criteria))
     measures = tuple(dict.fromkeys(name for row in rows for name in row.measures))
     paid = ("cost",) if any(row.mean_cost for row in rows) else ()
     numbers = ("runs", "iterations", "steps", *paid, "score", *criteria, *measures, "accepted", "ended early")
     print_table(("policy", *numbers), (_cells(row, criteria, measures, paid=bool(paid)) for row in rows), right=numbers)
+    for left_out in found.left_out:
+        print_wrapped(f"{counted(left_out.runs, 'more run')} in no row: {plain(left_out.why)}", indent=2)
 
 
 def _cells(row: Row, criteria: Sequence[str], measures: Sequence[str], *, paid: bool) -> Sequence[object]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Final, TypeAlias
 
-import msgspec
 from litestar import Response, get
 from litestar.params import FromQuery, QueryParameter
 
 from redraft.actors.replay.whatif import what_if
 from redraft.app.process.times import moment_of
 from redraft.app.record.past import events_of
-from redraft.app.runs.comparing import Row, compare_policies, read_policies, whatif_document
+from redraft.app.runs.comparing import Comparison, compare_policies, read_policies, whatif_document
 from redraft.app.server.api.answers import answer, computed
 from redraft.app.server.api.parameters import Limit, RunPath, Since
 from redraft.app.server.service import Serves
@@ -25,12 +24,6 @@ MaxIterations: TypeAlias = Annotated[int | None, QueryParameter(ge=1, le=1_000_0
 Margin: TypeAlias = Annotated[
     str | None, QueryParameter(max_length=50, description="A fall in score: a number, or one with its scale, 1 of 10.")
 ]
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """The runs as recorded, then each policy over them."""
-
-    rows: tuple[Row, ...]
 
 
 @get("/runs/{run:str}/whatif", summary="Decide a run again")
@@ -62,10 +55,10 @@ async def compare(
     since: Since = "",
     limit: Limit = 200,
 ) -> Response[bytes]:
-    """Compares policies over the runs of a workflow that have ended."""
+    """Compares policies over the runs of a workflow that have ended; says how many were left out, and why."""
     policies = read_policies(until or (), max_iterations, keep, rollback_margin)
     chosen = RunFilter("ended", workflow, tag=tag, since=moment_of(since, "since"))
-    return answer(Comparison(await compare_policies(service.runtime, chosen, limit, policies, loop)))
+    return answer(await compare_policies(service.runtime, chosen, limit, policies, loop))
 
 
 HANDLERS: Final = (whatif, compare)

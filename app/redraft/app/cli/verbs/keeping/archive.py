@@ -54,7 +54,12 @@ class PreferenceOptions(msgspec.Struct, frozen=True):
         float, typer.Option(min=0, max=1, help="With --as preferences: what the better draft scored at least.")
     ] = 0.0
     min_gap: Annotated[
-        float, typer.Option(min=0, max=1, help="With --as preferences: how much more than the other, at least.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="With --as preferences: how much more than the other, at least, in pairs that nobody decided.",
+        ),
     ] = 0.0
     by_people: Annotated[
         bool, typer.Option("--by-people", help="With --as preferences: only pairs that a person decided.")

@@ -180,9 +180,10 @@ async def criteria(models: ReadModels, selected: Selection) -> Answer[Any]:
     if run := _in_full(selected):
         return Answer(
             await critiques.criteria_of(views, run),
-            ("version", "critic", "criterion", "draft", "score", "confidence"),
+            ("version", "critic", "criterion", "draft", "score", "confidence", "path"),
             lambda c: (
                 *(c.version, c.critic, c.criterion, c.draft, *compared(c.scale, c.score), _score(c.confidence, None)),
+                c.path,
             ),
         )
     return Answer(
@@ -202,8 +203,8 @@ async def measures(models: ReadModels, selected: Selection) -> Answer[Any]:
     if run := _in_full(selected):
         return Answer(
             await critiques.measures_of(views, run),
-            ("version", "critic", "measure", "draft", "number"),
-            lambda m: (m.version, m.critic, m.measure, m.draft, number_text(m.value)),
+            ("version", "critic", "measure", "draft", "number", "path"),
+            lambda m: (m.version, m.critic, m.measure, m.draft, number_text(m.value), m.path),
         )
     return Answer(
         await critiques.measures(views, selected.since, selected.workflow),

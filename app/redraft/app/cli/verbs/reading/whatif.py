@@ -75,7 +75,8 @@ def whatif(
     """Decide a recorded run again under another policy, with the answers that were recorded. No model is asked.
 
     It shows where the two first differ, how many steps would have been saved, or where the record ends. Over many
-    runs it prints a table, in which means leave out the records that ended early.
+    runs it prints a table, in which means leave out the records that ended early. Runs for whose plan a policy cannot
+    be read, as it names another loop or criterion, are in no row; it says how many, and why.
     """
     from redraft.app.cli.views.whatif import print_each, print_policies
 
@@ -85,8 +86,8 @@ def whatif(
     if run is None:
         since = moment_of(many.since, "--since")
         chosen = RunFilter("ended", many.workflow, tag=many.tag or None, since=since)
-        table = ask(store, lambda log: compare_policies(log, chosen, many.limit, policies, loop))
-        print_policies(table, json=json)
+        found = ask(store, lambda log: compare_policies(log, chosen, many.limit, policies, loop))
+        print_policies(found, json=json)
         return
     if many.tag or many.since:
         raise InputError(f"{'--tag' if many.tag else '--since'} chooses among the runs of a --workflow; leave it out")
