@@ -16,7 +16,8 @@ MESSAGE_LENGTH: Final = 300
 """The maximum number of characters shown of a worker's message."""
 
 UNSEEN: Final = (
-    "\x00-\x1f\x7f-\x9f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
+    "\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff"
     "\U000e0000-\U000e0fff"
 )
 """Characters that control a terminal, change the direction of text, or are invisible, for a regular expression."""

@@ -12,9 +12,13 @@ from tests.app.cli_calls import call, environment, shown_on
 from tests.forked import fork
 from tests.processes import Said
 
-EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u061c\u202e\ufff9\ufffa\ufffb\u2066\u200b\ufeff\U000e0041\U000e0100\r\x7f"
+EVIL = (
+    "\x1b]0;owned\x07\x1b[2J\x9b31m\u061c\u202e\ufff9\ufffa\ufffb\u2066\u200b\ufeff\U000e0041\U000e0100"
+    "\u00ad\u034f\u115f\u2800\u3164\uffa0\r\x7f"
+)
 SHOWN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u202a-\u202e\u2066\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u202a-\u202e\u2066\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
+    "\u00ad\u034f\u115f\u2800\u3164\uffa0]"
 )
 OURS = re.compile("\x1b\\[[0-9;?]*[A-Za-z]|\r\n|\r")
 """What rich writes to a terminal, colours and movements of its status line, and the terminal's own line ends."""

@@ -13,9 +13,12 @@ import pytest
 from tests.app.subscribers import DEADLINE, World, beginning, new_events, taken, world, write_run
 from tests.appending import append_to
 
-from redraft.app import Client, DeliveryError, Retry
+from redraft.app import Client, DeliveryError, Retry, open_readonly
+from redraft.app.settings.settings import Settings
 from redraft.app.subscribing.delivery import backoff
-from redraft.events.backends import open_subscriptions
+from redraft.events.backends import open_store, open_subscriptions
+from redraft.events.encryption.cipher import new_master_key, read_master_key
+from redraft.events.encryption.keyring import Encryption
 from redraft.events.errors import IncompatibleStore, InputError
 from redraft.events.messages.envelope import Recorded
 from redraft.events.subscriptions.subscriptions import ParkedEvent, Subscription, Subscriptions
@@ -174,6 +177,22 @@ async def test_what_fails_too_often_is_parked_and_the_others_go_on(there: World,
         assert (first.attempts, first.error, first.retry) == (3, "ValueError: a strange name", False)
         assert (second.position, second.attempts, second.error) == (6, 1, "never")
         assert (await names.get("index")).parked == 2
+
+
+async def test_of_an_encrypted_event_nothing_is_kept_that_its_handler_said(tmp_path: Path) -> None:
+    key, url = new_master_key(), f"sqlite:///{tmp_path / 'log.db'}"
+    encryption = Encryption(read_master_key(key, "here"))
+    fault = Handler(lambda event: ValueError(f"cannot index {event.data.brief.text}"))  # type: ignore[union-attr]
+    async with open_store(url, encryption=encryption) as store, open_subscriptions(url) as names:
+        await append_to(store, "a", 0, new_events("a", [beginning("book")]))
+        reader = open_readonly(Settings(store=url, encrypt_key=key))
+        async with reader as runtime, delivering(runtime.client, "index", fault):
+            await until(names, "index", lambda found: found.parked == 1)
+        (parked,) = await names.parked("index")
+    assert fault.tried == [1, 1, 1]
+    assert parked.error == "ValueError: what it says is left out, as the run is encrypted"
+    text = beginning("book").brief.text.encode()
+    assert not any(text in file.read_bytes() for file in tmp_path.iterdir())
 
 
 async def test_a_parked_event_is_tried_again_when_it_is_asked_for(there: World, names: Subscriptions) -> None:

@@ -115,7 +115,9 @@ class SubscriptionServer:
         """Waits for the lease; returns False when it is drained meanwhile."""
 
         def waits(held: LeaseHolder) -> None:
-            self._log.info("standing by", holder=held.holder, since=held.since)
+            self._log.info(
+                "standing by", holder=held.holder, since=held.since and held.since.isoformat(timespec="seconds")
+            )
 
         async def acquire() -> None:
             await lease.acquire(waits)
@@ -169,7 +171,7 @@ class SubscriptionServer:
             except TimeoutError as error:
                 return DeliveryError(str(error) or f"it took longer than {self._timeout:g} s")
             except Exception as error:  # noqa: BLE001 - whatever a handler raises: the event is tried again
-                return DeliveryError(redacted(error_text(error)))
+                return DeliveryError(_said_by(error, event))
             if cursor is not None:
                 cursor.passed(event.position)
             return None
@@ -239,3 +241,10 @@ def _is_async(handler: Handler) -> bool:
 
 def _log_fields(event: Recorded) -> dict[str, object]:
     return {"position": event.position, "type": event.name, "run": event.run}
+
+
+def _said_by(error: Exception, event: Recorded) -> str:
+    """Returns what an error of a handler says: of an encrypted event its class alone, as it may quote a text."""
+    if event.encrypted:
+        return f"{type(error).__name__}: what it says is left out, as the run is encrypted"
+    return redacted(error_text(error))

@@ -264,7 +264,8 @@ class Relaying:
             await missing.run()
 
     def _log_standby(self, held: LeaseHolder) -> None:
-        self._log.info("standing by", part="relay", holder=held.holder, since=held.since)
+        since = held.since and held.since.isoformat(timespec="seconds")
+        self._log.info("standing by", part="relay", holder=held.holder, since=since)
 
 
 async def _require_same_log(store: EventStore, after: int, url: str) -> None:
