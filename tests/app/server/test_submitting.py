@@ -73,6 +73,14 @@ def test_a_run_that_was_begun_can_be_looked_at_and_ends(server: Served, folder: 
     assert {each["consumers"] for each in server.get("/actors")} == {1}
 
 
+def test_a_run_is_of_the_trace_of_the_request_that_begins_it(server: Served) -> None:
+    caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    run = send(server, "/runs", {"workflow": "loop", "brief": "Tides"}, traceparent=caller).json()["run"]
+    ended(server, run)
+    assert {each["trace"][:35] for each in events(run)} == {caller[:35]}
+    assert send(server, "/runs", {"workflow": "loop", "brief": "Tides"}, traceparent="00-no").status_code == 201
+
+
 def test_the_same_key_is_the_same_run(server: Served) -> None:
     given = {"workflow": "loop", "brief": "Tides"}
     first, again = (send(server, "/runs", given, idempotency_key="notes-7").json()["run"] for _ in range(2))

@@ -22,6 +22,7 @@ from redraft.app.server.gzip_stream import compress_piece
 from redraft.app.server.problems import MEDIA_TYPE, Refused, problem_of
 from redraft.app.settings.openid import CALLBACK
 from redraft.app.settings.settings import HttpSettings
+from redraft.app.telemetry.propagation import below
 from redraft.events.errors import InputError, RedraftError
 from redraft.events.tokens import Tokens
 
@@ -160,7 +161,8 @@ class Gate:
                 await self._answer_known(scope, receive, sending)
                 return
             async with asyncio.timeout(TIMEOUT):
-                await self._app(scope, receive, sending.send)
+                with below(_headers(scope).get("traceparent", "")):
+                    await self._app(scope, receive, sending.send)
         except (Refused, RedraftError, TimeoutError) as error:
             if not sending.begun:
                 await _send_problem(sending.send, error)
