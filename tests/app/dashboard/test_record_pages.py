@@ -34,7 +34,7 @@ def test_the_slider_says_what_whatif_says(server: Served, runs: tuple[str, str])
     assert "no such loop" not in page
     assert "no loop" in html(server, "/whatif?workflow=loop&loop=Other", 422)
     assert "No run has ended here" in html(server, "/whatif?workflow=unknown")
-    assert "Expected" in html(server, "/whatif?at=200", 400)
+    assert "at=200: give a whole number from 0 up to 100" in html(server, "/whatif?at=200", 400)
 
 
 def test_an_event_leads_to_its_cause(server: Served, runs: tuple[str, str]) -> None:

@@ -31,6 +31,7 @@ def test_a_run_is_erased_while_a_coordinator_runs(tmp_path: Path, each_store: st
     with deployment(tmp_path, each_store) as there:
         assert there.call("key", "encryption", "key").code == 0
         (tmp_path / "redraft.toml").write_text('encrypt_new_runs = true\nencrypt_key_file = "key"\n')
+        assert there.call("trust").code == 0
         there.start("coordinator", "coordinator")
         there.start("worker", "worker", "loop.py")
         first = submitted(there, SAID)

@@ -54,6 +54,7 @@ def test_workers_are_given_the_history_that_the_plan_says(tmp_path: Path, *, is_
         if is_sealed:
             assert deployed.call("key", "encryption", "key").code == 0
             (tmp_path / "redraft.toml").write_text('encrypt_new_runs = true\nencrypt_key_file = "key"\n')
+            assert deployed.call("trust").code == 0
         deployed.start("coordinator", "coordinator")
         deployed.start("worker", "worker", "told.py")
         submitted = deployed.call("submit", "told.yaml", "tides", "--wait", "--json")

@@ -75,6 +75,7 @@ def test_workers_say_what_is_wrong_where_and_mend_that_alone(tmp_path: Path, *, 
         if is_sealed:
             assert deployed.call("key", "encryption", "key").code == 0
             (tmp_path / "redraft.toml").write_text('encrypt_new_runs = true\nencrypt_key_file = "key"\n')
+            assert deployed.call("trust").code == 0
         deployed.start("coordinator", "coordinator")
         deployed.start("worker", "worker", "mend.py")
         submitted = deployed.call("submit", "mend.yaml", "tides", "--wait", "--json")

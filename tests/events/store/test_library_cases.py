@@ -7,6 +7,7 @@ tests of their own.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from getpass import getuser
 from pathlib import Path
@@ -52,11 +53,19 @@ def postgres_recorder(url: str) -> PostgresRecorder:
     return PostgresRecorder(PostgresDatastore(database, schema))
 
 
+def wait_for_readers() -> None:
+    """Waits for threads that the library's cases have told to end: who reads while a database is closed may crash."""
+    for thread in threading.enumerate():
+        if "read_continuously" in thread.name:
+            thread.join()
+
+
 class OnSQLite:
     @pytest.fixture(autouse=True)
     def place(self, tmp_path: Path) -> Iterator[None]:
         self.recorder = sqlite_recorder(tmp_path / "log.db")
         yield
+        wait_for_readers()
         self.recorder.close_writer()
         self.recorder.datastore.close()
 
@@ -72,6 +81,7 @@ class OnPostgres:
     def place(self, postgres_url: str) -> Iterator[None]:
         self.recorder = postgres_recorder(postgres_url)
         yield
+        wait_for_readers()
         self.recorder.datastore.close()
 
     def new_originator_id(self) -> str:

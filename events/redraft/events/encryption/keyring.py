@@ -150,7 +150,7 @@ _PLAIN_MARK: Final = b"sealed"
 """What earlier releases kept as that key: it says nothing of the master key."""
 
 
-_NO_RUN: Final = "so no run can begin: give the key in REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"
+_GIVE_KEY: Final = "give the key in REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"
 
 
 class Encryption(msgspec.Struct, frozen=True):
@@ -230,9 +230,13 @@ class Keyring:
         if mark is None:
             return False
         if given is None:
-            raise EncryptionKeyMissing(f"the store encrypts its runs, and no key is given here, {_NO_RUN}")
+            raise EncryptionKeyMissing(
+                f"the store encrypts its runs, and no key is given here, so no run can begin: {_GIVE_KEY}"
+            )
         if not self._is_master(mark):
-            raise EncryptionKeyMissing(f"the store encrypts its runs, and the key given here is not its own, {_NO_RUN}")
+            raise EncryptionKeyMissing(
+                f"the store encrypts its runs, and the key given here is not its own, so no run can begin: {_GIVE_KEY}"
+            )
         self._seals_new = True
         return True
 
