@@ -1,4 +1,4 @@
-"""What the query of an address selects, read into the struct that a page wants, or refused in a line."""
+"""Reads the query string of a page's address into the page's struct; refuses invalid values with a one-line error."""
 
 from __future__ import annotations
 

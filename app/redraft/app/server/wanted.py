@@ -1,4 +1,4 @@
-"""What a parameter may be, in words."""
+"""Describes in words which values a parameter takes, for error messages."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ MARK: Final = ""
 """A name that no run has. A key under it means that new runs are encrypted, with the master key that opens it."""
 
 _PLAIN_MARK: Final = b"sealed"
-"""What earlier releases kept as that key: it says nothing of the master key."""
+"""The value that earlier releases stored under `MARK`. It does not tell which master key the store has."""
 
 
 _GIVE_KEY: Final = "give the key in REDRAFT_ENCRYPT_KEY or REDRAFT_ENCRYPT_KEY_FILE"

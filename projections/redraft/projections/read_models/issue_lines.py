@@ -32,7 +32,7 @@ Following: TypeAlias = (
 """The events that say which draft is worked on; of requests those that ask a generator to write a draft anew."""
 
 Standings: TypeAlias = dict[str, "Standing"]
-"""What became of the issues of a run, by the lines of their sources, kinds and digests."""
+"""The standing of each issue of a run, by the line of its source, kind and digest."""
 
 MAX_KEPT: Final = 256
 """The latest drafts and critiques of a run that are remembered: what became of issues before stays as it is."""
@@ -55,7 +55,7 @@ class Verdict(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Standing(msgspec.Struct, frozen=True, array_like=True):
-    """What became of an issue, the draft that fixed it, and how often it came back."""
+    """The status of an issue, the draft that fixed it, and how often it came back."""
 
     status: IssueStatus
     fixed: int | None = None

@@ -36,7 +36,7 @@ class Goal(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """It in words: `90 of 100`, or `accuracy 9 of 10`."""
+        """Returns the goal in words: `90 of 100`, or `accuracy 9 of 10`."""
         return f"{plain(self.of, NAME_LENGTH)} {score_text(self.share, self.scale)}".lstrip()
 
 

@@ -1,4 +1,4 @@
-"""What a history says of the suggestions and errors of critics: raised, fixed, returned."""
+"""Sorts the suggestions and errors of a run's critics into raised, fixed and returned, for the history of a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def loop_around(path: str) -> str:
 
 
 class IssueHistory:
-    """What each critic of a run said of its drafts, and what these were made from.
+    """Collects the critiques of a run, and from which draft each draft was made.
 
     What became of a suggestion or error is told of the draft that an actor works on, by what its critic said of that
     draft and of those that it was made from: it is fixed once its critic was asked again and no longer names it. What a
@@ -28,7 +28,7 @@ class IssueHistory:
     def __init__(self) -> None:
         self._before: dict[int, int] = {}
         self._said: dict[int, dict[str, DraftCritiqued]] = {}
-        """What each critic said of a draft last, by its step."""
+        """The latest critique of each draft by each critic's step."""
         self._drafts: dict[int, tuple[int, str]] = {}
         """For each critique its draft, and the loop around its step."""
         self._rewrites: dict[str, int] = {}

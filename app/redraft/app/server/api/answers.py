@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 JSON: Final = "application/json"
 LATER: Final = {202: "It was taken, and is not recorded yet."}
-"""What an operation also answers with, as it describes itself, where it does not wait until something is recorded."""
+"""The 202 response in the OpenAPI description of operations that may answer before something is recorded."""
 
 
 def answer(value: object, status: int = 200, **headers: str) -> Response[bytes]:

@@ -51,7 +51,7 @@ _OUTCOMES: Final[Mapping[Role, type[OutcomeMessage]]] = {
 
 NONE_CAME: Final = {204: "No request came within the wait."}
 NOT_SAFE: Final = {202: "It was taken, and is not recorded yet: if the server is killed, the request is asked again."}
-"""What else an operation answers with, by its status."""
+"""The further responses of an operation in the OpenAPI description, by status code."""
 
 
 class Leased(msgspec.Struct, frozen=True):
