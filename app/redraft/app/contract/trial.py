@@ -101,10 +101,18 @@ async def try_worker(settings: Settings, role: Role, actor: str, timeout: float)
     return tried
 
 
+_LEAVING: Final = 3.0
+"""Seconds for which the broker may still count a reader that has ended, such as the check before this one."""
+
+
 async def _require_quiet(survey: Survey, queue: str) -> None:
     """Raises InputError where the check would take others' messages, or others those of the check."""
     remedy = "give the worker and the check names of their own: REDRAFT_BROKER_PREFIX=check for both"
-    inbox, work = await survey.queue(INBOX), await survey.queue(queue)
+    inbox, end = await survey.queue(INBOX), asyncio.get_running_loop().time() + _LEAVING
+    while inbox is not None and inbox.consumers and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(_LOOK_AGAIN)  # the broker tells nobody when a reader has gone
+        inbox = await survey.queue(INBOX)
+    work = await survey.queue(queue)
     if inbox is not None and inbox.consumers:
         raise InputError(f"a coordinator reads {survey.there(INBOX)}, and would take the answers; {remedy}")
     for name, depth in ((INBOX, inbox), (queue, work)):
