@@ -28,6 +28,7 @@ from redraft.events.messages.content import (
 )
 from redraft.events.messages.domain_events import FailureKind, Parent
 from redraft.events.messages.plan import Criterion, Option, Plan, Role
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import MOST, Usage
 
@@ -47,7 +48,8 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     for each of the `criteria`, on the `scale` that the plan declares; in its outcome they are 0..1. It gives a number
     for each of the `measures`, but for those whose names end with `?` if it has none. With `only_issues` a refiner may
     change nothing outside of the places of the critique's issues, unless people gave advice. `reply_key` is the routing
-    key of the outcome at the exchange of answers; `inbox` where it is empty.
+    key of the outcome at the exchange of answers; `inbox` where it is empty. `state` is the run's state when the work
+    was requested.
     """
 
     id: str
@@ -69,6 +71,7 @@ class Request(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     measures: tuple[str, ...] = ()
     only_issues: bool = False
     reply_key: str = ""
+    state: Values = {}
 
 
 class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -80,11 +83,12 @@ class Generate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class CritiqueDraft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """`history` is there if the step in the plan has it."""
+    """`history` is there if the step in the plan has it; for a condition, `critique` is what critics said before it."""
 
     request: Request
     draft: Draft
     history: History | None = None
+    critique: Critique | None = None
 
 
 class Refine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -99,13 +103,28 @@ class Publish(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     draft: Draft
 
 
+class RunStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Asks for a step without one of the four roles: `draft` is the current one, if any, `critique` what was said of it.
+
+    `history` is there if the step in the plan has it.
+    """
+
+    request: Request
+    draft: Draft | None = None
+    critique: Critique | None = None
+    history: History | None = None
+
+
 class Generated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The outcome of Generate: a draft. `state` are the values of the run's state that change, as in all outcomes."""
+
     run: str
     path: str
     attempt: Ordinal
     text: str
     media_type: str = "text/plain"
     usage: Usage = Usage()
+    state: Values = {}
 
 
 class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -117,6 +136,7 @@ class Critiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     draft: DraftRef
     critique: Critique
     usage: Usage = Usage()
+    state: Values = {}
 
 
 class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -137,6 +157,7 @@ class Refined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     edits: tuple[Edit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     saved_tokens: Tokens = 0
+    state: Values = {}
 
 
 class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -145,6 +166,17 @@ class Published(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     attempt: Ordinal
     draft: DraftRef
     receipt: Receipt
+    usage: Usage = Usage()
+    state: Values = {}
+
+
+class Completed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The outcome of RunStep: the values of the run's state that it changes."""
+
+    run: str
+    path: str
+    attempt: Ordinal
+    state: Values = {}
     usage: Usage = Usage()
 
 
@@ -165,7 +197,8 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     With a `parent` the run is a fork: it begins with the parent's events up to that version. Its plan has the same
     steps; their settings, and when loops end and which draft they keep, may differ. `files` are dropped from a message
-    that came by a broker: no process loads a file that a message names.
+    that came by a broker: no process loads a file that a message names. `state` are the values of its state that a fork
+    changes before it goes on; `by` names their author. A run that is no fork begins with those of its brief.
     """
 
     run: str
@@ -175,6 +208,8 @@ class StartRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tags: Tags = ()
     parent: Parent | None = None
     files: Files = Files()
+    state: Values = {}
+    by: str = ""
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -275,9 +310,9 @@ class ConfirmStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     sent: Times
 
 
-Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish
-OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Failed
-ANSWERS: Final = (Critiqued, Refined, Generated, Published, Failed, ConfirmStep)
+Work: TypeAlias = Generate | CritiqueDraft | Refine | Publish | RunStep
+OutcomeMessage: TypeAlias = Generated | Critiqued | Refined | Published | Completed | Failed
+ANSWERS: Final = (Critiqued, Refined, Generated, Published, Completed, Failed, ConfirmStep)
 """The messages that workers send about a request: its outcome, or the question whether it still has none."""
 
 
@@ -326,18 +361,21 @@ WORK_NAMES: dict[type[Work], str] = {
     CritiqueDraft: "draft.critique.v1",
     Refine: "draft.refine.v1",
     Publish: "draft.publish.v1",
+    RunStep: "step.run.v1",
 }
 ROLES: dict[type[Work], Role] = {
     Generate: "generator",
     CritiqueDraft: "critic",
     Refine: "refiner",
     Publish: "publisher",
+    RunStep: "step",
 }
 OUTCOMES: dict[type[Work], type[OutcomeMessage]] = {
     Generate: Generated,
     CritiqueDraft: Critiqued,
     Refine: Refined,
     Publish: Published,
+    RunStep: Completed,
 }
 """The outcome of each request whose work succeeded."""
 MESSAGE_NAMES: dict[type[Message], str] = {
@@ -345,6 +383,7 @@ MESSAGE_NAMES: dict[type[Message], str] = {
     Critiqued: "outcome.critiqued.v1",
     Refined: "outcome.refined.v1",
     Published: "outcome.published.v1",
+    Completed: "outcome.completed.v1",
     Failed: "outcome.failed.v1",
     StartRun: "run.start.v1",
     CancelRun: "run.cancel.v1",

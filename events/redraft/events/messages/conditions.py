@@ -5,6 +5,7 @@
     (criterion.accuracy >= 8) & (criterion.judge.tone >= 6) & (lowest >= 5) & (confidence >= 0.7)
     score >= points(1, of=10)
     (measure.words >= 300) & (change(measure.words) < 0.1)
+    state.revenue_ok & (score >= 8)
 
 They hold no code: `redraft.actors.deciding.judgement` says whether one holds, and their text form (the same in YAML
 and on the command line) is read and written by `redraft.actors.conditions.text`.
@@ -37,13 +38,11 @@ CONFIDENCE: Final = "confidence"
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """The base of every condition: combines it with others."""
 
-    def __or__(self, other: Condition) -> AnyOf:
-        _require_condition(other, "|")
-        return AnyOf((*_parts(self, AnyOf), *_parts(other, AnyOf)))
+    def __or__(self, other: Condition | StateValue) -> AnyOf:
+        return AnyOf((*_parts(self, AnyOf), *_parts(_require_condition(other, "|"), AnyOf)))
 
-    def __and__(self, other: Condition) -> AllOf:
-        _require_condition(other, "&")
-        return AllOf((*_parts(self, AllOf), *_parts(other, AllOf)))
+    def __and__(self, other: Condition | StateValue) -> AllOf:
+        return AllOf((*_parts(self, AllOf), *_parts(_require_condition(other, "&"), AllOf)))
 
     def __ror__(self, other: object) -> NoReturn:
         raise _refusal(other, "|")
@@ -108,6 +107,22 @@ class Exit(Term, frozen=True, tag="exit"):
     """A refiner left the loop: it returned `exit=True`, and neither critics nor gates object to its draft."""
 
 
+StateOperator: TypeAlias = Literal["is", ">=", ">", "<=", "<", "=="]
+
+
+class State(Term, frozen=True, tag="state"):
+    """Looks at a value of the run's state, by its name `of`.
+
+    The operator `is`, with True as the value, holds for a value that is true: not false, null, 0 or empty. The others
+    compare with a number, `==` also with a text. Where the state has no such value, or it is of another type than what
+    it is compared with, neither this holds nor its negation.
+    """
+
+    of: str
+    operator: StateOperator = "is"
+    value: bool | float | str = True
+
+
 class AnyOf(Term, frozen=True, tag="any"):
     conditions: tuple[Condition, ...]
 
@@ -120,13 +135,16 @@ class Not(Term, frozen=True, tag="not"):
     condition: Condition
 
 
-Condition: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | AnyOf | AllOf | Not
+Condition: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | State | AnyOf | AllOf | Not
 
 
-def _require_condition(other: object, sign: str) -> None:
-    """Raises ConditionError for a value beside `|` or `&` that is no condition."""
+def _require_condition(other: object, sign: str) -> Condition:
+    """Returns the condition beside `|` or `&`; raises ConditionError for a value that is none."""
+    if isinstance(other, StateValue):
+        return other.condition
     if not isinstance(other, Term):
         raise _refusal(other, sign)
+    return _condition(other)
 
 
 def _refusal(other: object, sign: str) -> ConditionError:
@@ -245,6 +263,65 @@ class NamedCriterion(Measure):
         return Measure("criterion", f"{self.name}.{name}")
 
 
+class StateValue:
+    """A value of the run's state, as a plan may compare it, or take it as a condition by itself: `state.done`."""
+
+    __slots__ = ("_name",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"state.{self._name}"
+
+    def __bool__(self) -> bool:
+        raise TypeError("a condition is data: combine with | & ~ and parentheses, not with `or`, `and` or `not`")
+
+    @property
+    def condition(self) -> State:
+        """The condition that the value is true."""
+        return State(self._name)
+
+    def __or__(self, other: Condition | StateValue) -> AnyOf:
+        return self.condition | other
+
+    def __and__(self, other: Condition | StateValue) -> AllOf:
+        return self.condition & other
+
+    def __invert__(self) -> Not:
+        return ~self.condition
+
+    def __ge__(self, value: float) -> State:
+        return State(self._name, ">=", value)
+
+    def __gt__(self, value: float) -> State:
+        return State(self._name, ">", value)
+
+    def __le__(self, value: float) -> State:
+        return State(self._name, "<=", value)
+
+    def __lt__(self, value: float) -> State:
+        return State(self._name, "<", value)
+
+    def __eq__(self, value: float | str) -> State:  # type: ignore[override]
+        return State(self._name, "==", value)
+
+
+class StateValues:
+    """The values of the run's state, by name: `state.audience`, `state["audience"]`."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> StateValue:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return StateValue(name)
+
+    def __getitem__(self, name: str) -> StateValue:
+        return StateValue(name)
+
+
 def change(of: Measure | str) -> Measure:
     """Returns by which share a measure differs from the draft judged before: `change(measure.words) < 0.1`."""
     return Measure("change", of if isinstance(of, str) else of.name)
@@ -281,6 +358,7 @@ tokens = Measure("tokens")
 cost = Measure("cost")
 criterion = Criteria()
 measure = Criteria()
+state = StateValues()
 confidence = Measure("criterion", CONFIDENCE)
 lowest = Measure("criterion", LOWEST)
 approved = Approved()

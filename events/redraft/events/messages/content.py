@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 
 from redraft.events.errors import ContentError, EmptyText, InputError, PermanentError
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import UNIT, Scale, on_scale, score_text, to_share
 
 MAX_TAGS: Final = 10
@@ -52,11 +53,15 @@ Ordinal: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MOST_EVENTS)]
 
 
 class Brief(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The task of a run. `source` names the file that the text came from, for people and publishers."""
+    """The task of a run. `source` names the file that the text came from, for people and publishers.
+
+    With the values of `state` the run's state begins, after the defaults of its plan.
+    """
 
     text: str
     media_type: str = "text/plain"
     source: str = ""
+    state: Values = {}
 
 
 class Files(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

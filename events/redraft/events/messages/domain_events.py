@@ -10,6 +10,7 @@ import msgspec
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, Edit, Files, Receipt, Refusal, Tags
 from redraft.events.messages.plan import OnDeadline, Plan, Role
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
 
@@ -104,12 +105,13 @@ class StepRequested(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DraftGenerated(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A generator wrote a draft."""
+    """A generator wrote a draft. `state` are the values of the run's state that it changed, as in all answers."""
 
     path: str
     attempt: int
     draft: Draft
     usage: Usage = Usage()
+    state: Values = {}
 
 
 class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -121,6 +123,7 @@ class DraftCritiqued(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     critique: Critique
     usage: Usage = Usage()
     reused: EventRef | None = None
+    state: Values = {}
 
 
 class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -137,6 +140,7 @@ class DraftRefined(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     edits: tuple[Edit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     saved_tokens: int = 0
+    state: Values = {}
 
 
 class CriticSkipped(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -159,6 +163,20 @@ class DraftPublished(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     draft: DraftRef
     receipt: Receipt
     usage: Usage = Usage()
+    state: Values = {}
+
+
+class StateChanged(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A step without one of the four roles answered, with the values of the run's state that it changed.
+
+    The changes that a fork was begun with have no path, and `by` names their author.
+    """
+
+    path: str
+    attempt: int
+    state: Values = {}
+    usage: Usage = Usage()
+    by: str = ""
 
 
 class StepFailed(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -356,7 +374,7 @@ class VerdictLate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage = Usage()
 
 
-StepAnswered: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StepFailed
+StepAnswered: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StateChanged | StepFailed
 """The events by which an actor answers a request."""
 
 DraftMade: TypeAlias = DraftGenerated | DraftRefined | DraftEdited
@@ -376,6 +394,7 @@ DomainEvent: TypeAlias = (
     | CriticSkipped
     | DraftRefined
     | DraftPublished
+    | StateChanged
     | StepFailed
     | LoopClosing
     | LoopEnded

@@ -9,6 +9,7 @@ import msgspec
 
 from redraft.events.errors import CodecError, UnknownRules
 from redraft.events.messages.conditions import Condition
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import Scale
 
 RULES: Final = 7
@@ -24,7 +25,9 @@ def known(rules: int) -> int:
     return rules
 
 
-Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher"]
+Role: TypeAlias = Literal["generator", "critic", "refiner", "publisher", "step"]
+"""The roles of actors. A `step` has none of the four of refinement: what it returns changes the run's state."""
+
 Keep: TypeAlias = Literal["best", "last"]
 Combine: TypeAlias = Literal["min", "median", "mean", "weights", "veto"]
 OnFailure: TypeAlias = Literal["fail", "publish_best"]
@@ -100,7 +103,9 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     many of the latest drafts that were judged before. A critic with `when` is asked after the critics before it in a
     row, or after those of its panel without one, and only if this condition holds on what they have said of the draft.
     With `reuse` a verdict of the critic is taken again where this step is given the very same: one of the same run, or
-    (`always`) of any run in the store.
+    (`always`) of any run in the store. `writes` names the values of the run's state that the actor may change; empty
+    where it does not say. A critic that is a `condition` is given what the critics before it in its row said of the
+    draft; its one measure, of the actor's name, is 1 if the condition holds and 0 if not.
     """
 
     role: Role
@@ -122,6 +127,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     history: int | None = None
     when: Condition | None = None
     reuse: Reuse | None = None
+    writes: tuple[str, ...] = ()
+    condition: bool = False
 
 
 class Parallel(
@@ -231,10 +238,32 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     seconds: float | None = None
 
 
+ValueKind: TypeAlias = Literal["any", "bool", "int", "float", "str", "list", "dict"]
+
+
+class StateField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The name and the type of a value of the run's state; one that is `optional` may also be null.
+
+    A `float` may be any number.
+    """
+
+    name: str
+    kind: ValueKind = "any"
+    optional: bool = False
+
+
+class StateSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The state that runs of a plan have: its `fields`, the only ones if any is given, and the values it begins with."""
+
+    fields: tuple[StateField, ...] = ()
+    defaults: Values = {}
+
+
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A workflow's name and nodes, and whether a step that fails for good ends the run or publishes the best draft.
 
-    `budget` is for one run, `daily` for all runs of this workflow that begin on one day (UTC) together.
+    `budget` is for one run, `daily` for all runs of this workflow that begin on one day (UTC) together. `state` is what
+    the plan says of the run's state; without it any value may be there.
     """
 
     name: str
@@ -242,3 +271,4 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     on_failure: OnFailure = "fail"
     budget: Budget | None = None
     daily: Budget | None = None
+    state: StateSpec | None = None
