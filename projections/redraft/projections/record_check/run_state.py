@@ -80,7 +80,7 @@ class StateFold:
         self._merge(changed, place_of(path))
 
     def take_persons(self, event: Recorded, data: StateChanged, inherited: int) -> None:
-        """Takes the values with which a fork goes on. Raises Deviates where a person may change none, or is not named."""
+        """Takes the values a fork goes on with. Raises Deviates where it may not, or for nobody's."""
         if event.version > inherited:
             if event.version != inherited + 1 or not inherited:
                 raise Deviates("state", event, "only a fork changes values by itself, right after what it repeats")
