@@ -34,6 +34,7 @@ from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
+from redraft.app.testing.stateful import random_changes
 from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
@@ -128,6 +129,7 @@ class World:
         self.declined: set[str] = set()
         self.coordinators = count()
         self.recalls = False
+        self.values: Random | None = None
         self.ended: dict[str, str] = {}
         self._noted = 0
 
@@ -305,10 +307,11 @@ async def decide(world: World, process: Process, *, unasked: bool) -> None:
         with suppress(BusError, StoreError, NoSuchRun, InputError, SetAside):
             runs = sorted({event.run for event in world.seen} - world.ended.keys())
             for run in runs:
-                await _speak(client, run, await client.history(run), random, unasked=unasked)
+                await _speak(client, run, await client.history(run), world, unasked=unasked)
 
 
-async def _speak(client: Client, run: str, events: Sequence[Recorded], random: Random, *, unasked: bool) -> None:
+async def _speak(client: Client, run: str, events: Sequence[Recorded], world: World, *, unasked: bool) -> None:
+    random = world.random
     if _is_paused(events):
         await client.resume(run)
         return
@@ -323,10 +326,11 @@ async def _speak(client: Client, run: str, events: Sequence[Recorded], random: R
             case _:
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
     elif unasked and random.random() < 0.1:
-        await _steer(client, run, events, random)
+        await _steer(client, run, events, world)
 
 
-async def _steer(client: Client, run: str, events: Sequence[Recorded], random: Random) -> None:
+async def _steer(client: Client, run: str, events: Sequence[Recorded], world: World) -> None:
+    random = world.random
     match random.choice(("guide", "guide", "limits", "pause", "cancel", "fork", "quarantine")):
         case "guide":
             await client.guide(run, "shorter")
@@ -337,7 +341,8 @@ async def _steer(client: Client, run: str, events: Sequence[Recorded], random: R
         case "cancel":
             await client.cancel(run, "enough")
         case "fork":
-            await client.fork(run, random.randint(1, len(events)), key=f"fork-{run}")
+            changed = random_changes(world.values) if world.values else None
+            await client.fork(run, random.randint(1, len(events)), key=f"fork-{run}", state=changed)
         case _:
             await client.quarantine(run, "it looks odd", by="ann")
 
