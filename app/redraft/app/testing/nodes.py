@@ -34,7 +34,7 @@ from redraft.app.subscribing.feed import StoreFeed
 from redraft.app.subscribing.subscriber import Subscriber
 from redraft.app.testing.broker import SimBroker, SimBus
 from redraft.app.testing.loop import Process, SimExecutor, SimLoop
-from redraft.app.testing.stateful import random_changes
+from redraft.app.testing.stateful import EVERY, random_changes
 from redraft.app.testing.storage import SimDatabase, SimLease, new_views
 from redraft.app.wiring.coordinator_views import StepsAgenda
 from redraft.app.wiring.deployment import send_again
@@ -327,6 +327,8 @@ async def _speak(client: Client, run: str, events: Sequence[Recorded], world: Wo
                 await client.edit(run, asked.draft, f"text {random.getrandbits(40)}", by=by)
     elif unasked and random.random() < 0.1:
         await _steer(client, run, events, world)
+    elif unasked and world.values is not None and not _is_fork(events) and world.values.random() < 0.05:
+        await _fork(client, run, events, world, world.values)
 
 
 async def _steer(client: Client, run: str, events: Sequence[Recorded], world: World) -> None:
@@ -341,10 +343,21 @@ async def _steer(client: Client, run: str, events: Sequence[Recorded], world: Wo
         case "cancel":
             await client.cancel(run, "enough")
         case "fork":
-            changed = random_changes(world.values) if world.values else None
-            await client.fork(run, random.randint(1, len(events)), key=f"fork-{run}", state=changed)
+            await _fork(client, run, events, world, random)
         case _:
             await client.quarantine(run, "it looks odd", by="ann")
+
+
+async def _fork(client: Client, run: str, events: Sequence[Recorded], world: World, random: Random) -> None:
+    """Forks a run, where runs have state with changes of it."""
+    at = random.randint(1, len(events))
+    changed = random_changes(world.values, EVERY) if world.values else None
+    await client.fork(run, at, key=f"fork-{run}", state=changed)
+
+
+def _is_fork(events: Sequence[Recorded]) -> bool:
+    begun = events[0].data
+    return isinstance(begun, RunStarted) and begun.parent is not None
 
 
 def _find_question(events: Sequence[Recorded]) -> ApprovalRequested | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -18,8 +19,15 @@ from redraft.events.messages.content import Brief
 from redraft.events.messages.plan import Node, Parallel, Plan, Repeat, Retry, Role, StateField, StateSpec, Step
 from redraft.events.messages.run_state import Value, Values
 
-FREE: Final = ("research", "tests", "count")
-"""The actors of free steps."""
+FREE: Final[dict[str, tuple[str, ...]]] = {
+    "research": ("topics", "audience"),
+    "tests": ("passed",),
+    "measure": ("count", "passed"),
+}
+"""The actors of free steps, and the values that they change, but for now and then."""
+
+OTHERS: Final = ("passed", "count")
+"""The values that others change, but for now and then."""
 
 SURE: Final = "sure"
 """The condition of one's own."""
@@ -30,7 +38,7 @@ FIELDS: Final = (
     StateField("audience", "str", optional=True),
     StateField("topics", "list"),
 )
-WRITES: Final = (("passed",), ("count", "topics"), ("passed", "count"), (), ())
+EVERY: Final = tuple(field.name for field in FIELDS)
 _TRIES: Final = 20
 
 BARE: Final[Sequence[Condition]] = (
@@ -83,7 +91,7 @@ def _changed(random: Random, node: Node) -> Node:
         case Repeat():
             return _loop(random, node)
         case Step() if random.random() < 0.15:
-            return replace(node, writes=("count", "passed"))
+            return replace(node, writes=OTHERS)
         case _:
             return node
 
@@ -108,8 +116,9 @@ def _loop(random: Random, loop: Repeat) -> Repeat:
 def _free(random: Random, name: str) -> Node:
     """Returns a free step, or two in parallel."""
     if random.random() < 0.75:
-        return replace(_step(random, "step", random.choice(FREE)), name=name, writes=random.choice(WRITES))
-    both = tuple(_step(random, "step", actor) for actor in random.sample(FREE, 2))
+        actor = random.choice(tuple(FREE))
+        return replace(_step(random, "step", actor), name=name, writes=random.choice((FREE[actor], ())))
+    both = tuple(_step(random, "step", actor) for actor in random.sample(tuple(FREE), 2))
     return Parallel(name, both, random.choice(("all", "all", "first")))
 
 
@@ -121,20 +130,24 @@ def _step(random: Random, role: Role, actor: str) -> Step:
 def free_actors(random: Random, function: Function) -> list[Actor]:
     """Returns the actors of free steps, and the condition; `function` makes the function of one by role and name."""
     steps = [
-        Actor(name, "step", function("step", name, lambda *_: random_changes(random)), ("context",), is_async=True)
-        for name in FREE
+        Actor(name, "step", function("step", name, partial(_answer, random, names)), ("context",), is_async=True)
+        for name, names in FREE.items()
     ]
     said = function("critic", SURE, lambda *_: random.choice((True, True, False, "not yet")))
     return [*steps, Actor(SURE, "critic", said, ("context",), is_async=True, condition=True, measures=(SURE,))]
 
 
+def _answer(random: Random, names: Sequence[str], *given: object) -> Values | None:
+    return random_changes(random, names)
+
+
 def beside(random: Random, result: object) -> object:
     """Returns what an actor returns, now and then with changes of the state beside it."""
-    return WithState(result, random_changes(random)) if random.random() < 0.2 else result
+    return WithState(result, random_changes(random, OTHERS)) if random.random() < 0.2 else result
 
 
-def random_changes(random: Random) -> Values | None:
-    """Returns changes of the state; now and then none, or some that no plan with fields allows."""
+def random_changes(random: Random, names: Sequence[str]) -> Values | None:
+    """Returns changes of these values; now and then none, or of others, or some that no plan with fields allows."""
     kind = random.random()
     if kind < 0.1:
         return None
@@ -144,16 +157,15 @@ def random_changes(random: Random) -> Values | None:
         return {"passed": "yes"}
     if kind < 0.145:
         return {"topics": ["x" * 300_000]}
-    return _valid(random)
+    return _valid(random, names if kind < 0.97 else EVERY)
 
 
-def _valid(random: Random) -> Values:
-    """Returns values that every plan here allows."""
+def _valid(random: Random, names: Sequence[str] = EVERY) -> Values:
+    """Returns values of these names that every plan here allows, or none."""
     values: dict[str, Value] = {
         "passed": random.random() < 0.6,
         "count": random.choice((0, 1, 2, 2.5, 3, 5)),
         "audience": random.choice(("children", "adults", None)),
         "topics": random.choice(([], ["tides"])),
     }
-    names = random.sample(sorted(values), random.choice((0, 1, 1, 2)))
-    return {name: values[name] for name in names}
+    return {name: values[name] for name in names if random.random() < 0.7}
