@@ -157,7 +157,7 @@ def test_the_yaml_form_says_the_same():
         (
             "  audience: str",
             "  audience: text",
-            "plan:10: state_types.audience: text is no type; there are any, bool, int",
+            "plan:10: state_types.audience: text is no type; there are",
         ),
         ("  done: bool", "  don: bool", "done is no value of the plan's state; did you mean don?"),
         ("  limit: 3", "  limit: x", "limit is 'x'; the plan's state has int there"),
