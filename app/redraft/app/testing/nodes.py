@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -58,6 +59,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Plan, Repeat, Retry
+from redraft.events.messages.run_state import Values
 from redraft.events.store.event_store import EventStore, Threads
 from redraft.projections.backends import FOLLOWED
 from redraft.projections.engine.projector import catch_up, follow
@@ -130,6 +132,8 @@ class World:
         self.coordinators = count()
         self.recalls = False
         self.values: Random | None = None
+        self.forked: defaultdict[str, list[Values]] = defaultdict(list)
+        """The changes with which people forked each run; of several the first that arrived counts."""
         self.ended: dict[str, str] = {}
         self._noted = 0
 
@@ -351,7 +355,8 @@ async def _steer(client: Client, run: str, events: Sequence[Recorded], world: Wo
 async def _fork(client: Client, run: str, events: Sequence[Recorded], world: World, random: Random) -> None:
     """Forks a run, where runs have state with changes of it."""
     at = random.randint(1, len(events))
-    changed = random_changes(world.values, EVERY) if world.values else None
+    changed = (random_changes(world.values, EVERY) if world.values else None) or {}
+    world.forked[run].append(changed)
     await client.fork(run, at, key=f"fork-{run}", state=changed)
 
 

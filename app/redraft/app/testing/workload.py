@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Final, Protocol, TypeAlias
@@ -36,6 +36,7 @@ from redraft.events.messages.plan import (
     Step,
     measure_name,
 )
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import on_scale
 from redraft.events.messages.usage import Usage
 
@@ -235,6 +236,8 @@ class Script:
         """The generator of refiners' texts where earlier ones recur; None where each text is new."""
         self.values: Random | None = None
         """What draws changes of runs' state; None where no plan has any."""
+        self.given: defaultdict[tuple[str, str, int], list[Values]] = defaultdict(list)
+        """The state that the actor was given at each call, by request."""
         self._random = random
         self._faults = faults
 
@@ -301,6 +304,8 @@ class Script:
             odds, what = self._faults.odds, f"{name} at {context.path} of {context.run}"
             place = (context.run, context.path, context.attempt)
             self.calls[place] += 1
+            if self.values is not None:
+                self.given[place].append(dict(context.state))
             context.used(Usage(calls=1, tokens=100))
             await asyncio.sleep(self._faults.between(0.01, 5))
             if self._faults.happens(odds.actor_late, f"{what} takes longer than its time"):
