@@ -228,7 +228,7 @@ def state_plans() -> Iterator[tuple[str, Plan]]:
     yield "own", _plan(write, Repeat("L", measure.good >= 1, 3, (judge, look, good, improve)), save)
     yield (
         "own-alone",
-        _plan(write, Repeat("L", (measure.good >= 1) & state.done, 3, (good, improve)), save, state=typed),
+        _plan(write, Repeat("L", alone, 3, (good, look, improve)), save, state=typed),
     )
     people = Repeat("L", approved & state.done, 3, (judge, look, Approve("editor"), improve))
     yield "people", _plan(write, people, save)
