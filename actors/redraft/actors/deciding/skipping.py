@@ -30,7 +30,7 @@ def skip(state: RunState, top: Frame, step: Step, path: str) -> CriticSkipped | 
         said.append(join_panel(own, panel.node.combine, weights_of(panel), state.rules))
     critics = critics_before(top.body, top.index)
     heard = join_row(said, critics, state.rules)
-    values = state.values if top.node is None else visible_values(state, top)
+    values = visible_values(state, top)
     facts = Facts(heard, "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules, values=values)
     if holds(step.when, facts, limits=True):
         return None
