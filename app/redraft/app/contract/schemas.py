@@ -88,6 +88,7 @@ def _clean(value: object) -> object:
 
 _ALIASES: Final = {
     "Combine": Combine,
+    "CompareOperator": Operator,
     "Condition": Condition,
     "FailureKind": FailureKind,
     "Keep": Keep,
@@ -95,7 +96,6 @@ _ALIASES: Final = {
     "OnDeadline": OnDeadline,
     "OnFailure": OnFailure,
     "OnOscillation": OnOscillation,
-    "Operator": Operator,
     "Option": Option,
     "Outcome": Outcome,
     "Quantity": Quantity,
