@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from redraft.events.public_names import public_names
 
 if TYPE_CHECKING:
-    from redraft.actors.conditions.text import parse_condition as parse_condition, print_condition as print_condition
+    from redraft.actors.conditions.printing import print_condition as print_condition
+    from redraft.actors.conditions.text import parse_condition as parse_condition
     from redraft.actors.deciding.policy import Policy as Policy
     from redraft.actors.formats.mermaid import print_mermaid as print_mermaid
     from redraft.actors.formats.yaml_reader import print_plan as print_plan, read_plan as read_plan
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
     from redraft.actors.workflow.actor import (
         Actor as Actor,
         Critic as Critic,
+        FreeStep as FreeStep,
         Generator as Generator,
         Publisher as Publisher,
         Refiner as Refiner,
     )
-    from redraft.actors.workflow.context import Context as Context
+    from redraft.actors.workflow.context import (
+        ConditionFacts as ConditionFacts,
+        Context as Context,
+        WithState as WithState,
+    )
     from redraft.actors.workflow.roles import (
+        condition as condition,
         critic as critic,
         generator as generator,
         publisher as publisher,
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
         plateau as plateau,
         points as points,
         score as score,
+        state as state,
         tokens as tokens,
     )
     from redraft.events.messages.content import (

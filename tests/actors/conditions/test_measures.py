@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from redraft.actors.conditions.holding import check_reading
-from redraft.actors.conditions.text import parse_condition, print_condition
+from redraft.actors.conditions.printing import print_condition
+from redraft.actors.conditions.text import parse_condition
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import Compare, Condition, change, errors, measure
 from redraft.events.messages.plan import Criterion, Step

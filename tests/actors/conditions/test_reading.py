@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from redraft.actors.conditions.holding import check_reading
+from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import check_name_declared, compare, print_until, share_of_gain
-from redraft.actors.conditions.text import check_condition, parse_condition, print_condition
+from redraft.actors.conditions.text import check_condition, parse_condition
 from redraft.actors.formats.mermaid import print_mermaid
 from redraft.actors.workflow.roles import critic
 from redraft.events.errors import ActorError, ConditionError

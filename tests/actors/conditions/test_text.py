@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.actors.strategies_plans import conditions, steady
 
-from redraft.actors.conditions.text import MAX_CHARACTERS, check_printable, parse_condition, print_condition, terms
+from redraft.actors.conditions.printing import print_condition
+from redraft.actors.conditions.text import MAX_CHARACTERS, check_printable, parse_condition, terms
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import (
     AllOf,

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from redraft.actors.conditions.printing import name_of, print_condition
 from redraft.actors.conditions.reading import (
     check_term,
     compare,
@@ -24,7 +25,7 @@ from redraft.actors.conditions.reading import (
     shown_scale,
     truth_of_score,
 )
-from redraft.actors.conditions.text import COMPARE, COUNTS, name_of, print_condition, terms, truth
+from redraft.actors.conditions.text import COMPARE, COUNTS, terms, truth
 from redraft.events.errors import ConditionError
 from redraft.events.messages.conditions import CONFIDENCE, LOWEST, NAMED, AllOf, AnyOf, Compare, Condition, Not
 from redraft.events.messages.plan import Step

@@ -13,16 +13,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from redraft.actors.conditions.text import (
-    COMPARE,
-    WORDS,
-    is_reference,
-    name_of,
-    print_condition,
-    print_number,
-    print_points,
-    terms,
-)
+from redraft.actors.conditions.printing import name_of, print_condition, print_number, print_points
+from redraft.actors.conditions.text import COMPARE, WORDS, is_reference, terms
 from redraft.events.errors import ConditionError, suggest
 from redraft.events.messages.conditions import (
     CONFIDENCE,

@@ -21,6 +21,7 @@ from redraft.events.messages.conditions import (
     Oscillating,
     Plateau,
     Quantity,
+    State,
 )
 
 MAX_NESTING: Final = 50
@@ -29,9 +30,13 @@ MAX_NESTING: Final = 50
 CRITIC: Final = r"(?!\d+\.[eE]\d)\w[\w-]*"
 """The name of a critic before a dot, as a pattern: `2nd`, `12` and `not` too, but not the start of `1.e5`."""
 
+TEXT: Final = r"""(?:"[^"\\\n\r]*"|'[^'\\\n\r]*')"""
+"""A text in quotes, as a pattern: no backslash stands in one."""
+
 _WORD: Final = re.compile(
     rf"""
-      (?P<slip>   && | \|\| | != | <> | => | =< | [!≥≤≠¬%^*/+{{}}\[\]'"`;:@?] )
+      (?P<text>   {TEXT} )
+    | (?P<slip>   && | \|\| | != | <> | => | =< | [!≥≤≠¬%^*/+{{}}\[\]'"`;:@?] )
     | (?P<critic> {CRITIC}\.[A-Za-z_]\w* )
     | (?P<number> (?: \d[\d_]*\.?[\d_]* | \.\d[\d_]* ) (?: [eE][+-]?\d+ )? )
     | (?P<name>   [A-Za-z_]\w* )
@@ -103,6 +108,7 @@ _EXAMPLES: Final = {
     "change": "change(words) < 0.1",
 }
 _CHANGE: Final = "change"
+_STATE: Final = "state"
 _KNOWN: Final = (*_QUANTITIES, "approved", *_CALLS, _CHANGE)
 _NEAR: Final = 0.85
 """From how alike a word is taken for a slip of the pen, and not for the name of a criterion."""
@@ -121,7 +127,7 @@ def fault_at(node: ast.expr | ast.keyword, fault: str) -> ConditionError:
     return ConditionError(f"condition, column {node.col_offset + 1}: {fault}")
 
 
-def read_comparison(node: ast.Compare) -> Compare:
+def read_comparison(node: ast.Compare) -> Compare | State:
     """Returns the comparison of a quantity with a number; a number on the left is turned around."""
     _refuse_precedence(node)
     if len(node.ops) > 1:
@@ -132,6 +138,8 @@ def read_comparison(node: ast.Compare) -> Compare:
     left, right = node.left, node.comparators[0]
     if not _is_number(right) and _is_number(left):
         left, right, operator = right, left, _TURNED[operator]
+    if _is_state(left):
+        return _read_state(left, operator, right)
     value, top = _number_of(right)
     if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == _CHANGE:
         return _read_change(left, operator, right)
@@ -141,6 +149,28 @@ def read_comparison(node: ast.Compare) -> Compare:
             raise fault_at(right, f"{name} has no scale; write one number, such as {_example_of(name)}")
         return Compare(cast("Quantity", name), operator, value, top=top)
     return Compare("criterion", operator, value, name, top)
+
+
+def _is_state(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == _STATE
+
+
+def _read_state(node: ast.expr, operator: Operator, right: ast.expr) -> State:
+    """Returns the comparison of a value of the run's state: with a number, or with a text by `==`."""
+    assert isinstance(node, ast.Attribute)  # noqa: S101 - `_is_state` saw to it
+    match right:
+        case ast.Constant(value=str(text)):
+            if operator != "==":
+                raise fault_at(right, f"a text is compared with ==; write state.{node.attr} == {text!r}")
+            return State(node.attr, operator, text)
+        case ast.Constant(value=bool(wanted)):
+            remedy = f"state.{node.attr}" if wanted else f"not state.{node.attr}"
+            raise fault_at(right, f"what is true or false stands by itself; write {remedy}")
+        case _:
+            value, top = _number_of(right)
+            if top is not None:
+                raise fault_at(right, "a value of the state has no scale; write one number")
+            return State(node.attr, operator, value)
 
 
 def _read_change(node: ast.Call, operator: Operator, right: ast.expr) -> Compare:
@@ -173,8 +203,10 @@ def read_call(node: ast.Call) -> Plateau | Oscillating | Exit:
     return Exit()
 
 
-def read_name(node: ast.Name | ast.Attribute) -> Approved | Compare:
+def read_name(node: ast.Name | ast.Attribute) -> Approved | Compare | State:
     """Returns `approved`; any other name that stands alone is a measure that is at least 1: `all_tests_passing`."""
+    if _is_state(node):
+        return State(cast("ast.Attribute", node).attr)
     if isinstance(node, ast.Attribute):
         return Compare("criterion", ">=", 1.0, _reference(node))
     if node.id == "approved":

@@ -17,9 +17,11 @@ from typing import Final, assert_never, get_args
 
 import msgspec
 
+from redraft.actors.conditions.printing import name_of, print_condition, print_number
 from redraft.actors.conditions.terms import (
     CRITIC,
     MAX_NESTING,
+    TEXT,
     check_words,
     fault_at,
     read_call,
@@ -43,7 +45,10 @@ from redraft.events.messages.conditions import (
     Plateau,
     Points,
     Quantity,
+    State,
+    StateOperator,
 )
+from redraft.events.messages.run_state import is_value_name
 
 MAX_CHARACTERS: Final = 2_000
 """The longest text of a condition."""
@@ -51,6 +56,11 @@ MAX_CHARACTERS: Final = 2_000
 _POINTS: Final = re.compile(r"(-?\d{1,18}(?:\.\d*)?(?:[eE][+-]?\d+)?)(?: of (\d{1,18}(?:\.\d+)?))?", re.ASCII)
 _OF: Final = re.compile(r"(?<=[\d.])(\s+)of(?=\s+[\d.])", re.ASCII)
 _CRITIC: Final = re.compile(rf"(?<![\w.-]){CRITIC}(?=\.[A-Za-z_])", re.ASCII)
+
+_TEXT: Final = re.compile(r"""(?!.*".*')(?!.*'.*")[^\\\n\r]{0,200}""")
+"""The texts that a value of the state is compared with: without both kinds of quotes, and without a backslash."""
+
+_QUOTED: Final = re.compile(TEXT)
 
 _EXAMPLE: Final = "score >= 0.9 or plateau(gain=0.01, over=2)"
 
@@ -68,37 +78,6 @@ def parse_condition(text: str) -> Condition:
     return check_printable(_condition(_parse(text), 1))
 
 
-def print_condition(condition: Condition) -> str:
-    """Returns the text of a condition that passes `check_printable`; `parse_condition` reads it as an equal one."""
-    match condition:
-        case Compare():
-            return f"{name_of(condition)} {condition.operator} {print_points(condition.value, condition.top)}"
-        case Approved():
-            return "approved"
-        case Plateau():
-            gain = print_points(condition.gain, condition.top)
-            return f"plateau(gain={gain}, over={condition.over}{_with_name(condition.of)})"
-        case Oscillating():
-            return f"oscillating(window={condition.window}{_with_name(condition.of)})"
-        case Exit():
-            return "exit()"
-        case Not():
-            return f"not {_part(condition.condition)}"
-        case AnyOf():
-            return " or ".join(map(_part, condition.conditions))
-        case AllOf():
-            return " and ".join(map(_part, condition.conditions))
-        case _:
-            assert_never(condition)
-
-
-def name_of(term: Compare) -> str:
-    """Returns what a comparison is about, as people write it."""
-    if term.quantity == "change":
-        return f"change({term.of})"
-    return term.of if term.quantity == "criterion" else term.quantity
-
-
 def read_margin(text: str) -> float | Points:
     """Returns a margin as a person writes it, with the scale that is meant, if any: `0.1`, `1 of 10`.
 
@@ -108,16 +87,6 @@ def read_margin(text: str) -> float | Points:
     if found is None:
         raise ConditionError(f"{text!r} is no margin; write a number such as 0.1, or 1 of 10")
     return float(found[1]) if found[2] is None else Points(float(found[1]), float(found[2]))
-
-
-def print_points(value: float, top: float | msgspec.UnsetType | None) -> str:
-    """Returns the text of a number, with the scale that is meant, if it says one: `1 of 10`."""
-    of = "" if top is None or top is msgspec.UNSET else f" of {print_number(top)}"
-    return f"{print_number(value)}{of}"
-
-
-def _with_name(of: str | msgspec.UnsetType) -> str:
-    return "" if of is msgspec.UNSET else f", of={of}"
 
 
 def check_printable(condition: Condition) -> Condition:
@@ -130,20 +99,11 @@ def check_printable(condition: Condition) -> Condition:
     return condition
 
 
-def print_number(value: float) -> str:
-    """Returns a number as the shortest text that is read as the same float."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
-
-
-def _part(condition: Condition) -> str:
-    text = print_condition(condition)
-    return f"({text})" if isinstance(condition, AnyOf | AllOf) else text
-
-
 def _parse(text: str) -> ast.expr:
     spaces = len(text) - len(text.lstrip())
     line = "".join(" " if character.isspace() else character for character in text)
     plain = line.strip()
+    line = _QUOTED.sub(lambda found: f"'{'_' * (len(found.group()) - 2)}'", line)
     line = _OF.sub(lambda found: f"{found[1]}@ ", line)  # an operator of Python that no condition has
     line = _CRITIC.sub(lambda found: "_" * len(found.group()), line)  # such as 2nd, fact-check, not
     try:
@@ -157,6 +117,8 @@ def _parse(text: str) -> ast.expr:
     for node in ast.walk(body):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             node.value.id = plain[node.col_offset : node.col_offset + len(node.value.id)]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = plain[node.col_offset + 1 : node.col_offset + 1 + len(node.value)]
         if isinstance(node, ast.expr | ast.keyword):
             node.col_offset += spaces
     return body
@@ -232,7 +194,7 @@ COUNTS: Final[frozenset[Quantity]] = frozenset({"errors", "outputs", "tokens"})
 """Quantities that are whole numbers."""
 
 _REFERENCE: Final = re.compile(rf"(?:{CRITIC}\.)?[A-Za-z_]\w*", re.ASCII)
-_KINDS: Final = (Compare, Approved, Plateau, Oscillating, Exit, AnyOf, AllOf, Not)
+_KINDS: Final = (Compare, Approved, Plateau, Oscillating, Exit, State, AnyOf, AllOf, Not)
 
 
 def check_condition(condition: Condition) -> Condition:
@@ -271,7 +233,7 @@ def _parts(term: Condition) -> tuple[Condition, ...]:
             return _group_members(type(term).__name__, term.conditions)
         case Not():
             return (term.condition,)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
             return ()
         case _:
             assert_never(term)
@@ -296,6 +258,8 @@ def term_fault(term: Condition) -> str | None:
             return (
                 f"{type(term).__name__} joins {len(term.conditions)} conditions; give at least two, or the one itself"
             )
+        case State():
+            return _state_fault(term)
         case Approved() | Exit() | AnyOf() | AllOf() | Not():
             return None
         case _:
@@ -323,7 +287,7 @@ def truth(
             parts = [truth(part, of_score, of_group) for part in condition.conditions]
             joined = _join_truths(parts, decisive=isinstance(condition, AnyOf))
             return of_group(condition) if joined is None else joined
-        case Approved() | Plateau() | Oscillating() | Exit():
+        case Approved() | Plateau() | Oscillating() | Exit() | State():
             return None
         case _:
             assert_never(condition)
@@ -386,6 +350,20 @@ def _plateau_fault(term: Plateau) -> str | None:
     if term.top is not msgspec.UNSET and not (is_number(term.top) and term.top > 0):
         return f"plateau: gain of {shown(term.top)} names no scale; write its highest number, such as 1 of 10"
     return _of_fault("plateau", term.of) or _window_fault("plateau: over", term.over)
+
+
+def _state_fault(term: State) -> str | None:
+    if not is_value_name(term.of):
+        return f"state.{shown(term.of)} names no value; write letters, digits and _, a letter first"
+    if not is_one_of(term.operator, get_args(StateOperator)):
+        return f"{shown(term.operator)} does not compare; write one of {' '.join(get_args(StateOperator))}"
+    if term.operator == "is":
+        return None if term.value is True else f"state.{term.of} is true by itself; write not state.{term.of}"
+    if isinstance(term.value, str) and term.operator == "==" and _TEXT.fullmatch(term.value):
+        return None
+    if not is_number(term.value):
+        return f"state.{term.of} is compared with {shown(term.value)}; write a number, or == with a short text"
+    return None
 
 
 def _of_fault(what: str, of: object) -> str | None:

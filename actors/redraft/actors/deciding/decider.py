@@ -14,13 +14,16 @@ import msgspec
 from redraft.actors.deciding.budget import NOTHING, time_is_up, within_budget
 from redraft.actors.deciding.declared import as_declared, why_invalid
 from redraft.actors.deciding.evolve import evolve
-from redraft.actors.deciding.interpreter import GRACE, closed_panel, next_event
+from redraft.actors.deciding.interpreter import closed_panel, next_event
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.deciding.reusing import NO_MEMORY, Memory, Recall, recall_nothing, verdict_again
+from redraft.actors.deciding.run_values import why_refused
 from redraft.actors.deciding.state import OpenStep, ParallelState, RunState
 from redraft.actors.deciding.steering import steered
 from redraft.actors.plans.arms import Choose, first_arm
 from redraft.events.errors import ContentError
 from redraft.events.messages.commands import (
+    Completed,
     ConfirmStep,
     Critiqued,
     EraseRun,
@@ -51,6 +54,7 @@ from redraft.events.messages.domain_events import (
     RunErased,
     RunQuarantined,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
     VerdictLate,
@@ -113,7 +117,7 @@ def continue_from(
 
 def _first_event(state: RunState, message: Message, now: datetime, limit: int, others: Usage) -> DomainEvent | None:
     match message:
-        case Generated() | Critiqued() | Refined() | Published() | Failed():
+        case Generated() | Critiqued() | Refined() | Published() | Completed() | Failed():
             return _outcome(state, message, now, limit)
         case StartRun(_, plan, brief, key, tags, parent, files):  # how a fork begins, `forking` decides
             fresh = state.status == "new" and parent is None
@@ -160,25 +164,31 @@ def _event_for_outcome(
     state: RunState, open_step: OpenStep, message: OutcomeMessage, now: datetime, limit: int
 ) -> DomainEvent | None:
     role, asked, path, attempt = open_step.step.role, open_step.request.draft, message.path, message.attempt
+    values = {} if isinstance(message, Failed) else message.state
+    if values and (refused := why_refused(state, open_step, path, values)):
+        return _step_failed(state, message, open_step, "invalid", refused, now, retryable=False)
     match message:
         case Generated(text=text, media_type=media_type, usage=usage) if role == "generator":
             draft = new_draft(state.drafts + 1, text, media_type, limit)
-            return DraftGenerated(path, attempt, draft, usage)
+            return DraftGenerated(path, attempt, draft, usage, values)
         case Refined(text=text, changes=changes, exit=leaving, usage=usage, declined=declined) if (
             role == "refiner" and asked
         ):
             draft = new_draft(state.drafts + 1, text, state.media_type, limit)
-            edited = (message.edits, message.refusals, message.saved_tokens)
+            edited = (message.edits, message.refusals, message.saved_tokens, values)
             return DraftRefined(path, attempt, asked, draft, changes, leaving, usage, declined, *edited)
         case Critiqued(draft=ref, critique=critique, usage=usage) if role == "critic" and ref == asked:
             if fault := why_invalid(open_step.step, critique):
                 return _step_failed(state, message, open_step, "invalid", fault, now, retryable=state.rules < 3)
-            return DraftCritiqued(path, attempt, ref, as_declared(open_step.step, critique, state.rules), usage)
+            critique = as_declared(open_step.step, critique, state.rules)
+            return DraftCritiqued(path, attempt, ref, critique, usage, state=values)
         case Published(draft=ref, receipt=receipt, usage=usage) if role == "publisher" and ref == asked:
-            return DraftPublished(path, attempt, ref, receipt, usage)
+            return DraftPublished(path, attempt, ref, receipt, usage, values)
+        case Completed(usage=usage) if role == "step":
+            return StateChanged(path, attempt, values, usage)
         case Failed(kind=kind, message=fault, retryable=retryable):
             return _step_failed(state, message, open_step, kind, fault, now, retryable=retryable)
-        case Generated() | Refined() | Critiqued() | Published():
+        case Generated() | Refined() | Critiqued() | Published() | Completed():
             return None
         case _:
             assert_never(message)

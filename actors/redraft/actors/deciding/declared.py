@@ -96,6 +96,8 @@ def judgement_of(
         judged = replace(judged, scale=step.scale, marks=marks)
     if step is not None and critique.measures:
         judged = replace(judged, measures={f"{step.name}.{name}": value for name, value in critique.measures.items()})
+    if step is not None and step.condition:
+        judged = replace(judged, condition=True)
     if not gate:
         return judged
     if said or (said is None and _passes(judged, step)):

@@ -21,9 +21,11 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import record_pick
 from redraft.actors.deciding.declared import judgement_of
-from redraft.actors.deciding.judgement import join, join_panel, join_row
+from redraft.actors.deciding.judgement import join, join_panel
 from redraft.actors.deciding.policy import looks_for_oscillation, with_made_draft
 from redraft.actors.deciding.reusing import keep_verdict
+from redraft.actors.deciding.rows import pass_step, settle_judgement
+from redraft.actors.deciding.run_values import Changing, check_again, first_values, with_changes
 from redraft.actors.deciding.skipping import note_skipped
 from redraft.actors.deciding.state import (
     Candidate,
@@ -33,15 +35,18 @@ from redraft.actors.deciding.state import (
     ParallelState,
     RunState,
     after_critics,
+    close_all,
+    close_step,
     frame_at,
     number_of,
     stopped_by_gate,
     weights_of,
     with_top,
+    without,
 )
 from redraft.actors.deciding.steering import expire, request_approval, steer
 from redraft.actors.plans.arms import resolve_arm
-from redraft.actors.plans.paths import closing_body, critics_in_row, is_critic, required_answers
+from redraft.actors.plans.paths import closing_body, judges_itself, required_answers
 from redraft.events.messages.domain_events import (
     ApprovalExpired,
     ApprovalRequested,
@@ -61,6 +66,7 @@ from redraft.events.messages.domain_events import (
     RunErased,
     RunQuarantined,
     RunStarted,
+    StateChanged,
     Steered,
     StepFailed,
     StepRequested,
@@ -95,12 +101,8 @@ def evolve(state: RunState, event: DomainEvent) -> RunState:
             return _apply_iteration(state, event)
         case StepRequested():
             return _apply_request(state, event)
-        case DraftGenerated() | DraftRefined():
-            return _apply_draft(state, event)
-        case DraftCritiqued():
-            return _apply_critique(state, event)
-        case DraftPublished():
-            return _answer_step(add_usage(state, event), event.path)
+        case DraftGenerated() | DraftCritiqued() | DraftRefined() | DraftPublished() | StateChanged():
+            return _apply_answer(state, event) if not event.state else _apply_changes(state, event)
         case StepFailed():
             return _apply_failure(state, event)
         case LoopClosing():
@@ -159,6 +161,7 @@ def _apply_start(state: RunState, event: RunStarted) -> RunState:
         frames=(Frame(event.plan.steps),),
         inherited=event.parent.version if event.parent else 0,
         rules=known(event.rules),
+        values=first_values(event.plan, event.brief),
     )
 
 
@@ -171,7 +174,7 @@ def _apply_iteration(state: RunState, event: IterationStarted) -> RunState:
     top = frame_at(top, event.path)
     node = top.body[top.index]
     assert isinstance(node, Repeat)  # noqa: S101 - only a loop's event names a loop
-    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1))
+    loop = enter_loop(state, Frame(node.body, event.path, node, iteration=1, seen_drafts=state.drafts))
     if looks_for_oscillation(loop) and state.current:
         loop = with_made_draft(loop, state.current.ref, 0)
     top = replace(top, due="nothing", judged=() if top.node is None else top.judged)
@@ -216,6 +219,32 @@ def _request_in_parallel(top: Frame, node: Parallel, event: StepRequested) -> tu
     return step, replace(top, parallel=parallel, due="nothing")
 
 
+def _apply_changes(state: RunState, event: Changing) -> RunState:
+    """Returns the state after an answer that changes the values of the run's state, or a fork's own change of them."""
+    state = with_changes(state, event)
+    return check_again(_apply_answer(state, event)) if event.path else state
+
+
+def _apply_answer(state: RunState, event: Changing) -> RunState:
+    match event:
+        case DraftGenerated() | DraftRefined():
+            return _apply_draft(state, event)
+        case DraftCritiqued():
+            return _apply_critique(state, event)
+        case DraftPublished():
+            return _answer_step(add_usage(state, event), event.path)
+        case StateChanged():
+            return _apply_step(add_usage(state, event), event)
+        case _:
+            assert_never(event)
+
+
+def _apply_step(state: RunState, event: StateChanged) -> RunState:
+    """Returns the state after a free step answered: its place in a parallel, or the next place, is reached."""
+    together = state.frames[-1].parallel is not None
+    return _answer_step(state, event.path) if together else pass_step(close_step(state, event.path))
+
+
 def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunState:
     top = state.frames[-1]
     open_step = state.open.get(event.path)
@@ -228,14 +257,15 @@ def _apply_draft(state: RunState, event: DraftGenerated | DraftRefined) -> RunSt
     ref = event.draft.ref
     if top.parallel:
         parallel = replace(top.parallel, candidates=(*top.parallel.candidates, ref))
-        return _advance_parallel(_close_step(state, event.path), replace(top, parallel=parallel))
+        return _advance_parallel(close_step(state, event.path), replace(top, parallel=parallel))
     before = event.before if isinstance(event, DraftRefined) else None
     judgement = judgement_of_draft(state, before) if before and before.sha256 == ref.sha256 else None
     leaving = isinstance(event, DraftRefined) and event.exit
     state = replace(state, current=Candidate(ref, judgement))
     if looks_for_oscillation(top):
         top = with_made_draft(top, event.draft, before.version if before else 0)
-    return _answer_step(with_top(state, replace(top, verdicts=(), exit=leaving)), event.path)
+    state = _answer_step(with_top(state, replace(top, verdicts=(), exit=leaving)), event.path)
+    return state if top.node is None or judges_itself(top.node) else check_again(state)
 
 
 def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
@@ -253,30 +283,16 @@ def _apply_critique(state: RunState, event: DraftCritiqued) -> RunState:
     if top.parallel:
         said = (number_of(top.parallel, event, open_step), judgement)
         parallel = replace(top.parallel, verdicts=(*top.parallel.verdicts, said))
-        return _advance_parallel(_close_step(state, event.path), replace(top, parallel=parallel))
+        return _advance_parallel(close_step(state, event.path), replace(top, parallel=parallel))
     verdicts = (*top.verdicts, judgement)
     top = replace(top, verdicts=verdicts, index=after_critics(top.body, top.index, join(verdicts)))
     frames = (*state.frames[:-1], top)
-    return _settle_judgement(replace(state, open=_without(state.open, event.path), frames=frames))
+    return settle_judgement(replace(state, open=without(state.open, event.path), frames=frames))
 
 
 def _apply_skip(state: RunState) -> RunState:
     state, top = note_skipped(state, state.frames[-1])
-    return _settle_judgement(state) if top.parallel is None else _advance_parallel(state, top)
-
-
-def _settle_judgement(state: RunState) -> RunState:
-    """Joins the critiques of the current draft into its judgement, once the last critic in a row has answered."""
-    top = state.frames[-1]
-    if state.current is None or (top.index < len(top.body) and is_critic(top.body[top.index])):
-        return state
-    heard = join_row(top.verdicts, critics_in_row(top.body, top.index), state.rules)
-    judged = with_judgement(state, state.current.ref, heard)
-    state = replace(state, current=judged, best=better_of(state, state.best, judged))
-    if top.review is not None:
-        outer = remember(state, state.frames[-2], judged)
-        return replace(state, frames=(*state.frames[:-2], outer))
-    return with_top(state, replace(remember(state, top, judged), verdicts=(), due="judged"))
+    return settle_judgement(state) if top.parallel is None else _advance_parallel(state, top)
 
 
 def _advance_parallel(state: RunState, top: Frame) -> RunState:
@@ -293,10 +309,12 @@ def _advance_parallel(state: RunState, top: Frame) -> RunState:
     if role == "critic" and (len(parallel.verdicts) >= enough or stopped_by_gate(parallel)):
         return _close_panel(state, top, parallel)
     if role in ("generator", "refiner") and len(parallel.candidates) >= enough:
-        parallel = replace(parallel, judging=True, requested=0)
-        return with_top(_close_all(state), replace(top, parallel=parallel))
+        parallel = replace(parallel, judging=True, requested=0, wrote={})
+        return with_top(close_all(state), replace(top, parallel=parallel))
     if role == "publisher" and parallel.answered >= enough:
-        return with_top(_close_all(state), replace(top, parallel=None, index=top.index + 1))
+        return with_top(close_all(state), replace(top, parallel=None, index=top.index + 1))
+    if role == "step" and parallel.answered >= enough:
+        return pass_step(with_top(close_all(state), top))
     return with_top(state, top)
 
 
@@ -310,7 +328,7 @@ def _close_panel(state: RunState, top: Frame, parallel: ParallelState) -> RunSta
     if state.open:
         late = {**state.late, **state.open}
         state = replace(state, open={}, late=dict(list(late.items())[-MAX_LATE:]))
-    return _settle_judgement(with_top(state, top))
+    return settle_judgement(with_top(state, top))
 
 
 def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> RunState:
@@ -328,16 +346,16 @@ def _choose_candidate(state: RunState, top: Frame, parallel: ParallelState) -> R
         top = with_made_draft(top, chosen.ref, state.current.ref.version if refines and state.current else 0)
     state = replace(state, current=chosen, best=better_of(state, state.best, chosen))
     top = replace(remember(state, top, chosen), parallel=None, verdicts=(), index=top.index + 1, due="judged")
-    return with_top(_close_all(state), top)
+    return with_top(close_all(state), top)
 
 
 def _answer_step(state: RunState, path: str) -> RunState:
     top = state.frames[-1]
     if top.parallel:
         parallel = replace(top.parallel, answered=top.parallel.answered + 1)
-        return _advance_parallel(_close_step(state, path), replace(top, parallel=parallel))
+        return _advance_parallel(close_step(state, path), replace(top, parallel=parallel))
     frames = (*state.frames[:-1], replace(top, index=top.index + 1))
-    return replace(state, open=_without(state.open, path), frames=frames)
+    return replace(state, open=without(state.open, path), frames=frames)
 
 
 def _apply_failure(state: RunState, event: StepFailed) -> RunState:
@@ -350,7 +368,7 @@ def _apply_failure(state: RunState, event: StepFailed) -> RunState:
         return replace(state, open={**state.open, event.path: waiting})
     if known.request.choice is not None:
         state = record_pick(state, known, failed=True)
-    return _fail_for_good(_close_step(state, event.path), event, known)
+    return _fail_for_good(close_step(state, event.path), event, known)
 
 
 def _fail_for_good(state: RunState, event: StepFailed, known: OpenStep) -> RunState:
@@ -375,17 +393,3 @@ def _begin_closing(state: RunState, event: LoopClosing) -> RunState:
     closing = (event.outcome, event.reason)
     left = top.exit and state.rules >= 3
     return with_top(state, replace(top, body=body, index=0, closing=closing, due="nothing", exit=left))
-
-
-def _close_step(state: RunState, path: str) -> RunState:
-    return replace(state, open=_without(state.open, path))
-
-
-def _without(open_steps: dict[str, OpenStep], path: str) -> dict[str, OpenStep]:
-    if len(open_steps) == 1 and path in open_steps:
-        return {}
-    return {each: step for each, step in open_steps.items() if each != path}
-
-
-def _close_all(state: RunState) -> RunState:
-    return replace(state, open={}) if state.open else state

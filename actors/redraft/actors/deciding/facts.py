@@ -10,6 +10,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 from msgspec import UNSET
 
+from redraft.actors.conditions.printing import name_of, print_number
 from redraft.actors.conditions.reading import (
     SCORE,
     compare,
@@ -20,7 +21,8 @@ from redraft.actors.conditions.reading import (
     share_of_gain,
     shown_scale,
 )
-from redraft.actors.conditions.text import COMPARE, name_of, print_number
+from redraft.actors.conditions.text import COMPARE
+from redraft.actors.conditions.values import describe_value, value_meets
 from redraft.actors.deciding.judgement import Judgement
 from redraft.events.messages.conditions import (
     LIMITS,
@@ -34,10 +36,12 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
 )
 from redraft.events.messages.content import Number, number_text
 from redraft.events.messages.domain_events import Outcome
 from redraft.events.messages.plan import RULES, Step
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.scales import UNIT, score_text
 
 _SAID_OR_UNKNOWN: Final = 6
@@ -45,7 +49,7 @@ _SAID_OR_UNKNOWN: Final = 6
 change is one.
 """
 
-Atom: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit
+Atom: TypeAlias = Compare | Approved | Plateau | Oscillating | Exit | State
 """A condition that contains no others."""
 
 
@@ -60,7 +64,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """The facts that a condition may refer to. `peaks` are the best scores so far, `seen` the hashes judged before.
 
     `tracks` are the best and the latest scores of criteria, by name; `critics` those on whose scales numbers are read.
-    `rules` are those of the run. `before` is the judgement of the draft that was judged before this one.
+    `rules` are those of the run. `before` is the judgement of the draft that was judged before this one. `values` are
+    those of the run's state that the condition may see.
     """
 
     judgement: Judgement
@@ -75,6 +80,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     critics: tuple[Step, ...] = ()
     rules: int = RULES
     before: Judgement | None = None
+    values: Values = {}
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -123,7 +129,7 @@ def holds(condition: Condition, facts: Facts, *, limits: bool, negated: bool = F
             return joined(holds(each, facts, limits=limits, negated=negated) for each in conditions)
         case Not(inner):
             return holds(inner, facts, limits=limits, negated=not negated)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
             if not limits and _outcome_of(condition) != "accepted":
                 return negated
             return _is_known(condition, facts) and _atom_holds(condition, facts) != negated
@@ -133,6 +139,8 @@ def holds(condition: Condition, facts: Facts, *, limits: bool, negated: bool = F
 
 def _is_known(atom: Atom, facts: Facts) -> bool:
     """Returns whether there is anything to compare: a critic that was not asked has said and counted nothing."""
+    if isinstance(atom, State):
+        return value_meets(atom, facts.values) is not None
     if not isinstance(atom, Compare) or atom.quantity not in NAMED:
         return True
     if not is_measure(atom.of, facts.critics):
@@ -168,6 +176,8 @@ def says_of_draft_left(condition: Condition, facts: Facts | None, *, negated: bo
             if facts is None:
                 return negated
             return _is_known(condition, facts) and _atom_holds(condition, facts) != negated
+        case State():
+            return facts is not None and _is_known(condition, facts) and _atom_holds(condition, facts) != negated
         case Exit():
             return not negated
         case Approved() | Plateau() | Oscillating():
@@ -195,6 +205,8 @@ def _atom_holds(atom: Atom, facts: Facts) -> bool:
             return _comes_back(latest)
         case Exit():
             return False  # looked at only when a refiner has left
+        case State():
+            return value_meets(atom, facts.values) is True
         case _:
             assert_never(atom)
 
@@ -256,7 +268,7 @@ def _outcome_of(atom: Atom) -> Outcome:
             if quantity not in LIMITS:
                 return "accepted"
             return "timed_out" if quantity == "elapsed" else "over_budget"
-        case Approved() | Exit():
+        case Approved() | Exit() | State():
             return "accepted"
         case Plateau():
             return "plateaued"
@@ -272,7 +284,7 @@ def _atoms(condition: Condition) -> list[Atom]:
             return [atom for each in conditions for atom in _atoms(each)]
         case Not(inner):
             return _atoms(inner)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
             return [condition]
         case _:
             assert_never(condition)
@@ -287,7 +299,8 @@ def describe(condition: Condition, facts: Facts) -> str:
 
 def describe_unknown(condition: Condition, facts: Facts) -> str:
     """Returns what a condition asks for and nobody has said, for people: `words is not known`."""
-    unknown = [name_of(each) for each in _atoms(condition) if isinstance(each, Compare) and not _is_known(each, facts)]
+    atoms = [each for each in _atoms(condition) if isinstance(each, Compare | State)]
+    unknown = [name_of(each) for each in atoms if not _is_known(each, facts)]
     return ", ".join(f"{name} is not known" for name in dict.fromkeys(unknown))
 
 
@@ -299,9 +312,9 @@ def _describe_held(condition: Condition, facts: Facts, *, negated: bool) -> Iter
                 yield from _describe_held(each, facts, negated=negated)
         case Not(inner):
             yield from _describe_held(inner, facts, negated=not negated)
-        case Compare() | Approved() | Plateau() | Oscillating() | Exit():
+        case Compare() | Approved() | Plateau() | Oscillating() | Exit() | State():
             if _is_known(condition, facts) and _atom_holds(condition, facts) != negated:
-                no = "not " if isinstance(condition, Compare | Approved) else "it is not so that "
+                no = "not " if isinstance(condition, Compare | Approved | State) else "it is not so that "
                 yield f"{no if negated else ''}{_describe_atom(condition, facts)}"
         case _:
             assert_never(condition)
@@ -328,6 +341,8 @@ def _describe_atom(atom: Atom, facts: Facts) -> str:
             return "the draft is one that was judged before"
         case Exit():
             return "the refiner left"  # never measured: see `_atom_holds`
+        case State():
+            return describe_value(atom, facts.values)
         case _:
             assert_never(atom)
 

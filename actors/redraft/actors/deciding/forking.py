@@ -15,17 +15,27 @@ from msgspec.structs import replace
 from redraft.actors.deciding.budget import NOTHING, ends_at
 from redraft.actors.deciding.decider import Decision, continue_from
 from redraft.actors.deciding.evolve import evolve, fold
-from redraft.actors.deciding.interpreter import GRACE, next_event
+from redraft.actors.deciding.interpreter import next_event
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.deciding.reusing import Memory, Recall, recall_nothing, verdict_again, with_key, with_reuse
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.actors.plans.arms import Choose, first_arm
+from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.plans.paths import map_nodes
 from redraft.events.messages.commands import StartRun
 from redraft.events.messages.conditions import Approved
-from redraft.events.messages.domain_events import DomainEvent, LimitsChanged, RunResumed, RunStarted, StepRequested
+from redraft.events.messages.domain_events import (
+    DomainEvent,
+    LimitsChanged,
+    RunResumed,
+    RunStarted,
+    StateChanged,
+    StepRequested,
+)
 from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import RULES, Node, Plan, Repeat, Retry, Step, loops_of
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.run_state import size_fault
 from redraft.events.messages.usage import Usage
 
 BY = "fork"
@@ -53,7 +63,7 @@ def begin_fork(
     first = RunStarted(start.plan, start.brief, now - elapsed, *given)
     events: list[DomainEvent] = [first, *(event.data for event in past[1:])]
     state, memory = fold(events), Memory(start.run, recall)
-    for event in _changes_and_repeats(state, start.plan, now, memory):
+    for event in _changes_and_repeats(state, start, now, memory):
         events.append(event)
         state = evolve(state, event)
     known = _taken_again(state, memory)
@@ -81,7 +91,15 @@ def why_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
         return f"run {parent.run} was erased"
     if shape(start.plan) != shape(fold(event.data for event in past).plan):
         return f"its plan has other steps than run {parent.run}; change only when loops end and how steps are done"
-    return ""
+    return _why_values_unfit(start, past)
+
+
+def _why_values_unfit(start: StartRun, past: Sequence[Recorded]) -> str:
+    """Returns why the state of a run cannot be changed so by its fork; empty when it can."""
+    if not start.state:
+        return ""
+    fault = values_misfit(start.plan.state, start.state)
+    return fault or size_fault({**fold(event.data for event in past).values, **start.state})
 
 
 def shape(plan: Plan) -> Plan:
@@ -93,7 +111,8 @@ def _shape(path: str, node: Node) -> Node:
     match node:
         case Step():
             node = replace(node, actor="", timeout=1.0, retry=Retry(), options={}, version="", choose=())
-            node = replace(node, queue_wait=None, measures=(), reuse=None)  # what is counted hangs on actor and options
+            # what is counted, and what is written, hangs on actor and options
+            node = replace(node, queue_wait=None, measures=(), reuse=None, writes=())
             return replace(node, history=None, only_issues=False, when=None if node.when is None else Approved())
         case Repeat():
             node = replace(node, until=Approved(), max_iterations=1, keep="best")
@@ -102,11 +121,14 @@ def _shape(path: str, node: Node) -> Node:
             return node
 
 
-def _changes_and_repeats(state: RunState, plan: Plan, now: datetime, memory: Memory) -> Iterator[DomainEvent]:
-    """Yields the changes of the fork's plan, and the unanswered requests of its parent again."""
+def _changes_and_repeats(state: RunState, start: StartRun, now: datetime, memory: Memory) -> Iterator[DomainEvent]:
+    """Yields the changes of the fork's state and plan, and the unanswered requests of its parent again."""
     if state.status != "running":
         return
-    loops = dict(loops_of(plan.steps))
+    if start.state:
+        yield StateChanged("", 0, start.state, by=start.by or BY)
+        state = replace(state, values={**state.values, **start.state})
+    loops = dict(loops_of(start.plan.steps))
     for path, loop in loops_of(state.plan.steps):
         other = loops[path]
         if (other.until, other.max_iterations) != (loop.until, loop.max_iterations):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Final, assert_never
 
 from msgspec.structs import replace
 
 from redraft.actors.conditions.reading import critics_of
+from redraft.actors.conditions.values import asks_critics
 from redraft.actors.deciding.budget import NOTHING, ends_at, time_is_up, within_budget
 from redraft.actors.deciding.candidates import (
     beyond_people,
     describe_failed_gate,
     draft_to_keep,
     draft_to_salvage,
-    draft_to_work_on,
     finished_drafts,
     judged_before,
     left_on_failure,
@@ -25,7 +24,10 @@ from redraft.actors.deciding.candidates import (
 )
 from redraft.actors.deciding.credit import credits_or_end
 from redraft.actors.deciding.facts import Facts, Verdict, says_of_draft_left, verdict
-from redraft.actors.deciding.reusing import NO_MEMORY, Memory, with_key, with_reuse
+from redraft.actors.deciding.judgement import Judgement
+from redraft.actors.deciding.requests import make_request
+from redraft.actors.deciding.reusing import NO_MEMORY, Memory, with_reuse
+from redraft.actors.deciding.run_values import visible_values
 from redraft.actors.deciding.skipping import skip, waits_for_others
 from redraft.actors.deciding.state import (
     Candidate,
@@ -39,7 +41,7 @@ from redraft.actors.deciding.state import (
     waits_for_own_critics,
 )
 from redraft.actors.plans.arms import Choose, choose_actor, first_arm
-from redraft.actors.plans.paths import asks_people, closing_body, gates_of, required_answers
+from redraft.actors.plans.paths import asks_people, closing_body, gates_of, judges_itself, required_answers
 from redraft.events.messages.content import DraftRef
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -55,9 +57,6 @@ from redraft.events.messages.domain_events import (
 from redraft.events.messages.plan import Approve, Node, Parallel, Repeat, Step
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import Usage
-
-GRACE: Final = timedelta(hours=1)
-"""How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
 
 _UNJUDGED: Final = Verdict("plateaued", "the refiner had nothing more to change")
 _LEFT: Final = Verdict("exhausted", "the refiner left")
@@ -120,7 +119,7 @@ def _next_of_body(state: RunState, top: Frame, now: datetime) -> DomainEvent:
         node = top.body[place]
         if isinstance(node, Step) and node.role != "publisher":
             path = f"{prefix(top)}{node.name}{top.review or ''}"
-            return skip(state, top, node, path) or _make_request(state, node, path, now)
+            return skip(state, top, node, path) or make_request(state, node, path, now)
         if isinstance(node, Approve) and _would_go_on(state, top, now):
             continue
         if is_publisher(node) and (reason := why_withheld(state, top, place)):
@@ -135,10 +134,10 @@ def _enter(state: RunState, top: Frame, node: Node, now: datetime) -> DomainEven
     path = f"{prefix(top)}{node.name}{top.review or ''}"
     match node:
         case Step():
-            return _make_request(state, node, path, now)
+            return make_request(state, node, path, now)
         case Parallel():
             step = node.steps[0]
-            return _limit_due(_make_request(state, step, f"{path}/{step.name}", now), node, now)
+            return _limit_due(make_request(state, step, f"{path}/{step.name}", now), node, now)
         case Repeat():
             return IterationStarted(path, 1)
         case Approve():
@@ -167,7 +166,7 @@ def _next_of_parallel(state: RunState, top: Frame, parallel: ParallelState, now:
         if parallel.requested == len(parallel.candidates):
             return None
         path = f"{inside}{parallel.node.judge.name}[{parallel.requested + 1}]"
-        request = _make_request(state, parallel.node.judge, path, now, parallel.candidates[parallel.requested])
+        request = make_request(state, parallel.node.judge, path, now, parallel.candidates[parallel.requested])
         return replace(request, beside=parallel.candidates)
     if parallel.requested == len(parallel.node.steps):
         return closed_panel(state, inside[:-1], now)
@@ -179,7 +178,7 @@ def _next_of_parallel(state: RunState, top: Frame, parallel: ParallelState, now:
             return None
         if (left := skip(state, top, step, inside + step.name)) is not None:
             return left
-    return _limit_due(_make_request(state, step, inside + step.name, now), parallel.node, now, parallel.until)
+    return _limit_due(make_request(state, step, inside + step.name, now), parallel.node, now, parallel.until)
 
 
 def _limit_due(request: StepRequested, node: Parallel, now: datetime, until: datetime | None = None) -> StepRequested:
@@ -202,44 +201,11 @@ def closed_panel(state: RunState, path: str, now: datetime) -> PanelClosed | Non
     return PanelClosed(path, len(parallel.verdicts), tuple(state.open))
 
 
-@lru_cache(maxsize=256)
-def _longest_wait(timeout: float) -> timedelta:
-    return timedelta(seconds=timeout) + GRACE
-
-
-def _make_request(
-    state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None
-) -> StepRequested:
-    refines = step.role == "refiner"
-    loop = state.frames[-1]
-    source = draft_to_work_on(state, step)
-    rewrites = step.role == "generator" and loop.node is not None and state.rules >= 4
-    judged = source.judgement if source and (refines or rewrites) else None
-    warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
-    request = StepRequested(
-        path,
-        step.role,
-        step.actor,
-        attempt=1,
-        due=now + _longest_wait(step.timeout),
-        draft=draft or (source.ref if source and step.role != "generator" else None),
-        critiques=judged.critiques if judged else (),
-        score=judged.known_score if judged else None,
-        scale=judged.scale if judged and judged.scored else None,
-        outputs=finished_drafts(state, *state.frames),
-        advice=state.advice if refines else (),
-        oscillation=loop.swings if refines else (),
-        heat=loop.heat if warmer else 0,
-        queue_wait=step.queue_wait,
-    )
-    return request if step.reuse is None else with_key(state, step, request)
-
-
 def _end_loop_if_met(state: RunState, top: Frame, loop: Repeat, now: datetime) -> DomainEvent | None:
     """Returns the end of the loop if its condition holds; None if it goes on.
 
-    The condition is checked when critics have answered or an inner loop has ended, never on an old score. By rules 6 a
-    loop with critics of its own waits for them.
+    The condition is checked when critics or free steps have answered, the run's state has changed, or an inner loop has
+    ended, never on an old score. By rules 6 a loop with critics of its own waits for them.
     """
     if top.closing:
         return _end_closed_loop(state, top, loop, now, Verdict(*top.closing)) if top.index == len(top.body) else None
@@ -264,9 +230,16 @@ def _after_body(state: RunState, top: Frame) -> DomainEvent:
 
 
 def _close_or_end_loop(state: RunState, top: Frame, loop: Repeat, now: datetime | None, why: Verdict) -> DomainEvent:
-    """Ends a loop that no draft has satisfied; a last draft without a judgement is judged first."""
-    unjudged = state.current is None or state.current.judgement is None or waits_for_own_critics(state, top, loop)
-    if unjudged and closing_body(loop):
+    """Ends a loop that no draft has satisfied; a last draft without a judgement is judged first.
+
+    In a loop that does not judge its drafts, free steps look at the last one first, if none has since it was made.
+    """
+    if not judges_itself(loop):
+        unseen = state.drafts > top.seen_drafts
+    else:
+        unjudged = state.current is None or state.current.judgement is None
+        unseen = unjudged or waits_for_own_critics(state, top, loop)
+    if unseen and closing_body(loop):
         return LoopClosing(top.path, why.outcome, why.reason)
     if now is not None and why == _LEFT:
         return _end_left_loop(state, top, loop, now)
@@ -297,8 +270,10 @@ def _end_closed_loop(state: RunState, top: Frame, loop: Repeat, now: datetime, w
 def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
     """Returns the measured facts for a condition about the current draft; None until its critics have answered."""
     current = state.current
-    if current is None or current.judgement is None or state.started is None:
+    if state.started is None:
         return None
+    if current is None or current.judgement is None:
+        return _facts_without_critics(state, top, now)
     said = current.judgement
     approved = _approval_of(state, top, current, said.approved)
     return Facts(
@@ -314,7 +289,18 @@ def facts_of(state: RunState, top: Frame, now: datetime) -> Facts | None:
         critics_of(top.body if top.node is None else top.node.body),
         state.rules,
         judged_before(top, current) if said.measures else None,
+        visible_values(state, top),
     )
+
+
+def _facts_without_critics(state: RunState, top: Frame, now: datetime) -> Facts | None:
+    """Returns the facts for a condition that asks nothing of critics; None if it does, or the loop has some."""
+    if top.node is None or judges_itself(top.node) or asks_critics(top.node.until) or state.started is None:
+        return None
+    elapsed, used = (now - state.started).total_seconds(), state.usage
+    outputs, values = len(finished_drafts(state, top)), visible_values(state, top)
+    said = Judgement(0.0, 0, None, (), scored=False)
+    return Facts(said, "", outputs, elapsed, used.tokens, used.cost, (), (), rules=state.rules, values=values)
 
 
 def _approval_of(state: RunState, top: Frame, draft: Candidate, verdict: bool | None) -> bool | None:

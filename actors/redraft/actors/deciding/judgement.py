@@ -25,7 +25,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     as its score, if every critic gave a verdict only. `scale` is the one that all its critics declare, if they do.
     `marks` are the joined scores of criteria, and `confidence`, by name; `own` those of each critic: `judge.accuracy`.
     `measures` are what each critic counted: `judge.words`. `unheard` are the criteria that critics here declare and
-    none has given.
+    none has given. That of a `condition` takes no part in approval.
     """
 
     score: float
@@ -39,6 +39,7 @@ class Judgement(msgspec.Struct, frozen=True, gc=False):
     own: dict[str, float] = {}
     measures: dict[str, Number] = {}
     unheard: tuple[str, ...] = ()
+    condition: bool = False
 
     def mark(self, name: str) -> float:
         """The score of a criterion by its name in conditions; 0 if no critic that answered gave one."""
@@ -140,7 +141,7 @@ def _join_heard(judgements: Sequence[Judgement], combine: Combine, weights: Sequ
 def _join_all(judgements: Sequence[Judgement], combine: Combine, weights: Sequence[float]) -> Judgement:
     if len(judgements) == 1:
         return judgements[0]
-    verdicts = [each.approved for each in judgements]
+    verdicts = [each.approved for each in judgements if not each.condition] or [None]
     approved = False if False in verdicts else (True if all(verdicts) else None)
     scored = [number for number, each in enumerate(judgements) if each.scored]
     counted = scored or list(range(len(judgements)))
@@ -153,6 +154,7 @@ def _join_all(judgements: Sequence[Judgement], combine: Combine, weights: Sequen
         _versions(judgements),
         judgements[0].gate,
         bool(scored),
+        condition=all(each.condition for each in judgements),
     )
     if not any(each.own for each in judgements):
         return joined

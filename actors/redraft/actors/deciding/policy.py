@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import asdict, astuple, replace
 
-from redraft.actors.conditions.text import print_condition, print_points
+from redraft.actors.conditions.printing import print_condition, print_points
 from redraft.actors.deciding.state import Frame, Made, RunState
 from redraft.actors.plans.check import check_ready
 from redraft.actors.plans.paths import closing_body, find_loop, map_nodes

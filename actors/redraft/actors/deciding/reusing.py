@@ -54,7 +54,8 @@ def with_key(state: RunState, step: Step, request: StepRequested) -> StepRequest
     if request.draft is None:
         return request
     twins = twins_before(state.plan.steps, step_key(request.path))
-    key = verdict_key(step, twins, state.brief, request.draft, state.media_type, request.outputs)
+    given = (request.draft, state.media_type, request.outputs)
+    key = verdict_key(step, twins, state.brief, *given, state.values)
     return replace(request, verdict_key=key)
 
 
@@ -83,8 +84,11 @@ def _known(state: RunState, request: StepRequested, memory: Memory) -> Earlier |
 
 
 def keep_verdict(state: RunState, event: DraftCritiqued, request: StepRequested) -> RunState:
-    """Returns the state that knows this verdict by the key of its request, unless it was itself taken again."""
-    if event.reused is not None:
+    """Returns the state that knows this verdict by the key of its request.
+
+    Not one that was itself taken again, nor one that came with changes of the run's state.
+    """
+    if event.reused is not None or event.state:
         return state
     kept = {**state.verdicts, request.verdict_key: (state.version, event.critique)}
     return replace(state, verdicts=dict(list(kept.items())[-MAX_KEPT:]))

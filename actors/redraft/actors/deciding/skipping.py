@@ -28,7 +28,8 @@ def skip(state: RunState, top: Frame, step: Step, path: str) -> CriticSkipped | 
         own = [each for _, each in panel.verdicts]
         said.append(join_panel(own, panel.node.combine, weights_of(panel), state.rules))
     critics = critics_before(top.body, top.index)
-    facts = Facts(join_row(said, critics, state.rules), "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules)
+    heard = join_row(said, critics, state.rules)
+    facts = Facts(heard, "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules, values=state.values)
     if holds(step.when, facts, limits=True):
         return None
     reason = describe(Not(step.when), facts) or describe_unknown(step.when, facts)

@@ -14,6 +14,7 @@ from redraft.actors.plans.paths import gates_of, is_critic, is_gate, judges_itse
 from redraft.events.messages.content import Brief, Critique, DraftRef
 from redraft.events.messages.domain_events import ApprovalRequested, DraftCritiqued, Outcome, StepRequested
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
 
 
@@ -42,7 +43,7 @@ _OWN_CRITICS: Final = 6
 """The rules from which on a loop with critics of its own is not ended by what those of an inner loop said."""
 
 Status: TypeAlias = Literal["new", "running", "ended", "quarantined"]
-Due: TypeAlias = Literal["nothing", "judged", "output", "approved"]
+Due: TypeAlias = Literal["nothing", "judged", "output", "approved", "state"]
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -78,7 +79,8 @@ class ParallelState(msgspec.Struct, frozen=True, gc=False):
     `requested` counts the steps requested, `failed` those that will not answer, `answered` the publishers that
     answered; `candidates` are new drafts, and `verdicts` the judgements so far: by the number of the critic, or, once
     `judging`, of the candidate (both from 0). `until` is when the wait for all critics of a panel with a deadline ends;
-    `skipped` counts the critics that are not asked about this draft.
+    `skipped` counts the critics that are not asked about this draft. `wrote` are the values of the run's state that its
+    steps changed, each with the path of the one that did.
     """
 
     node: Parallel
@@ -90,6 +92,7 @@ class ParallelState(msgspec.Struct, frozen=True, gc=False):
     verdicts: tuple[tuple[int, Judgement], ...] = ()
     until: datetime | None = None
     skipped: int = 0
+    wrote: dict[str, str] = {}
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +115,8 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     current draft by critics in a row; `due` is why the condition has to be checked, if it has to; `exit` says that a
     refiner has nothing more to change. `made` are the loop's drafts, `swings` the latest oscillations, `heat` their
     number, and `swung` what the last draft repeated or undid; all empty unless the loop looks for oscillation. `tracks`
-    are the scores of criteria that the condition looks back on.
+    are the scores of criteria that the condition looks back on. `seen_drafts` is how many drafts the run had when a
+    step without one of the four roles answered here last.
     """
 
     body: tuple[Node, ...]
@@ -139,6 +143,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     entry: Candidate | None = None
     inner: Candidate | None = None
     tracks: dict[str, Track] = {}
+    seen_drafts: int = 0
 
 
 class Approval(msgspec.Struct, frozen=True, gc=False):
@@ -190,7 +195,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     `late` are requests that a panel went on without. `picks` are the arms that took part and are not credited yet;
     `inherited` is how many of the events a fork repeats from its parent. `rules` are those that it began under; `bars`
     are, from rules 2 on, the drafts that may not be published. `verdicts` are those that may be taken again: by the key
-    of their request, their event's version and their critique.
+    of their request, their event's version and their critique. `values` are those of the run's state, `writers` the
+    steps, by their paths in the plan, that changed them last.
     """
 
     status: Status = "new"
@@ -225,6 +231,8 @@ class RunState(msgspec.Struct, frozen=True, gc=False):
     rules: int = 1
     bars: Bars = Bars()
     verdicts: dict[str, tuple[int, Critique]] = {}
+    values: Values = {}
+    writers: dict[str, str] = {}
 
 
 def prefix(frame: Frame) -> str:
@@ -263,7 +271,12 @@ def failed_a_gate(draft: Candidate | None) -> bool:
 
 
 def waits_for_own_critics(state: RunState, top: Frame, loop: Repeat) -> bool:
-    """Returns whether an inner loop has made the draft, and critics of this one have not judged it, by rules 6."""
+    """Returns whether critics of a loop have not judged its draft: one of an inner loop, by rules 6, or any other one
+    about which the run's state has changed.
+    """
+    if top.due == "state":
+        judged = state.current is not None and any(each.ref == state.current.ref for each in top.judged)
+        return bool(top.verdicts) or (judges_itself(loop) and not judged)
     return top.due == "output" and state.rules >= _OWN_CRITICS and judges_itself(loop)
 
 
@@ -274,3 +287,20 @@ def after_critics(body: tuple[Node, ...], index: int, judgement: Judgement) -> i
         while following < len(body) and is_critic(body[following]) and not is_gate(body[following]):
             following += 1
     return following
+
+
+def close_step(state: RunState, path: str) -> RunState:
+    """Returns the state without the open request at this path."""
+    return replace(state, open=without(state.open, path))
+
+
+def without(open_steps: dict[str, OpenStep], path: str) -> dict[str, OpenStep]:
+    """Returns these open requests without the one at this path."""
+    if len(open_steps) == 1 and path in open_steps:
+        return {}
+    return {each: step for each, step in open_steps.items() if each != path}
+
+
+def close_all(state: RunState) -> RunState:
+    """Returns the state without open requests."""
+    return replace(state, open={}) if state.open else state

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from redraft.actors.deciding.candidates import overruled, rejected
 from redraft.actors.deciding.policy import with_limits, with_plan
 from redraft.actors.deciding.state import Approval, Candidate, Frame, RunState, frame_at, prefix, with_top
-from redraft.actors.plans.paths import closing_body, find_loop, is_critic
+from redraft.actors.plans.paths import closing_body, find_loop, is_critic, steps_right_before
 from redraft.events.errors import ContentError, PlanError
 from redraft.events.messages.commands import (
     ApproveDraft,
@@ -143,14 +143,14 @@ def edit(state: RunState, event: DraftEdited) -> RunState:
 
 
 def _review(state: RunState, top: Frame) -> Frame | None:
-    """Returns the frame of the critics before the approval, who judge a person's draft; None when there are none."""
+    """Returns the frame of the critics, and free steps beside them, that look at a person's draft; None without any."""
     label = f"[edit{state.edits + 1}]"
     before = top.body[: top.index]
     for node in reversed(before):
         if isinstance(node, Repeat) and closing_body(node):
             return Frame(closing_body(node), f"{prefix(top)}{node.name}{label}/", review="")
-    critics = tuple(node for node in before if is_critic(node))
-    return Frame(critics, prefix(top), review=label) if critics else None
+    critics = tuple(node for node in before if is_critic(node) or node in steps_right_before(before))
+    return Frame(critics, prefix(top), review=label) if any(map(is_critic, critics)) else None
 
 
 def _grant(state: RunState, draft: DraftRef, *, by_people: bool) -> RunState:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, assert_never
 
+from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import print_until
-from redraft.actors.conditions.text import print_condition
 from redraft.actors.plans.paths import is_critic
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step
 

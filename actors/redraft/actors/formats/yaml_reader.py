@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast, get_args
 
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.formats.yaml_source import (
@@ -33,11 +33,11 @@ from redraft.actors.formats.yaml_source import (
     read_word,
     sequence,
 )
-from redraft.actors.formats.yaml_writer import FIELDS, KEYS, VERBS, print_plan
+from redraft.actors.formats.yaml_writer import CONDITION, FIELDS, KEYS, VERBS, print_plan
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_plan
 from redraft.actors.plans.paths import path_of
-from redraft.events.errors import ConditionError, PlanError
+from redraft.events.errors import ConditionError, PlanError, suggest
 from redraft.events.messages.conditions import Condition, Points
 from redraft.events.messages.plan import (
     Approve,
@@ -50,9 +50,12 @@ from redraft.events.messages.plan import (
     Plan,
     Repeat,
     Retry,
-    Role,
+    StateField,
+    StateSpec,
     Step,
+    ValueKind,
 )
+from redraft.events.messages.run_state import Value
 
 __all__ = ["print_plan", "read_plan"]
 
@@ -88,7 +91,37 @@ def _with_line(error: PlanError, source: str, lines: Lines) -> PlanError:
 def _plan(root: SourceNode, lines: Lines) -> Plan:
     found = mapping(root, KEYS["plan"], ("name", "steps"))
     lines[""] = _lines(root, found)
-    return Plan(**_settings(found), steps=tuple(_node(item, "", lines) for item in sequence(found["steps"])))
+    steps = tuple(_node(item, "", lines) for item in sequence(found["steps"]))
+    return Plan(**_settings(found), steps=steps, state=_state(found))
+
+
+def _state(found: Mapping[str, SourceNode]) -> StateSpec | None:
+    """Returns the state of a plan: the values that runs begin with, and the types of all that there are."""
+    if "state" not in found and "state_types" not in found:
+        return None
+    defaults = {name: _json(value) for name, value in entries(found["state"])} if "state" in found else {}
+    types = entries(found["state_types"]) if "state_types" in found else ()
+    return StateSpec(tuple(_field(name, value) for name, value in types), defaults)
+
+
+def _field(name: str, spot: SourceNode) -> StateField:
+    """Returns the name and the type of a value: `bool`, or `bool?` of one that may be null."""
+    written = read_text(spot)
+    kind = written.removesuffix("?")
+    if kind not in get_args(ValueKind):
+        raise spot.fault(f"{written} is no type; {suggest(kind, get_args(ValueKind))}")
+    return StateField(name, cast("ValueKind", kind), optional=written.endswith("?"))
+
+
+def _json(spot: SourceNode) -> Value:
+    """Returns a value of the state, as YAML writes JSON."""
+    if is_kind(spot, "null"):
+        return None
+    if is_kind(spot, "seq"):
+        return [_json(item) for item in sequence(spot)]
+    if is_kind(spot, "map"):
+        return {name: _json(value) for name, value in entries(spot)}
+    return read_truth(spot) if is_kind(spot, "bool") else _value(spot)
 
 
 def _settings(found: Mapping[str, SourceNode], **defaults: object) -> dict[str, Any]:
@@ -107,7 +140,7 @@ def _node(item: SourceNode, parent: str, lines: Lines) -> Node:
         case "approve":
             return _approve(spot, item, parent, lines)
         case _:
-            return _step(spot, VERBS[verb], item, parent, lines)
+            return _step(spot, verb, item, parent, lines)
 
 
 def _only(item: SourceNode, verbs: tuple[str, ...]) -> tuple[str, SourceNode]:
@@ -117,13 +150,16 @@ def _only(item: SourceNode, verbs: tuple[str, ...]) -> tuple[str, SourceNode]:
     return found[0]
 
 
-def _step(spot: SourceNode, role: Role, item: SourceNode, parent: str, lines: Lines) -> Step:
+def _step(spot: SourceNode, verb: str, item: SourceNode, parent: str, lines: Lines) -> Step:
+    role = VERBS[verb]
     found = mapping(spot, KEYS["step"], ("actor",) if "choose" not in dict(entries(spot, KEYS["step"])) else ())
     given = _settings(found, actor="")
     given.setdefault("name", given["actor"] or NAMES.get(role, "choice"))
     lines[path_of(parent, given["name"])] = _lines(item, found)
     if not isinstance(given.get("gate", False), bool):
         given |= {"gate": True, "passes": given["gate"]}
+    if verb == CONDITION:
+        given |= {"condition": True, "measures": (given["actor"],)}
     return Step(role, **given)
 
 
@@ -145,9 +181,9 @@ def _parallel(spot: SourceNode, item: SourceNode, parent: str, lines: Lines) -> 
     steps = []
     for each in sequence(found["steps"]):
         verb, value = _only(each, tuple(VERBS))
-        steps.append(_step(value, VERBS[verb], each, path, lines))
+        steps.append(_step(value, verb, each, path, lines))
     judge = found.get("judge")
-    judging = None if judge is None else _step(judge, "critic", judge, path, lines)
+    judging = None if judge is None else _step(judge, "critique", judge, path, lines)
     return Parallel(**given, steps=tuple(steps), judge=judging)
 
 
@@ -254,7 +290,7 @@ _READERS: Final[Mapping[str, Callable[[SourceNode], object]]] = {
     "only_issues": read_truth,
     "scale": _scale,
     "criteria": _criteria,
-    "measures": lambda spot: tuple(map(read_text, sequence(spot))),
+    **dict.fromkeys(("measures", "writes"), lambda spot: tuple(map(read_text, sequence(spot)))),
     "until": _condition,
     "success": _condition,
     "when": _condition,

@@ -7,21 +7,26 @@ from typing import Final, TypeAlias, cast
 import msgspec
 import yaml
 
-from redraft.actors.conditions.text import print_condition, print_points
+from redraft.actors.conditions.printing import print_condition, print_points
 from redraft.actors.plans.arms import NAMES
 from redraft.events.messages.conditions import Condition
 from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Parallel, Plan, Repeat, Retry, Role, Step
+
+CONDITION: Final = "condition"
+"""The verb of a condition of one's own, which is a critic that says only whether it holds."""
 
 VERBS: Final[dict[str, Role]] = {
     "generate": "generator",
     "critique": "critic",
     "refine": "refiner",
     "publish": "publisher",
+    "step": "step",
+    CONDITION: "critic",
 }
-"""The verb of each role, which is the first word of its steps."""
+"""The role of each verb, which is the first word of its steps."""
 
 KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "plan": ("name", "steps", "on_failure", "budget", "daily_budget"),
+    "plan": ("name", "state", "state_types", "steps", "on_failure", "budget", "daily_budget"),
     "budget": ("tokens", "cost", "calls", "seconds"),
     "step": (
         "actor",
@@ -40,6 +45,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
         "scale",
         "criteria",
         "measures",
+        "writes",
         "success",
     ),
     "criterion": ("says", "scale", "weight"),
@@ -55,19 +61,29 @@ FIELDS: Final = {"with": "options", "daily_budget": "daily"}
 """The fields of a plan's structs whose keys have other names."""
 
 _WIDTH: Final = 110
+_OF_STATE: Final = ("state", "state_types")
 _TIMES: Final = frozenset({"timeout", "queue_wait", "initial", "maximum", "deadline", "seconds"})
-_VERB_OF: Final = {role: verb for verb, role in VERBS.items()}
+_VERB_OF: Final = {role: verb for verb, role in VERBS.items() if verb != CONDITION}
 
 Document: TypeAlias = dict[str, object]
 
 
 def print_plan(plan: Plan) -> str:
     """Returns the YAML text of a plan that passes `check_plan`; `read_plan` reads it as an equal plan."""
-    document = _settings("plan", plan)
+    document = _with_state(plan, _settings("plan", plan))
     written = yaml.dump(
         document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=_WIDTH
     )
     return str(written)
+
+
+def _with_state(plan: Plan, document: Document) -> Document:
+    """Returns the plan's settings with its state: the values that runs begin with, and the types of all."""
+    if plan.state is None:
+        return document
+    types = {each.name: f"{each.kind}{'?' * each.optional}" for each in plan.state.fields}
+    said = {"state": plan.state.defaults, **({"state_types": types} if types else {})}
+    return {"name": document.pop("name"), **said, **document}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -88,7 +104,7 @@ _Dumper.add_representer(str, _text)
 def _settings(kind: str, struct: msgspec.Struct) -> Document:
     """Returns the settings that differ from their defaults, in the order in which they are written."""
     defaults = {each.name: each.default for each in msgspec.structs.fields(struct)}
-    given = ((key, FIELDS.get(key, key)) for key in KEYS[kind])
+    given = ((key, FIELDS.get(key, key)) for key in KEYS[kind] if key not in _OF_STATE)
     found = ((key, getattr(struct, name), defaults[name]) for key, name in given)
     return {key: _plain(key, value) for key, value, default in found if value not in (default, {})}
 
@@ -110,7 +126,7 @@ def _plain(key: str, value: object) -> object:
         case Step() if key == "judge":
             return _step(value)
         case Step():
-            return {_VERB_OF[value.role]: _step(value)}
+            return {CONDITION if value.condition else _VERB_OF[value.role]: _step(value)}
         case Repeat() | Parallel() | Approve():
             kind = type(value).__name__.lower()
             document = _settings(kind, value)
@@ -131,6 +147,8 @@ def _step(step: Step) -> Document:
     document = _settings("step", step)
     if step.passes is not None:
         document["gate"] = print_condition(step.passes)
+    if step.condition:
+        del document["measures"]
     if step.choose:
         del document["actor"]
     if step.name == (NAMES.get(step.role) if step.choose else step.actor):

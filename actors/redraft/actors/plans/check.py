@@ -16,8 +16,10 @@ from typing import Final, Literal, TypeAlias, assert_never, get_args
 import msgspec
 
 from redraft.actors.conditions.holding import check_reading
+from redraft.actors.conditions.printing import print_condition
 from redraft.actors.conditions.reading import SCORE, check_gain, check_name_declared, critics_of
-from redraft.actors.conditions.text import check_printable, is_reference, print_condition, terms
+from redraft.actors.conditions.text import check_printable, is_reference, terms
+from redraft.actors.conditions.values import asks_critics, check_values
 from redraft.actors.plans.check_nodes import (
     check_approve,
     check_budget,
@@ -25,6 +27,7 @@ from redraft.actors.plans.check_nodes import (
     check_parallel,
     check_whole,
 )
+from redraft.actors.plans.check_state import check_state, check_writers
 from redraft.actors.plans.check_steps import check_late_critics, check_late_in_panel, check_step, late_critics
 from redraft.actors.plans.paths import asks_people, check_name, check_workflow, is_critic, path_of, role_of
 from redraft.actors.values import is_number, shown
@@ -72,7 +75,10 @@ def check_plan(plan: Plan) -> Plan:
     check_late_critics(plan.steps, "")
     check_budget("budget", plan.budget)
     check_budget("daily_budget", plan.daily, a_day=True)
-    check_flow(plan.steps)
+    check_state(plan.state)
+    check_writers(plan.steps, plan.state)
+    if check_flow(plan.steps) == "none":
+        raise PlanError("", f"nothing in the workflow {plan.name!r} writes a draft; add a generator")
     check_approvals(plan.steps)
     _check_storable(plan)
     return plan
@@ -126,6 +132,7 @@ def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
             if "until" in changed:
                 _named("until", lambda: check_reading(node.until, critics))
                 _named("until", lambda: _check_changes(node))
+                _named("until", lambda: check_values(node.until, plan.state))
             if changed & {"rollback_margin", "rollback_of"}:
                 _check_rollback(node, critics)
         case Step(passes=passes, success=success):
@@ -133,6 +140,8 @@ def _check_declared(plan: Plan, node: Node, changed: Set[str]) -> None:
                 _named("gate", lambda: check_reading(passes, (node,)))
             if success is not None:
                 _named("success", lambda: check_reading(success, critics_of(plan.steps)))
+            if (when := node.when) is not None:
+                _named("when", lambda: check_values(when, plan.state))
         case _:
             pass
 
@@ -235,7 +244,7 @@ def _check_gates(nodes: Sequence[Node], parent: str) -> None:
                 path_of(parent, node.name), f"gate: gates are asked before other critics; put it before {before}"
             )
         if not critics:
-            before = ""
+            before = before if role_of(node) == "step" else ""
         elif not all(step.gate for step in critics):
             before = node.name
 
@@ -280,7 +289,8 @@ def _check_storable(plan: Plan) -> None:
         raise PlanError("", "the plan cannot be stored as it is; use the types that Plan declares, such as tuples")
 
 
-DraftState: TypeAlias = Literal["none", "unjudged", "judged"]
+DraftState: TypeAlias = Literal["none", "unjudged", "judged", "vouched"]
+"""What is known of the draft; one is `vouched` for when it left a loop without critics, by that loop's condition."""
 
 
 def check_flow(nodes: tuple[Node, ...], draft: DraftState = "none", parent: str = "") -> DraftState:
@@ -323,7 +333,7 @@ def _after(node: Node, draft: DraftState, path: str) -> DraftState:
         case Repeat():
             return _after_repeat(node, draft, path)
         case Approve():
-            if draft != "judged":
+            if draft not in ("judged", "vouched"):
                 raise PlanError(path, "nothing judges the draft before people decide on it; add a critic before this")
             return draft
         case _:
@@ -331,6 +341,8 @@ def _after(node: Node, draft: DraftState, path: str) -> DraftState:
 
 
 def _after_role(role: Role, draft: DraftState, path: str) -> DraftState:
+    if role == "step":
+        return draft
     if draft == "none" and role != "generator":
         raise PlanError(path, f"nothing has written a draft yet for this {role}; put a generator before it")
     match role:
@@ -339,26 +351,30 @@ def _after_role(role: Role, draft: DraftState, path: str) -> DraftState:
         case "critic":
             return "judged"
         case "publisher":
-            if draft != "judged":
+            if draft not in ("judged", "vouched"):
                 raise PlanError(path, "nothing judges the draft before it is published; add a critic before this step")
-            return "judged"
+            return draft
         case _:
             assert_never(role)
 
 
 def _after_repeat(repeat: Repeat, draft: DraftState, path: str) -> DraftState:
     end = check_flow(repeat.body, draft, path)
-    if not any(role_of(node) == "critic" for node in repeat.body):
+    own = any(role_of(node) == "critic" for node in repeat.body)
+    if not own and asks_critics(repeat.until):
         _check_without_critic(repeat, end, path)
-    if draft == "judged" and end == "unjudged":
+    if draft in ("judged", "vouched") and end == "unjudged":
         check_flow(repeat.body, end, path)
-    return "judged"
+    if end == "none" or own or end == "judged":
+        return end if end == "none" else "judged"
+    return "vouched"
 
 
 def _check_without_critic(repeat: Repeat, end: DraftState, path: str) -> None:
     """Raises PlanError unless an inner loop or a parallel's judge leaves every draft of this body judged."""
     if end != "judged" or not any(_judges_inside(node) for node in repeat.body):
-        raise PlanError(path, "nothing in the body judges what an iteration ends with; add a critic to the body")
+        remedy = "add a critic to the body, or let until read the state alone"
+        raise PlanError(path, f"nothing in the body judges what an iteration ends with; {remedy}")
     if any(isinstance(node, Step) and node.role == "refiner" for node in repeat.body):
         raise PlanError(path, "its refiner may end the loop with a draft that nothing judges; add a critic to the body")
 

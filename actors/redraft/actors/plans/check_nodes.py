@@ -283,8 +283,8 @@ def check_choose(step: Step, path: str) -> None:
         raise PlanError(path, f"choose is {shown(given)}; give actors: choose=[first, second]")
     if step.actor:
         raise PlanError(path, f"choose: the step names the actor {step.actor!r} too; keep one of the two")
-    if step.role == "publisher":
-        raise PlanError(path, "choose is for generators, critics and refiners; name the one actor that publishes")
+    if step.role in ("publisher", "step"):
+        raise PlanError(path, "choose is for generators, critics and refiners; name the one actor of this step")
     if step.gate:
         raise PlanError(path, "choose: a gate asks the same of every draft; name one actor, or remove gate")
     if step.version:
@@ -335,6 +335,9 @@ def check_parallel(parallel: Parallel, path: str) -> None:
             raise PlanError(
                 path_of(path, step.name), f"role {step.role} beside {role}; steps in parallel have one role"
             )
+    for node in members(parallel):
+        if node.condition:
+            raise PlanError(path_of(path, node.name), "a condition looks at what the critics said; put it after them")
     _check_wait(parallel, path)
     _check_combine(parallel, role, path)
     _check_deadline(parallel, role, path)
@@ -378,7 +381,7 @@ def _check_weights(weights: object, steps: int, path: str) -> None:
 
 def _check_judge(judge: Step | None, role: Role, path: str) -> None:
     match role, judge:
-        case (("critic" | "publisher"), Step()):
+        case (("critic" | "publisher" | "step"), Step()):
             raise PlanError(path, f"judge is for generators and refiners, and these are {role}s; remove judge")
         case (("generator" | "refiner"), Step()) if judge.reuse is not None:
             raise PlanError(path_of(path, judge.name), "reuse: a judge compares drafts; remove it")

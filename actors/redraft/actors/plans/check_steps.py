@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
-from redraft.actors.conditions.text import check_printable, print_condition, terms
+from redraft.actors.conditions.printing import print_condition
+from redraft.actors.conditions.text import check_printable, terms
 from redraft.actors.plans.check_nodes import (
     check_choice,
     check_choose,
@@ -19,10 +20,11 @@ from redraft.actors.plans.check_nodes import (
     check_seconds,
     check_version,
 )
+from redraft.actors.plans.check_state import check_writes
 from redraft.actors.plans.paths import check_actor, critics_before, is_critic, path_of
 from redraft.actors.values import shown
 from redraft.events.errors import ConditionError, PlanError
-from redraft.events.messages.conditions import Compare, Exit, Oscillating, Plateau
+from redraft.events.messages.conditions import Compare, Exit, Oscillating, Plateau, State
 from redraft.events.messages.plan import Node, Parallel, Repeat, Reuse, Role, Step
 
 
@@ -54,10 +56,25 @@ def check_step(step: Step, path: str) -> None:
     if step.history is not None and step.role == "publisher":
         raise PlanError(path, "history is for generators, critics and refiners; remove it")
     _check_reuse(step, path)
+    check_writes(step, path)
+    _check_condition(step, path)
     check_scale(path, "scale", step.scale)
     check_criteria(path, step.criteria)
     check_measures(path, step.measures, step.criteria)
     _check_conditions_of(step, path)
+
+
+def _check_condition(step: Step, path: str) -> None:
+    if not isinstance(step.condition, bool):
+        raise PlanError(path, f"condition is {shown(step.condition)}; write true or false")
+    if not step.condition:
+        return
+    if step.role != "critic" or step.gate or step.choose or step.reuse is not None or step.when is not None:
+        raise PlanError(path, "a condition is asked about every draft; remove gate, choose, reuse and when")
+    if step.measures != (step.actor,) or step.criteria or step.scale is not None:
+        raise PlanError(
+            path, f"a condition says only whether it holds; remove scale and criteria, measures is {step.actor}"
+        )
 
 
 def _check_conditions_of(step: Step, path: str) -> None:
@@ -75,7 +92,9 @@ def _check_conditions_of(step: Step, path: str) -> None:
         except ConditionError as error:
             raise PlanError(path, f"{what}: {error}") from None
         for term in terms(condition):
-            if isinstance(term, Plateau | Oscillating | Exit) or (
+            if isinstance(term, State) and what == "when":
+                continue
+            if isinstance(term, Plateau | Oscillating | Exit | State) or (
                 isinstance(term, Compare) and term.quantity not in ("score", "errors", "criterion")
             ):
                 raise PlanError(path, f"{what}: {print_condition(term)} is no word about one draft; write score >= 0.8")

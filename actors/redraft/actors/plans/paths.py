@@ -33,17 +33,27 @@ def is_critic(node: Node) -> bool:
 
 
 def critics_in_row(body: Sequence[Node], index: int) -> tuple[Step, ...]:
-    """Returns the critics, of panels too, that stand next to each other right before `index`."""
+    """Returns the critics, of panels too, that stand before `index` with nothing but free steps between them."""
     start = index
-    while start and is_critic(body[start - 1]):
+    while start and role_of(body[start - 1]) in ("critic", "step"):
         start -= 1
     row: list[Step] = []
     for node in body[start:index]:
+        if not is_critic(node):
+            continue
         if isinstance(node, Step):
             row.append(node)
         elif isinstance(node, Parallel):
             row += node.steps
     return tuple(row)
+
+
+def steps_right_before(nodes: Sequence[Node]) -> tuple[Node, ...]:
+    """Returns the free steps at the end of these nodes, with nothing but critics between them."""
+    start = len(nodes)
+    while start and role_of(nodes[start - 1]) in ("critic", "step"):
+        start -= 1
+    return tuple(node for node in nodes[start:] if role_of(node) == "step")
 
 
 def critics_before(body: Sequence[Node], index: int) -> tuple[Step, ...]:
@@ -83,8 +93,8 @@ def required_answers(node: Parallel) -> int:
 
 
 def closing_body(loop: Repeat) -> tuple[Node, ...]:
-    """Returns the critics of a loop's own body, which judge a last draft that has no judgement."""
-    return tuple(node for node in loop.body if is_critic(node))
+    """Returns the critics and free steps of a loop's own body, which look at a last draft that has no judgement."""
+    return tuple(node for node in loop.body if role_of(node) in ("critic", "step"))
 
 
 def judges_itself(loop: Repeat) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -15,6 +15,7 @@ from redraft.actors.plans.check_nodes import check_history, check_scale
 from redraft.actors.values import VERSION_FORM, is_version, shown
 from redraft.events.errors import ActorError, PlanError, suggest
 from redraft.events.messages.plan import Criterion, Option, Role
+from redraft.events.messages.run_state import is_value_name
 from redraft.events.messages.scales import Scale
 
 Function: TypeAlias = Callable[..., Any]
@@ -36,13 +37,22 @@ TAKES: Final[dict[Role, tuple[str, ...]]] = {
     "critic": ("draft", "history", "brief", "context"),
     "refiner": ("draft", "critique", "history", "brief", "context"),
     "publisher": ("draft", "brief", "context"),
+    "step": ("draft", "critique", "history", "brief", "context"),
 }
+_NEEDS: Final = {"critic": "draft", "refiner": "draft", "publisher": "draft"}
+"""The argument without which a function of this role could not do its work."""
+
+_CONDITION: Final = ("facts", "context")
+"""The arguments of a condition of one's own."""
+
 _EXAMPLES: Final[dict[Role, str]] = {
     "generator": "def {name}(brief, context): ...  # -> str or Draft",
     "critic": "def {name}(draft, brief, context): ...  # -> Critique, a score from 0 to 1, or a bool",
     "refiner": "def {name}(draft, critique, history, brief, context): ...  # -> str or Revision",
     "publisher": "def {name}(draft, brief, context): ...  # -> Receipt, str or None",
+    "step": "def {name}(draft, critique, brief, context): ...  # -> dict of the values that it changes",
 }
+_EXAMPLE: Final = "def {name}(facts): ...  # -> True, or why it does not hold"
 
 
 if TYPE_CHECKING:
@@ -65,7 +75,8 @@ class Actor(Generic[R_co]):
     `isolation` says where the function runs, and `file` names the Python file that the actor was loaded from, if any.
     `fields` are pairs: a field of what a critic returns, and the field of a critique that it stands for. `criteria` and
     `measures` are those that a critic declares. `history` is the number of earlier drafts whose texts it wants. A
-    critic that is not `hermetic` looks at more than it is given, such as files, programs or a database.
+    critic that is not `hermetic` looks at more than it is given, such as files, programs or a database. `writes` names
+    values of the run's state: it may change these alone. A `condition` is a critic that says only whether it holds.
     """
 
     name: str
@@ -82,6 +93,8 @@ class Actor(Generic[R_co]):
     measures: Measures = ()
     history: int = 0
     hermetic: bool = True
+    writes: tuple[str, ...] = ()
+    condition: bool = False
 
     def measures_by(self, options: Mapping[str, Option]) -> tuple[str, ...]:
         """Returns the measures that a critic with these options declares."""
@@ -96,6 +109,7 @@ Generator: TypeAlias = Actor[Literal["generator"]]
 Critic: TypeAlias = Actor[Literal["critic"]]
 Refiner: TypeAlias = Actor[Literal["refiner"]]
 Publisher: TypeAlias = Actor[Literal["publisher"]]
+FreeStep: TypeAlias = Actor[Literal["step"]]
 """The types that the decorators return, for annotations: `def panel(*critics: Critic) -> StepSpec`."""
 
 Decorator: TypeAlias = Callable[[Function], Actor[R]]
@@ -120,6 +134,8 @@ def make_actor(
     measures: Measures = (),
     history: int = 0,
     hermetic: bool = True,
+    writes: Sequence[str] = (),
+    condition: bool = False,
 ) -> Actor[R]:
     """Returns the actor of a function; raises ActorError when its arguments or what it declares are not its role's."""
     known = _actor_name(role, str(getattr(function, "__name__", "")) if name is None else name)
@@ -130,12 +146,14 @@ def make_actor(
         raise ActorError(f"@{role} {known}: isolation is {isolation!r}; write 'process', or leave it out")
     _check_fields(f"@{role} {known}", fields)
     require(lambda: check_history(f"@{role} {known}", history))
-    takes = _argument_names(role, known, function)
-    if history and "history" not in takes:
+    if isinstance(writes, str) or not all(map(is_value_name, writes)):
+        raise ActorError(f"@{role} {known}: writes is {shown(writes)}; give names of values, such as ['tests_pass']")
+    takes = _argument_names(role, known, function, condition=condition)
+    if history and not condition and "history" not in takes:
         raise ActorError(f"@{role} {known}: history is {history}, and the function does not take 'history'; add it")
     version = source_version(function) if version is None else version
     pairs = tuple(fields.items())
-    said = (isolation, "", pairs, criteria, measures, history, hermetic)
+    said = (isolation, "", pairs, criteria, measures, history, hermetic, tuple(writes), condition)
     return Actor(known, role, function, takes, _is_async(function), scale, version, *said)
 
 
@@ -183,24 +201,28 @@ def source_version(function: Callable[..., Any]) -> str:
     return sha256(dedent(source).encode(errors="replace")).hexdigest()[:12]
 
 
-def _argument_names(role: Role, name: str, function: Function) -> tuple[str, ...]:
+def _argument_names(role: Role, name: str, function: Function, *, condition: bool) -> tuple[str, ...]:
+    known = _CONDITION if condition else TAKES[role]
+    needed = "facts" if condition else _NEEDS.get(role, "")
+    who = "@condition" if condition else f"@{role}"
+    example = (_EXAMPLE if condition else _EXAMPLES[role]).format(name=name)
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
-        raise ActorError(f"@{role} {name}: not a function; write {_EXAMPLES[role].format(name=name)}") from None
+        raise ActorError(f"{who} {name}: not a function; write {example}") from None
     taken = tuple(each.name for each in parameters)
-    faults = [_reason_refused(role, each) for each in parameters]
-    if "draft" in TAKES[role] and "draft" not in taken:
-        faults.append("does not take 'draft'")
+    faults = [_reason_refused(known, each) for each in parameters]
+    if needed and needed not in taken:
+        faults.append(f"does not take {needed!r}")
     for fault in filter(None, faults):
-        raise ActorError(f"@{role} {name}: {fault}; write {_EXAMPLES[role].format(name=name)}")
-    return tuple(each for each in taken if each in TAKES[role])
+        raise ActorError(f"{who} {name}: {fault}; write {example}")
+    return tuple(each for each in taken if each in known)
 
 
-def _reason_refused(role: Role, parameter: inspect.Parameter) -> str | None:
+def _reason_refused(known: tuple[str, ...], parameter: inspect.Parameter) -> str | None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
         return f"arguments come by name, so {parameter} cannot be filled"
-    if parameter.name not in TAKES[role] and parameter.default is parameter.empty:
+    if parameter.name not in known and parameter.default is parameter.empty:
         return f"there is no argument {parameter.name!r}"
     return None
 

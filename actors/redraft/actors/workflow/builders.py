@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict
 
 from msgspec.structs import astuple
 
 from redraft.actors.conditions.text import parse_condition, read_margin
 from redraft.actors.plans.arms import NAMES
 from redraft.actors.plans.check import check_nodes
-from redraft.actors.plans.paths import steps_in
+from redraft.actors.plans.paths import is_critic, steps_in
 from redraft.actors.values import shown
 from redraft.actors.workflow.actor import Actor
 from redraft.actors.workflow.declaring import criteria_of, with_declared
 from redraft.events.errors import ActorError, ConditionError, PlanError
-from redraft.events.messages.conditions import Condition, Points
+from redraft.events.messages.conditions import Compare, Condition, Points, StateValue
 from redraft.events.messages.plan import (
     DEFAULT_RETRY,
     DEFAULT_ROLLBACK_MARGIN,
@@ -58,11 +58,37 @@ class StepSpec:
     actors: Actors = field(default_factory=lambda: MappingProxyType({}))
 
 
+Until: TypeAlias = Condition | StateValue | Actor | str
+"""A condition, a value of the run's state, a condition of one's own, or the text of a condition."""
+
 Member: TypeAlias = Actor | StepSpec | Node
 """A part of a workflow. An actor stands for a step of its own name; nodes are for actors that run elsewhere."""
 
 
-def step(
+class StepSettings(TypedDict, total=False):
+    """The settings of a plan's step: see `make_step`."""
+
+    name: str | None
+    role: Role | None
+    timeout: float
+    retry: Retry
+    options: dict[str, Option] | None
+    version: str
+    gate: bool | Condition | str
+    queue_wait: float | None
+    scale: Scale | None
+    criteria: Mapping[str, str | Criterion] | None
+    success: Condition | str | None
+    measures: Sequence[str]
+    only_issues: bool
+    history: int | None
+    when: Condition | str | None
+    reuse: Reuse | None
+    writes: Sequence[str]
+    condition: bool
+
+
+def make_step(
     actor: Actor | str | None = None,
     *,
     choose: Iterable[Member | str] | None = None,
@@ -82,6 +108,8 @@ def step(
     history: int | None = None,
     when: Condition | str | None = None,
     reuse: Reuse | None = None,
+    writes: Sequence[str] = (),
+    condition: bool = False,
 ) -> StepSpec:
     """Returns a step by this actor, named as the actor unless `name` is given.
 
@@ -97,7 +125,9 @@ def step(
     each of them the texts of so many earlier drafts; by default, as the decorator of an actor that is given says.
     A critic with a condition, `when="score >= 0.7"`, is asked after those before it, and only about drafts for which it
     holds on what they said. With `reuse="run"` a critic is not asked again about what it has judged in the run before,
-    and with `reuse="always"` not about what it has judged in any run of the store: its verdict is taken again.
+    and with `reuse="always"` not about what it has judged in any run of the store: its verdict is taken again. `writes`
+    are the values of the run's state that the actor may change (by default those that its decorator names), and
+    `condition=True` says of an actor that runs elsewhere that it is a condition.
 
     With `choose=[first, second]` there is no actor: each time that the step is requested, one of these is chosen by how
     the runs ended in which each took part. One with a name, options or a version of its own is given as a step:
@@ -121,13 +151,23 @@ def step(
     node = Step(
         *(of, known, named, timeout, retry, given, version, passes is not None or gate is True, arms, queue_wait),
         *(scale, judged, passes, None if success is None else _condition_of(success), tuple(measures), only_issues),
-        *(history, None if when is None else _condition_of(when), reuse),
+        *(history, None if when is None else _condition_of(when), reuse, tuple(writes), condition),
     )
     return _make_part(with_declared(node, actors.values()), actors)
 
 
-def _condition_of(given: Condition | str) -> Condition:
-    return parse_condition(given) if isinstance(given, str) else given
+def _condition_of(given: Until) -> Condition:
+    match given:
+        case str():
+            return parse_condition(given)
+        case StateValue():
+            return given.condition
+        case Actor():
+            if not given.condition:
+                raise PlanError(given.name, f"a {given.role} is no condition; decorate a function with @condition")
+            return Compare("criterion", ">=", 1.0, given.name)
+        case _:
+            return given
 
 
 def parallel(
@@ -154,7 +194,7 @@ def parallel(
 def repeat(
     name: str,
     *,
-    until: Condition | str,
+    until: Until,
     max_iterations: int,
     body: Iterable[Member],
     keep: Keep = "best",
@@ -164,12 +204,15 @@ def repeat(
 ) -> StepSpec:
     """Returns a loop that repeats `body` until the condition, given as such or as its text, holds.
 
+    A function with @condition that is not in the body is put into it, after its last critic (without any, at the end).
     It makes at most `max_iterations` iterations (at least 1). `keep` decides which draft leaves it; a refinement that
     scores lower than the best by more than `rollback_margin` is given up: on the critics' scale, `"1 of 10"`, or a
     share, 0..1; with `rollback_of` that is the score of one criterion. `on_oscillation` is what happens when
     a refinement repeats or undoes an earlier one. Raises PlanError, ConditionError.
     """
     parts = as_parts(body)
+    if isinstance(until, Actor):
+        parts = _with_condition(parts, until)
     try:
         given = read_margin(rollback_margin) if isinstance(rollback_margin, str) else rollback_margin
     except ConditionError as error:
@@ -180,6 +223,14 @@ def repeat(
         *(on_oscillation, rollback_of, top),
     )
     return _make_part(node, join_actors(part.actors for part in parts))
+
+
+def _with_condition(body: tuple[StepSpec, ...], until: Actor) -> tuple[StepSpec, ...]:
+    """Returns the body with the step of a condition: as it is if the condition is there, else after its last critic."""
+    if any(isinstance(part.node, Step) and part.node.actor == until.name for part in body):
+        return body
+    last = max((place for place, part in enumerate(body) if is_critic(part.node)), default=len(body) - 1)
+    return (*body[: last + 1], as_part(until), *body[last + 1 :])
 
 
 def approve(
@@ -211,7 +262,7 @@ def as_part(member: object) -> StepSpec:
         case StepSpec():
             return member
         case Actor():
-            return step(member)
+            return make_step(member)
         case Step() | Parallel() | Repeat() | Approve():
             return _make_part(member, {})
         case _:
@@ -241,7 +292,7 @@ def _make_choice(choose: Iterable[Member | str], role: Role | None) -> tuple[tup
     """Returns the arms of a choice, their role, and the actors among them."""
     if isinstance(choose, str) or not _is_iterable(choose):
         raise PlanError(_describe(choose), "choose takes a list of actors; write choose=[first, second]")
-    parts = [step(each, role=role) if isinstance(each, str) else as_part(each) for each in choose]
+    parts = [make_step(each, role=role) if isinstance(each, str) else as_part(each) for each in choose]
     steps = [_arm_of(part.node) for part in parts]
     roles = list(dict.fromkeys(each.role for each in steps))
     if len(roles) > 1:
@@ -284,7 +335,7 @@ def _role_of(actor: object, role: Role | None) -> Role:
 
 
 def _not_a_part(member: object) -> PlanError:
-    remedy = "decorate the function with @generator, @critic, @refiner or @publisher"
+    remedy = "decorate the function with @generator, @critic, @refiner, @publisher or @step"
     return PlanError(_describe(member), f"this is not part of a workflow; {remedy}")
 
 

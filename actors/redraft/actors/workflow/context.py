@@ -2,19 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from redraft.actors.values import ignore
-from redraft.events.messages.content import Draft
+from redraft.events.messages.content import Brief, Critique, Draft, History
 from redraft.events.messages.plan import Criterion, Option
+from redraft.events.messages.run_state import Value, Values
 from redraft.events.messages.scales import Scale
 from redraft.events.messages.usage import MOST, Usage
 
 NOTHING: Final = Usage()
 """The usage of a step that has reported none."""
+
+
+class RunValues(Mapping[str, Value]):
+    """The values of a run's state, by name or as attributes: `state["audience"]`, `state.audience`.
+
+    It is a copy: what a function changes in it is lost. A function changes the state by what it returns.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Value:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any JSON, which a function uses as what it is
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._values:
+            known = ", ".join(self._values) or "none"
+            raise AttributeError(f"the run's state has no value {name!r} now; there are: {known}")
+        return self._values[name]
+
+    def __repr__(self) -> str:
+        return f"RunValues({self._values!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class WithState:
+    """What an actor of one of the four roles returns to change the run's state beside its result.
+
+    `result` is what it would return otherwise; `state` are the values that it changes: a dict or an object with fields.
+    """
+
+    result: object
+    state: object
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionFacts:
+    """What a condition of one's own may look at.
+
+    `draft` is the one that is judged, `critique` what the critics before the condition said of it; None where none was
+    asked. `state` is the run's, `history` tells of earlier drafts if the step in the plan has it, `outputs` are the
+    finished drafts of the loops around.
+    """
+
+    draft: Draft
+    critique: Critique | None
+    state: RunValues
+    history: History
+    brief: Brief
+    outputs: tuple[Draft, ...] = ()
+
+    @property
+    def score(self) -> float | None:
+        """The joined score of the critics, on their scale; None where none gave one."""
+        return self.critique.known_score if self.critique else None
+
+    @property
+    def errors(self) -> int:
+        """The number of errors that the critics found."""
+        return len(self.critique.errors) if self.critique else 0
+
+    @property
+    def approved(self) -> bool | None:
+        """The critics' verdict; None where they gave none."""
+        return self.critique.approved if self.critique else None
 
 
 @dataclass(slots=True)
@@ -25,8 +101,8 @@ class Context:
     compares the one that it judges. `timeout` is in seconds. `idempotency_key` names the work, and is the same at every
     attempt: give it to any service that must apply the work's effect once. `scale` and `criteria` are those on which
     the plan has a critic judge, `measures` the names of what it counts; with `only_issues` it has a refiner change
-    nothing but what the critique's issues quote. `spent` and `used` report the usage of the work, whether it then
-    succeeds or fails.
+    nothing but what the critique's issues quote. `state` is the run's state when the work was requested. `spent` and
+    `used` report the usage of the work, whether it then succeeds or fails.
     """
 
     run: str
@@ -43,6 +119,7 @@ class Context:
     criteria: tuple[Criterion, ...] = ()
     measures: tuple[str, ...] = ()
     only_issues: bool = False
+    state: RunValues = field(default_factory=lambda: RunValues({}))
     on_usage: Callable[[], None] = ignore
 
     @property

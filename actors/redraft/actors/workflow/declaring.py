@@ -45,12 +45,15 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     A model's refiner has `only_issues` also from its options. Raises PlanError where the plan says otherwise.
     """
     actors = tuple(actors)
-    step = _with_history(step, {actor.name: actor for actor in actors if actor.role == step.role})
+    own = {actor.name: actor for actor in actors if actor.role == step.role}
+    step = _with_writes(_with_history(step, own), own)
     if step.role == "refiner" and step.actor == MODEL and step.options.get("only_issues") is True:
         return step if step.only_issues else replace(step, only_issues=True)
     if step.role != "critic":
         return step
     known = {actor.name: actor for actor in actors if actor.role == "critic"}
+    if (actor := known.get(step.actor)) is not None and actor.condition and not step.condition:
+        step = replace(step, condition=True)
     doers = [as_done_by(step, arm) for arm in step.choose] or [step]
     if step.reuse == "always" and (actor := known.get(step.actor)) is not None and not actor.hermetic:
         more = f"{step.actor} looks at more than it is given (files, programs, a database), which may be another then"
@@ -67,6 +70,15 @@ def with_declared(step: Step, actors: Iterable[Actor]) -> Step:
     if (scale is None or step.scale) and (not criteria or step.criteria):
         return step
     return replace(step, scale=step.scale or scale, criteria=step.criteria or criteria)
+
+
+def _with_writes(step: Step, known: Mapping[str, Actor]) -> Step:
+    """Returns the step with the values of the state that its actors say they may change, unless the plan names them."""
+    doers = [known.get(each.actor) for each in ([as_done_by(step, arm) for arm in step.choose] or [step])]
+    writes = [actor.writes for actor in doers if actor is not None]
+    if step.writes or len(writes) < len(doers) or not all(writes):
+        return step
+    return replace(step, writes=tuple(dict.fromkeys(name for each in writes for name in each)))
 
 
 def _with_history(step: Step, known: Mapping[str, Actor]) -> Step:
@@ -94,6 +106,8 @@ def _history(step: Step, actor: Actor | None) -> int | None:
         return 0 if step.options.get("history") and step.role != "refiner" else None
     if _runs_program(step):
         return None if _leaves_history(step, actor) or step.role == "refiner" else 0
+    if actor is not None and actor.condition:
+        return actor.history or None
     if actor is None or "history" not in actor.takes:
         return None
     return actor.history if actor.history or actor.role != "refiner" else None

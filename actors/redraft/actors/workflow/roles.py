@@ -1,18 +1,22 @@
-"""The four roles, as decorators for plain functions, with the arguments and the result of each role.
+"""The four roles and conditions, as decorators for plain functions, with the arguments and the result of each.
 
     @generator   def write(brief, critique, history, context): ...           -> str or Draft
     @critic      def judge(draft, history, brief, context): ...              -> Critique, score, bool or object
     @refiner     def improve(draft, critique, history, brief, context): ...  -> str, Draft or Revision
     @publisher   def save(draft, brief, context): ...                        -> Receipt, str, path or None
+    @condition   def good_enough(facts, context): ...                        -> True, False, or a text: why not
 
 Functions may be async or not (those that are not run in threads) and take any of these arguments, by name. Each
 decorator takes a `name=` for the actor and a `version=` for its code, in place of those that the function itself gives.
-With `isolation="process"` the function runs in a child process, which is killed at the step's deadline.
+With `isolation="process"` the function runs in a child process, which is killed at the step's deadline. `writes` names
+the values of the run's state that it may change, which it returns beside its result: `WithState(result, {…})`. A step
+without any of these roles is made by `step`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final, Literal, overload
@@ -46,7 +50,12 @@ _NO_WEIGHTS: Final[Mapping[str, float]] = MappingProxyType({})
 def generator(function: Function, /) -> Generator: ...
 @overload
 def generator(
-    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none", history: int = 0
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    history: int = 0,
+    writes: Sequence[str] = (),
 ) -> Decorator[Literal["generator"]]: ...
 def generator(
     function: Function | None = None,
@@ -56,6 +65,7 @@ def generator(
     version: str | None = None,
     isolation: Isolation = "none",
     history: int = 0,
+    writes: Sequence[str] = (),
 ) -> Generator | Decorator[Literal["generator"]]:
     """Makes an actor that writes a first draft, or another in each iteration of a loop.
 
@@ -63,7 +73,7 @@ def generator(
     earlier drafts. Raises ActorError when the arguments are not a generator's.
     """
     make: Decorator[Literal["generator"]] = partial(
-        make_actor, "generator", name=name, version=version, isolation=isolation, history=history
+        make_actor, "generator", name=name, version=version, isolation=isolation, history=history, writes=writes
     )
     return make if function is None else make(function)
 
@@ -83,6 +93,7 @@ def critic(
     measures: Measures = (),
     history: int = 0,
     hermetic: bool = True,
+    writes: Sequence[str] = (),
 ) -> Decorator[Literal["critic"]]: ...
 def critic(
     function: Function | None = None,
@@ -98,6 +109,7 @@ def critic(
     measures: Measures = (),
     history: int = 0,
     hermetic: bool = True,
+    writes: Sequence[str] = (),
 ) -> Critic | Decorator[Literal["critic"]]:
     """Makes an actor that judges a draft, scoring on `scale` (low, high), on which conditions are read too.
 
@@ -125,6 +137,7 @@ def critic(
         measures=measures,
         history=history,
         hermetic=hermetic,
+        writes=writes,
     )
     return make if function is None else make(function)
 
@@ -133,7 +146,12 @@ def critic(
 def refiner(function: Function, /) -> Refiner: ...
 @overload
 def refiner(
-    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none", history: int = 0
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    history: int = 0,
+    writes: Sequence[str] = (),
 ) -> Decorator[Literal["refiner"]]: ...
 def refiner(
     function: Function | None = None,
@@ -143,13 +161,14 @@ def refiner(
     version: str | None = None,
     isolation: Isolation = "none",
     history: int = 0,
+    writes: Sequence[str] = (),
 ) -> Refiner | Decorator[Literal["refiner"]]:
     """Makes an actor that improves a draft; its history has the texts of so many earlier drafts.
 
     Raises ActorError when the function's arguments are not a refiner's.
     """
     make: Decorator[Literal["refiner"]] = partial(
-        make_actor, "refiner", name=name, version=version, isolation=isolation, history=history
+        make_actor, "refiner", name=name, version=version, isolation=isolation, history=history, writes=writes
     )
     return make if function is None else make(function)
 
@@ -158,7 +177,11 @@ def refiner(
 def publisher(function: Function, /) -> Publisher: ...
 @overload
 def publisher(
-    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none"
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    writes: Sequence[str] = (),
 ) -> Decorator[Literal["publisher"]]: ...
 def publisher(
     function: Function | None = None,
@@ -167,11 +190,43 @@ def publisher(
     name: str | None = None,
     version: str | None = None,
     isolation: Isolation = "none",
+    writes: Sequence[str] = (),
 ) -> Publisher | Decorator[Literal["publisher"]]:
     """Makes an actor that publishes a draft. Raises ActorError when the function's arguments are not a publisher's."""
     make: Decorator[Literal["publisher"]] = partial(
-        make_actor, "publisher", name=name, version=version, isolation=isolation
+        make_actor, "publisher", name=name, version=version, isolation=isolation, writes=writes
     )
+    return make if function is None else make(function)
+
+
+@overload
+def condition(function: Function, /) -> Critic: ...
+@overload
+def condition(
+    *, name: str | None = None, version: str | None = None, isolation: Isolation = "none", history: int = 0
+) -> Decorator[Literal["critic"]]: ...
+def condition(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str | None = None,
+    isolation: Isolation = "none",
+    history: int = 0,
+) -> Critic | Decorator[Literal["critic"]]:
+    """Makes a condition of a loop from a function of its facts (see ConditionFacts), which must have no effects.
+
+    A worker runs it as a critic that only says whether the condition holds: `until=good_enough`, or by its name in the
+    text of a condition, `until="good_enough and score >= 0.8"`, where it also stands in the body. Raises ActorError
+    when the function does not take the facts, or conditions cannot use its name.
+    """
+
+    def make(written: Function) -> Critic:
+        made = make_actor(
+            "critic", written, name=name, version=version, isolation=isolation, history=history, condition=True
+        )
+        return replace(made, measures=_declared_measures((made.name,), ()))
+
     return make if function is None else make(function)
 
 

@@ -27,19 +27,22 @@ from redraft.actors.workflow.builders import (
     Actors,
     Member,
     StepSpec,
+    Until,
     approve,
     as_parts,
     check_roles,
     join_actors,
     parallel,
     repeat,
-    step,
 )
 from redraft.actors.workflow.counting import shipped_critics
 from redraft.actors.workflow.declaring import with_declared
+from redraft.actors.workflow.free_steps import step
+from redraft.actors.workflow.state_types import state_spec
 from redraft.events.errors import PlanError
-from redraft.events.messages.conditions import Condition, Points
+from redraft.events.messages.conditions import Points
 from redraft.events.messages.plan import DEFAULT_ROLLBACK_MARGIN, Budget, Keep, OnFailure, OnOscillation, Plan, Step
+from redraft.events.messages.run_state import Value
 
 __all__ = ["Member", "StepSpec", "Workflow", "approve", "parallel", "repeat", "step"]
 
@@ -49,10 +52,15 @@ class Workflow:
 
     __slots__ = ("_actors", "_plan")
 
-    def __init__(self, name: str) -> None:
-        """Makes an empty workflow. Raises PlanError unless the name is 1 to 100 letters, digits, `_` and `-`."""
+    def __init__(self, name: str, *, state: type | Mapping[str, Value] | None = None) -> None:
+        """Makes an empty workflow.
+
+        `state` says which values the state of its runs has: a pydantic model, a msgspec struct or a dataclass, whose
+        defaults runs begin with; or only these values, given by name, beside which there may be any others. Raises
+        PlanError unless the name is 1 to 100 letters, digits, `_` and `-`, and for a state that cannot be one.
+        """
         check_name("", name, "workflow")
-        self._plan = Plan(name, ())
+        self._plan = Plan(name, (), state=state_spec(state))
         self._actors: Actors = MappingProxyType({})
 
     @classmethod
@@ -119,7 +127,7 @@ class Workflow:
 
     def repeat_until(
         self,
-        until: Condition | str,
+        until: Until,
         *,
         max_iterations: int,
         body: Iterable[Member],

@@ -104,7 +104,7 @@ class Publish(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RunStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Asks for a step without one of the four roles: `draft` is the current one, if any, `critique` what was said of it.
+    """Asks for a step without one of the four roles: `draft` is the current one, if any, `critique` what is said of it.
 
     `history` is there if the step in the plan has it.
     """

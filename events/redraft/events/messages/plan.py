@@ -253,7 +253,7 @@ class StateField(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class StateSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The state that runs of a plan have: its `fields`, the only ones if any is given, and the values it begins with."""
+    """The state that runs of a plan have: its `fields`, if any the only ones, and the values that it begins with."""
 
     fields: tuple[StateField, ...] = ()
     defaults: Values = {}

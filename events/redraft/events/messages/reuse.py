@@ -10,6 +10,7 @@ import msgspec
 
 from redraft.events.messages.content import Brief, DraftRef
 from redraft.events.messages.plan import Node, Parallel, Repeat, Step
+from redraft.events.messages.run_state import Values
 
 Row: TypeAlias = list[tuple[str, Step]]
 
@@ -17,9 +18,15 @@ _RECORDED: Final = msgspec.json.Decoder(Step)
 
 
 def verdict_key(
-    step: Step, twins: int, brief: Brief, draft: DraftRef, media_type: str, outputs: Sequence[DraftRef]
+    step: Step,
+    twins: int,
+    brief: Brief,
+    draft: DraftRef,
+    media_type: str,
+    outputs: Sequence[DraftRef],
+    values: Values,
 ) -> str:
-    """Returns the SHA-256 of what a critic is given about a draft of this media type.
+    """Returns the SHA-256 of what a critic is given about a draft of this media type; `values` are the run's state.
 
     The place in the plan and the numbers of drafts, attempts and iterations take no part: the same actor, version,
     options and texts give the same key, in every loop and run. `twins` (see `twins_before`) keeps critics apart that
@@ -27,7 +34,7 @@ def verdict_key(
     """
     texts = brief, draft.sha256, media_type, [each.sha256 for each in outputs]
     recorded = _RECORDED.decode(msgspec.json.encode(step))  # a scale of 1 to 10 is recorded as one of 1.0 to 10.0
-    given = (*_given(recorded), twins, texts)
+    given = (*_given(recorded), twins, texts, *([values] if values else ()))
     return sha256(msgspec.json.encode(given, order="deterministic")).hexdigest()
 
 

@@ -44,7 +44,9 @@ def values_fault(values: Mapping[Any, Any]) -> str:
 def size_fault(values: Mapping[str, Value]) -> str:
     """Returns that a run's state would be too large; empty when it is not."""
     size = len(msgspec.json.encode(values))
-    return "" if size <= MAX_STATE else f"the state has {size:,} bytes, more than {MAX_STATE:,}; put large texts elsewhere"
+    return (
+        "" if size <= MAX_STATE else f"the state has {size:,} bytes, more than {MAX_STATE:,}; put large texts elsewhere"
+    )
 
 
 def _fault(value: object, depth: int) -> str:
@@ -66,7 +68,9 @@ def _fault(value: object, depth: int) -> str:
                 return "has a name that is no text; write names as text"
             return next(filter(None, (_fault(each, depth + 1) for each in value.values())), "")
         case _:
-            return f"is a {type(value).__name__}; use JSON: text, numbers, true, false, null, lists and mappings of those"
+            return (
+                f"is a {type(value).__name__}; use JSON: text, numbers, true, false, null, lists and mappings of those"
+            )
 
 
 def _is_text(text: str) -> bool:

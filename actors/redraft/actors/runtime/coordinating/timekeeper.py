@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from redraft.actors.deciding.interpreter import GRACE
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.runtime.relaying.queue_publisher import LeftOut, OnTrouble, error_message
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import ActorKey

@@ -15,8 +15,18 @@ from redraft.actors.deciding.rejoining import rejoin
 from redraft.actors.plans.arms import resolve_arm
 from redraft.actors.plans.paths import step_key
 from redraft.actors.runtime.relaying.issue_history import IssueHistory, history_of, loop_around
+from redraft.actors.runtime.relaying.state_history import StateHistory
 from redraft.events.errors import CodecError
-from redraft.events.messages.commands import CritiqueDraft, Generate, Publish, Refine, Request, Work, request_id
+from redraft.events.messages.commands import (
+    CritiqueDraft,
+    Generate,
+    Publish,
+    Refine,
+    Request,
+    RunStep,
+    Work,
+    request_id,
+)
 from redraft.events.messages.content import Brief, Critique, Draft, DraftRef, History, Number, Round
 from redraft.events.messages.domain_events import (
     DraftCritiqued,
@@ -111,6 +121,7 @@ class RequestBuilder:
         self._changes: dict[int, tuple[str, ...]] = {}
         self._before: dict[int, int] = {}
         self._issues = IssueHistory()
+        self._state = StateHistory()
         self._advice: dict[int, str] = {}
         self._disputed: dict[str, str] = {}
         """The suggestions that refiners declined, each with the loop in which they did."""
@@ -125,6 +136,7 @@ class RequestBuilder:
         data = event.data
         if type(data) in _WITHOUT_TEXT:
             return
+        self.size += self._state.add(data)
         match data:
             case DraftCritiqued():
                 self._critiques[event.version] = data.critique
@@ -292,6 +304,7 @@ class RequestBuilder:
             step.measures,
             step.only_issues,
             reply_key,
+            self._state.at_request(requested.path),
         )
         match requested.role:
             case "generator":
@@ -299,12 +312,16 @@ class RequestBuilder:
                 return Generate(request, self._critique(run, requested), history)
             case "critic":
                 history = None if step.history is None else self._history(requested, step.history)
-                return CritiqueDraft(request, self._draft(run, requested), history)
+                return CritiqueDraft(request, self._draft(run, requested), history, self._critique(run, requested))
             case "refiner":
                 draft, critique = self._draft(run, requested), self._critique(run, requested)
                 return Refine(request, draft, critique, self._history(requested, step.history or 0))
             case "publisher":
                 return Publish(request, self._draft(run, requested))
+            case "step":
+                history = None if step.history is None else self._history(requested, step.history)
+                known = None if requested.draft is None else self._draft(run, requested)
+                return RunStep(request, known, self._critique(run, requested), history)
             case _:
                 assert_never(requested.role)
 

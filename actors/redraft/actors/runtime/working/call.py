@@ -16,13 +16,15 @@ import msgspec
 
 from redraft.actors.runtime.failures import FAULTS_OF_CODE, describe_error, without_end
 from redraft.actors.runtime.working.results import critique_of, measures_of, receipt_of, revision_of, text_of
+from redraft.actors.runtime.working.returned_state import values_of, verdict_of
 from redraft.actors.runtime.working.returned_values import InvalidResult
 from redraft.actors.runtime.working.threads import run_in_thread
 from redraft.actors.values import ignore
 from redraft.actors.workflow.actor import Actor
-from redraft.actors.workflow.context import NOTHING, Context
+from redraft.actors.workflow.context import NOTHING, ConditionFacts, Context, RunValues, WithState
 from redraft.events.errors import ContentError, PermanentError, StepError
 from redraft.events.messages.commands import (
+    Completed,
     Critiqued,
     CritiqueDraft,
     Failed,
@@ -34,6 +36,7 @@ from redraft.events.messages.commands import (
     Refine,
     Refined,
     Request,
+    RunStep,
     Work,
 )
 from redraft.events.messages.content import (
@@ -108,6 +111,8 @@ class Call:
         self._context.scale, self._context.criteria = request.scale, request.criteria
         self._context.measures = request.measures
         self._context.only_issues = request.only_issues
+        if request.state:
+            self._context.state = RunValues(deepcopy(request.state))
         if on_usage is not None:
             self._context.on_usage = on_usage
         self._task = loop.create_task(_call_function(actor, work, self._context))
@@ -201,7 +206,7 @@ async def _call_function(actor: Actor, work: Work, context: Context) -> object:
 
 def _is_left_out(name: str, actor: Actor, work: Work) -> bool:
     """Returns whether the request has no history, and the function has a default for it. Raises PermanentError."""
-    if name != "history" or not isinstance(work, Generate | CritiqueDraft) or work.history is not None:
+    if name != "history" or not isinstance(work, Generate | CritiqueDraft | RunStep) or work.history is not None:
         return False
     parameter = inspect.signature(actor.function).parameters.get("history")
     if parameter is not None and parameter.default is parameter.empty:
@@ -226,26 +231,41 @@ def _argument(name: str, work: Work, context: Context) -> object:
             return context
         case "draft" if not isinstance(work, Generate):
             return work.draft
-        case "critique" if isinstance(work, Refine | Generate):
+        case "critique" if isinstance(work, Refine | Generate | RunStep):
             return work.critique and with_points(work.critique)
+        case "facts" if isinstance(work, CritiqueDraft):
+            critique = work.critique and with_points(work.critique)
+            return ConditionFacts(
+                work.draft, critique, context.state, _history(work), work.request.brief, context.outputs
+            )
         case "history" if not isinstance(work, Publish):
             return _history(work)
         case _:
             raise PermanentError(f"a {type(work).__name__} request has no {name!r}: it reached the wrong actor")
 
 
-def _history(work: Generate | CritiqueDraft | Refine) -> History:
+def _history(work: Generate | CritiqueDraft | Refine | RunStep) -> History:
     """Returns the history of a request, with the text of the draft that it is about."""
     scales = {each.name: each.scale or work.request.scale for each in work.request.criteria}
     if not isinstance(work, CritiqueDraft) and work.critique is not None:
         scales = {each.name: each.scale or work.critique.scale for each in work.critique.criteria}
     history = history_with_points(work.history or History(), scales)
-    if isinstance(work, Generate):
+    if isinstance(work, Generate) or work.draft is None:
         return history
     return msgspec.structs.replace(history, own=work.draft)
 
 
 def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:
+    """Returns the outcome of what a function returned, with the changes of the run's state beside it, if any."""
+    if not isinstance(returned, WithState):
+        return _outcome_of(actor, work, returned, context, limit)
+    if isinstance(work, RunStep):
+        raise InvalidResult("returned a WithState; a step without one of the four roles returns the values alone")
+    outcome = _outcome_of(actor, work, returned.result, context, limit)
+    return msgspec.structs.replace(outcome, state=values_of(returned.state))
+
+
+def _outcome_of(actor: Actor, work: Work, returned: object, context: Context, limit: int) -> OutcomeMessage:
     request, usage = work.request, context.usage
     match work:
         case Generate():
@@ -265,6 +285,8 @@ def _make_outcome(actor: Actor, work: Work, returned: object, context: Context, 
         case Publish(draft=draft):
             receipt = _require_size(receipt_of(returned, actor.name), limit)
             return Published(request.run, request.path, request.attempt, draft.ref, receipt, usage)
+        case RunStep():
+            return Completed(request.run, request.path, request.attempt, values_of(returned), usage)
         case _:
             assert_never(work)
 
@@ -276,6 +298,8 @@ def unwritable_outcome(actor: Actor, work: Work, error: Exception) -> Failed:
 
 
 def _critique_of(actor: Actor, returned: object, request: Request, text: str) -> Critique:
+    if actor.condition:
+        return verdict_of(actor.name, returned)
     critique = critique_of(actor, returned, request.scale, request.criteria, text)
     if not (critique.measures or actor.measures or request.measures):
         return critique

@@ -1,8 +1,9 @@
 """Turns what people's functions return into what is recorded, or says in one line why that cannot be.
 
-A critic may return a Critique; a number (the score); a bool (`approved`); a dict, dataclass, pydantic model or msgspec
-struct with the fields of a critique. Its other fields are kept as `details`. With `criteria` it needs no score, nor
-with `measures`: what only counts gives neither score nor verdict.
+A critic may return a Critique; a number (the score); a bool (`approved`); a text (one suggestion, without a score); a
+dict, dataclass, pydantic model or msgspec struct with the fields of a critique. Its other fields are kept as `details`.
+With `criteria` it needs no score, nor with `measures` or `issues`: what only counts or names issues gives neither score
+nor verdict.
 """
 
 from __future__ import annotations
@@ -135,13 +136,16 @@ def critique_of(
             return Critique(0.0, approved=returned, critic=actor.name, scored=False)
         case Real() | Decimal():
             critique = Critique(as_float(returned, "score"))
+        case str() if returned.strip():
+            critique = Critique(0.0, suggestions=(exact(returned),), scored=False)
         case Critique() if not (actor.fields or returned.details) and (plain := _as_it_is(returned)):
             critique = plain
         case _:
             given = fields_of(returned)
             if given is None:
                 raise InvalidResult(
-                    f"returned {described(returned)}, not a Critique, a number, a bool, or an object with its fields"
+                    f"returned {described(returned)}, not a Critique, a number, a bool, a text, or an object with its "
+                    "fields"
                 )
             given = gather_criteria(given, declared, dict(actor.fields))
             critique = critique_from(given, dict(actor.fields), described(returned))

@@ -27,6 +27,9 @@ from redraft.events.messages.content import Critique, Detail, Issue, Mark, Sever
 from redraft.events.messages.plan import Criterion
 
 _LISTS: Final = ("strengths", "weaknesses", "suggestions", "errors")
+_SAYING: Final = ("criteria", "measures", "issues")
+"""The fields by which a critic says something without a score."""
+
 _FIELDS: Final = frozenset(Critique.__struct_fields__)
 
 _NEAR: Final = 0.75
@@ -65,7 +68,7 @@ def critique_from(given: Mapping[str, Any], renamed: Mapping[str, str], what: st
         else:
             details[name] = as_detail(value)
     if found.get("score") is None:
-        if found.get("approved") is None and not found.get("criteria") and not found.get("measures"):
+        if found.get("approved") is None and not any(found.get(name) for name in _SAYING):
             hint = "name one of them so, map yours with @critic(fields={...}), or declare @critic(criteria={...})"
             raise InvalidResult(f"returned {what} without score and approved; {hint}")
         found |= {"score": 0.0, "scored": False}

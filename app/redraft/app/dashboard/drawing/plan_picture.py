@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from redraft.actors.conditions.text import print_condition
+from redraft.actors.conditions.printing import print_condition
 from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, Step, members
 from redraft.projections.display import counted, plain
 from redraft.projections.run_views.tree import steps

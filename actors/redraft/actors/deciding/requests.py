@@ -1,0 +1,66 @@
+"""Makes the requests for steps: about which draft, and with what was said of it. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Final, assert_never
+
+from redraft.actors.deciding.candidates import draft_to_work_on, finished_drafts
+from redraft.actors.deciding.judgement import Judgement, join_row
+from redraft.actors.deciding.reusing import with_key
+from redraft.actors.deciding.state import Candidate, Frame, RunState
+from redraft.actors.plans.paths import critics_before
+from redraft.events.messages.content import DraftRef
+from redraft.events.messages.domain_events import StepRequested
+from redraft.events.messages.plan import Step
+
+GRACE: Final = timedelta(hours=1)
+"""How long after its timeout an answer is awaited; longer if its request is known to wait in its queue."""
+
+
+@lru_cache(maxsize=256)
+def _longest_wait(timeout: float) -> timedelta:
+    return timedelta(seconds=timeout) + GRACE
+
+
+def make_request(state: RunState, step: Step, path: str, now: datetime, draft: DraftRef | None = None) -> StepRequested:
+    """Returns the first request for a step, about `draft` or the one that it has to work on."""
+    refines = step.role == "refiner"
+    loop = state.frames[-1]
+    source = draft_to_work_on(state, step)
+    judged = _judgement_told(state, loop, step, source)
+    warmer = refines and loop.node is not None and loop.node.on_oscillation == "raise_temperature"
+    request = StepRequested(
+        path,
+        step.role,
+        step.actor,
+        attempt=1,
+        due=now + _longest_wait(step.timeout),
+        draft=draft or (source.ref if source and step.role != "generator" else None),
+        critiques=judged.critiques if judged else (),
+        score=judged.known_score if judged else None,
+        scale=judged.scale if judged and judged.scored else None,
+        outputs=finished_drafts(state, *state.frames),
+        advice=state.advice if refines else (),
+        oscillation=loop.swings if refines else (),
+        heat=loop.heat if warmer else 0,
+        queue_wait=step.queue_wait,
+    )
+    return request if step.reuse is None else with_key(state, step, request)
+
+
+def _judgement_told(state: RunState, loop: Frame, step: Step, source: Candidate | None) -> Judgement | None:
+    """Returns the judgement that a step is told of: that of its draft, or for a condition what its row said so far."""
+    if step.condition:
+        return join_row(loop.verdicts, critics_before(loop.body, loop.index), state.rules) if loop.verdicts else None
+    match step.role:
+        case "refiner" | "step":
+            told = True
+        case "generator":
+            told = loop.node is not None and state.rules >= 4
+        case "critic" | "publisher":
+            told = False
+        case _:
+            assert_never(step.role)
+    return source.judgement if source and told else None

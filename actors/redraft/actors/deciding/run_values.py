@@ -1,0 +1,95 @@
+"""The values of a run's state: what they begin with, which changes are refused, and which a condition may see. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from msgspec.structs import replace
+
+from redraft.actors.deciding.state import Frame, OpenStep, RunState, with_top
+from redraft.actors.plans.check_state import values_misfit, writers_in
+from redraft.actors.plans.paths import role_of, step_key
+from redraft.events.errors import suggest
+from redraft.events.messages.content import Brief
+from redraft.events.messages.domain_events import (
+    DraftCritiqued,
+    DraftGenerated,
+    DraftPublished,
+    DraftRefined,
+    StateChanged,
+)
+from redraft.events.messages.plan import Plan, Repeat
+from redraft.events.messages.run_state import Values, size_fault
+
+Changing: TypeAlias = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished | StateChanged
+"""The events that may change the state."""
+
+_DRAFTING: Final = frozenset({"generator", "refiner"})
+
+
+def first_values(plan: Plan, brief: Brief) -> Values:
+    """Returns the values with which a run begins: the plan's defaults, and in their place those of its brief."""
+    return brief.state if plan.state is None else {**plan.state.defaults, **brief.state}
+
+
+def with_changes(state: RunState, event: Changing) -> RunState:
+    """Returns the state with the values that an answer changed, by its step."""
+    writer = step_key(event.path)
+    writers = {**state.writers, **dict.fromkeys(event.state, writer)}
+    state = replace(state, values={**state.values, **event.state}, writers=writers)
+    top = state.frames[-1] if state.frames else None
+    if top is None or top.parallel is None or not event.path:
+        return state
+    wrote = {**top.parallel.wrote, **dict.fromkeys(event.state, event.path)}
+    return with_top(state, replace(top, parallel=replace(top.parallel, wrote=wrote)))
+
+
+def check_again(state: RunState) -> RunState:
+    """Returns the state in which the loop in progress has to check its condition: its values may be others now."""
+    top = state.frames[-1] if state.frames else None
+    if top is None or top.node is None or top.due != "nothing":
+        return state
+    return with_top(state, replace(top, due="state"))
+
+
+def why_refused(state: RunState, asked: OpenStep, path: str, changes: Values) -> str:
+    """Returns why an answer may not change the state so; empty when it may."""
+    if fault := values_misfit(state.plan.state, changes):
+        return fault
+    declared = asked.step.writes
+    parallel = state.frames[-1].parallel
+    for name in changes:
+        if declared and name not in declared:
+            return (
+                f"changes the value {name}, which it does not declare; {suggest(name, declared)}, or add it to writes"
+            )
+        if parallel is not None and parallel.wrote.get(name, path) != path:
+            return f"changes the value {name}, which {parallel.wrote[name]} changed at the same time; let one write it"
+    return size_fault({**state.values, **changes})
+
+
+def visible_values(state: RunState, top: Frame) -> Values:
+    """Returns the values that the condition of a loop may see.
+
+    Left out are those that a step which is still to be asked about the current draft wrote last, or says that it
+    writes: they are about an earlier draft.
+    """
+    if not state.values:
+        return state.values
+    stale: set[str] = set()
+    for writer, declared in _writers_to_come(top):
+        stale.update(declared)
+        stale.update(name for name, by in state.writers.items() if by == writer)
+    return {name: value for name, value in state.values.items() if name not in stale} if stale else state.values
+
+
+def _writers_to_come(top: Frame) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the steps, with what they declare, that come before the next draft is made or the iteration ends."""
+    around = step_key(top.path)
+    for node in top.body[top.index :]:
+        if role_of(node) in _DRAFTING:
+            return
+        yield from ((f"{around}/{path}", declared) for path, declared in writers_in(node))
+        if isinstance(node, Repeat):
+            return
