@@ -8,10 +8,11 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Draft, DraftRef, digest
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Node, Repeat
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of, steps_of
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
 from redraft.projections.record_check.ratings import Rated, Rating, asks_people, failed_gate, publishes
+from redraft.projections.record_check.run_state import place_of
 from redraft.projections.record_check.walk import Broken, Frame, Walk
 
 
@@ -153,15 +154,16 @@ def _asks_people(node: Node) -> bool:
 def draft_faults(stream: Sequence[Recorded]) -> list[Finding]:
     """Returns the faults of drafts, of references to them, and of critiques and advice that requests name."""
     begun = stream[0].data if stream else None
-    check = _Drafts(begun.rules if isinstance(begun, events.RunStarted) else 1)
+    check = _Drafts(begun if isinstance(begun, events.RunStarted) else None)
     for event in stream:
         check.take(event, event.data)
     return check.findings
 
 
 class _Drafts:
-    def __init__(self, rules: int) -> None:
-        self._rules = rules
+    def __init__(self, begun: events.RunStarted | None) -> None:
+        self._rules = begun.rules if begun else 1
+        self._unjudged = {path for path, loop in loops_of(begun.plan.steps) if _is_unjudged(loop)} if begun else set()
         self.findings: list[Finding] = []
         self._known: dict[int, str] = {}
         self._critiques: dict[int, DraftRef] = {}
@@ -182,6 +184,8 @@ class _Drafts:
             case events.DraftCritiqued(draft=ref):
                 self._critiques[event.version] = ref
                 self._judged.add(ref.sha256)
+            case events.LoopEnded(path=path, draft=ref) if place_of(path) in self._unjudged:
+                self._judged.add(ref.sha256)  # by the loop's own condition
             case events.StepRequested():
                 self._check_request(event, data)
             case events.RunGuided():
@@ -221,6 +225,11 @@ class _Drafts:
 
     def _flag(self, code: str, event: Recorded, message: str) -> None:
         self.findings.append(finding_at(code, event, message))
+
+
+def _is_unjudged(loop: Repeat) -> bool:
+    """Returns whether a loop has no critics, nor loops with any."""
+    return all(step.role != "critic" for _, step in steps_of(loop.body))
 
 
 def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from redraft.events.messages.domain_events import (
     RunEnded,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Parallel, Repeat
+from redraft.events.messages.plan import Approve, Repeat
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.drafts import (
     draft_of_failed_loop,
@@ -27,11 +28,32 @@ from redraft.projections.record_check.drafts import (
     is_held_back,
     is_withheld,
 )
-from redraft.projections.record_check.loop_conditions import Measured, judging_steps, loop_outcome, stands_against
+from redraft.projections.record_check.loop_conditions import (
+    Measured,
+    asks_critics,
+    judging_steps,
+    looks_at_state,
+    loop_outcome,
+    stands_against,
+)
 from redraft.projections.record_check.nodes import note_draft, walk_work
+from redraft.projections.record_check.outdated import current_values
 from redraft.projections.record_check.people import walk_approval
-from redraft.projections.record_check.ratings import Rated, Swings, asks_people, critics_of, publishes
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    Swings,
+    asks_people,
+    critics_of,
+    free_steps_of,
+    judges_itself,
+    publishes,
+    role_of,
+)
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
+
+_UNJUDGED: Final = Rating(0.0, 0, None, (), scored=False)
+"""Stands for the rating of a draft that no critic judges."""
 
 
 def walk_node(walk: Walk, frame: Frame) -> None:
@@ -101,7 +123,7 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
                 return ended
         except Edited as edited:
             walk.current = Rated(edited.ref)
-            frame.index, frame.due, frame.exit = len(frame.body), "", False
+            frame.index, frame.due, frame.exit, frame.stepped = len(frame.body), "", False, False
 
 
 def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
@@ -147,7 +169,8 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
     assert frame.loop is not None  # noqa: S101 - only loops are left
     critics = critics_of(frame.loop)
     rated = walk.current is not None and walk.current.rating is not None
-    if not critics or (rated and not _is_others_word(walk, frame)):
+    checked = frame.stepped or judges_itself(frame.loop) or not free_steps_of(frame.loop)
+    if (rated and not _is_others_word(walk, frame)) if critics else checked:
         return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
@@ -156,17 +179,17 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
 
 
 def _is_others_word(walk: Walk, frame: Frame) -> bool:
-    """Returns whether the draft's rating is an inner loop's, and this loop has critics of its own (rules 6)."""
-    assert frame.loop is not None  # noqa: S101 - only loops are left
-    judges = [each for each in frame.loop.body if isinstance(each, Parallel) and each.judge is not None]
-    return walk.rules >= 6 and frame.due == "output" and bool(judges or critics_of(frame.loop))
+    """Returns whether this loop has critics of its own that have not judged the current draft (rules 6)."""
+    due = frame.due == "output" or (frame.due == "state" and not (frame.own and walk.current and walk.current.rating))
+    return walk.rules >= 6 and due and judges_itself(frame.loop)
 
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
     walk.take()
     left = frame.exit and walk.rules >= 3
-    frame.body, frame.index, frame.closing = critics_of(frame.loop), 0, True
+    frame.body = tuple(node for node in frame.loop.body if role_of(node) in ("critic", "step"))
+    frame.index, frame.closing = 0, True
     frame.due, frame.exit = "", False
     while frame.index < len(frame.body):
         walk_work(walk, frame)
@@ -253,6 +276,7 @@ def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chose
     outer.outputs += made
     outer.index += 1
     outer.due = "output" if outer.loop else ""
+    outer.own = outer.stepped = False
     walk.open = {}
     if outer.loop is None:
         walk.ended = ended.outcome
@@ -282,19 +306,21 @@ def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool, granted
 
 
 def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False) -> Measured | None:
-    """Returns what the condition may test about the current draft; None without a rating."""
-    current = walk.current
-    if current is None or current.rating is None:
+    """Returns what the condition may test about the current draft; None where it needs a rating, and there is none."""
+    until, current = walk.until(frame), walk.current
+    rating = current.rating if current else None
+    if rating is None and (judges_itself(frame.loop) or asks_critics(until)):
         return None
-    no = current.rating.approved is False if walk.rules < 2 else is_barred(walk, current.ref)
-    approved = False if no else current.rating.approved or None
+    rating, ref = rating or _UNJUDGED, current.ref if current else DraftRef(0, "")
+    no = rating.approved is False if walk.rules < 2 else is_barred(walk, ref)
+    approved = False if no else rating.approved or None
     if asks_people(frame.loop) and not no:
-        approved = True if walk.approved == current.ref else None
-    rating = replace(current.rating, approved=True if granted else approved)
+        approved = True if walk.approved == ref else None
+    rating = replace(rating, approved=True if granted else approved)
     used = walk.usage
     return Measured(
         rating,
-        current.ref.sha256,
+        ref.sha256,
         len(finished_drafts(walk, frame)),
         walk.elapsed(now),
         used.tokens,
@@ -303,8 +329,9 @@ def _measured(walk: Walk, frame: Frame, now: datetime, *, granted: bool = False)
         frame.seen[:-1],
         frame.trails,
         judging_steps(frame.loop.body if frame.loop is not None else frame.body),
-        next((each.rating for each in frame.judged[::-1] if each.ref != current.ref), None),
+        next((each.rating for each in frame.judged[::-1] if each.ref != ref), None),
         walk.rules,
+        current_values(walk, frame) if looks_at_state(until) else {},
     )
 
 

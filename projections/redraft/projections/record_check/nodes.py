@@ -16,7 +16,7 @@ from redraft.events.messages.domain_events import (
     StepFailed,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Node, Parallel, Step
+from redraft.events.messages.plan import Node, Parallel, Role, Step
 from redraft.projections.record_check.answers import (
     Made,
     drop_heeded_advice,
@@ -26,7 +26,7 @@ from redraft.projections.record_check.answers import (
     take_request,
 )
 from redraft.projections.record_check.chain import Deviates
-from redraft.projections.record_check.counts import why_miscounted
+from redraft.projections.record_check.counts import declared_counts, why_miscounted
 from redraft.projections.record_check.drafts import best_of, better_of, is_barred, note_veto
 from redraft.projections.record_check.loop_conditions import (
     Trail,
@@ -46,6 +46,7 @@ from redraft.projections.record_check.ratings import (
     is_critic,
     join_ratings,
 )
+from redraft.projections.record_check.run_state import changes_of, refuse_second
 from redraft.projections.record_check.skipped import take_skipped
 from redraft.projections.record_check.walk import Asked, Broken, Frame, Walk
 
@@ -66,11 +67,19 @@ def walk_work(walk: Walk, frame: Frame) -> None:
 
 def _walk_step(walk: Walk, frame: Frame, step: Step) -> None:
     take_request(walk, step, f"{frame.prefix}{step.name}")
-    _, asked, data = take_only_answer(walk)
+    event, asked, data = take_only_answer(walk)
     if isinstance(data, DraftGenerated | DraftRefined):
         drop_heeded_advice(walk, asked)
         _take_draft(walk, frame, data)
+    _note_step(frame, step.role, changed=bool(changes_of(event.data)))
     frame.index += 1
+
+
+def _note_step(frame: Frame, role: Role, *, changed: bool) -> None:
+    """Notes that a free step answered, or a step that changed the state: a loop's condition must be checked then."""
+    frame.stepped = frame.stepped or role == "step"
+    if frame.loop is not None and (changed or role == "step"):
+        frame.due = "state"
 
 
 def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
@@ -81,6 +90,7 @@ def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
     walk.drafts = data.draft.version
     walk.current = Rated(data.draft.ref, rating)
     frame.exit = isinstance(data, DraftRefined) and data.exit
+    frame.stepped = False
     note_draft(frame, data.draft, before.version if before else 0)
 
 
@@ -96,8 +106,9 @@ def _known_rating(walk: Walk, ref: DraftRef) -> Rating | None:
 
 
 def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
-    if node.steps[0].role == "publisher":
-        _walk_publishers(walk, frame, node)
+    if node.steps[0].role in ("publisher", "step"):
+        changed = _walk_side_by_side(walk, frame, node)
+        _note_step(frame, node.steps[0].role, changed=changed)
         frame.index += 1
         return
     before = walk.current
@@ -105,7 +116,7 @@ def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
     refines = node.steps[0].role == "refiner" and before is not None
     note_draft(frame, chosen, before.ref.version if refines and before else 0)
     _rate_draft(walk, frame, chosen, rating)
-    frame.due = "judged"
+    frame.due, frame.stepped = "judged", False
     frame.index += 1
 
 
@@ -138,7 +149,8 @@ def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Ra
     assert isinstance(node, Step)  # noqa: S101 - only steps and parallels judge
     if take_skipped(walk, frame, node, f"{frame.prefix}{node.name}{suffix}", said):
         return None
-    take_request(walk, node, f"{frame.prefix}{node.name}{suffix}")
+    heard = heed_gates(join_ratings(said), said, walk.rules) if node.condition and said else None
+    take_request(walk, node, f"{frame.prefix}{node.name}{suffix}", heard=heard)
     event, asked, data = take_only_answer(walk)
     assert isinstance(data, DraftCritiqued)  # noqa: S101 - a critic's answer, `answer` saw to it
     return _rate(walk, event, asked.step, data)
@@ -146,7 +158,7 @@ def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Ra
 
 def _rate(walk: Walk, event: Recorded, step: Step, data: DraftCritiqued) -> Rating:
     """Returns the rating of a critique. Raises Deviates for measures that are not those that the plan declares."""
-    fault = why_miscounted(step, data.critique) if step.measures or data.critique.measures else ""
+    fault = why_miscounted(step, data.critique) if declared_counts(step) or data.critique.measures else ""
     if fault and not walk.repeats(event):
         raise Deviates("step", event, fault)
     rating = rating_of(event.version, data.critique, walk.rules, step)
@@ -174,6 +186,7 @@ def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None
         rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
         rating = msgspec.structs.replace(rating, counts=counted)
     judged = Rated(ref, rating)
+    frame.own = True
     walk.current, walk.best = judged, better_of(walk, walk.best, judged)
     if walk.rules < 2:
         anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
@@ -213,6 +226,7 @@ class _ParallelWalk:
         self.asked = 0
         self.failed = 0
         self.skipped = 0
+        self.written: dict[str, str] = {}
         self._ask()
 
     def next(self, askable: int | None = None) -> tuple[Recorded, Asked, StepAnswered] | None:
@@ -228,6 +242,8 @@ class _ParallelWalk:
             return None
         given = take_answer(self.walk)
         if given is None or not isinstance(given[2], StepFailed):
+            if given is not None:
+                refuse_second(self.written, given[0])
             return given
         if len(self.node.steps) - self.failed - 1 < answers_needed(self.node):
             raise Broken(publishing=given[1].step.role == "publisher")
@@ -339,6 +355,7 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
     assert node.judge is not None  # noqa: S101 - the caller saw to it
     asked = 0
     ratings: dict[int, Rating] = {}
+    written: dict[str, str] = {}
     while len(ratings) < len(made):
         following = f"{path}/{node.judge.name}[{asked + 1}]"
         if asked < len(made) and (not asked or is_asked_next(walk, following)):
@@ -350,6 +367,7 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
             continue
         if not isinstance(given[2], DraftCritiqued):
             raise Broken
+        refuse_second(written, given[0])
         number = made.index(given[2].draft)
         ratings[number] = _rate(walk, given[0], given[1].step, given[2])
     later = 1 if walk.rules >= 3 else -1
@@ -357,10 +375,14 @@ def _walk_judge(walk: Walk, node: Parallel, path: str, made: list[DraftRef]) -> 
     return made[best], ratings[best]
 
 
-def _walk_publishers(walk: Walk, frame: Frame, node: Parallel) -> None:
-    """Walks several publishers; as many as the parallel waits for must answer."""
+def _walk_side_by_side(walk: Walk, frame: Frame, node: Parallel) -> bool:
+    """Walks several publishers or free steps, of which as many as the parallel waits for must answer.
+
+    Returns whether one of them changed the state.
+    """
     turns = _ParallelWalk(walk, frame, node)
     answered = 0
     while answered < answers_needed(node):
         answered += turns.next() is not None
     walk.open = {}
+    return bool(turns.written)
