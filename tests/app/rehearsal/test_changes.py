@@ -92,8 +92,7 @@ def test_a_condition_of_ones_own_holds_as_often_as_drafts_are_good() -> None:
     [
         (
             (),
-            "a condition reads state.tests_pass, and nobody sets it here; say what run_tests changes: "
-            "--state 'run_tests={\"tests_pass\": true}'",
+            f"a condition reads state.tests_pass, and nobody sets it here; say what run_tests changes: --state '{YES}'",
         ),
         (("--state", "run_tests"), "--state 'run_tests' is not a guess; write a step and the values that it changes"),
         (("--state", "run_tests={"), "--state 'run_tests={' is not a guess"),
