@@ -22,6 +22,7 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
 )
 from redraft.events.messages.plan import (
     Approve,
@@ -39,8 +40,10 @@ from redraft.events.messages.plan import (
     Repeat,
     Retry,
     Role,
+    StateSpec,
     Step,
 )
+from redraft.events.messages.run_state import Value
 
 steady = settings(suppress_health_check=[HealthCheck.too_slow])
 """For tests with these strategies: a busy machine is no fault."""
@@ -72,6 +75,12 @@ names = st.one_of(
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 seconds = st.one_of(st.sampled_from([1.0, 90.0, 120.0, 3600.0, 7200.0]), st.floats(1e-6, 86_400.0))
 
+value_names = st.sampled_from(("done", "tests_pass", "n", "audience", "state", "score", "of", "_x1"))
+state_values: st.SearchStrategy[Value] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(-1e300, 1e300) | texts,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2),
+    max_leaves=4,
+)
 values: st.SearchStrategy[Option] = st.one_of(
     st.booleans(),
     st.integers(-(2**63), 2**63 - 1),
@@ -93,6 +102,11 @@ def _terms(*quantities: str) -> st.SearchStrategy[Condition]:
         st.sampled_from([Approved(), Exit()]),
         st.builds(Plateau, st.floats(0, 1, exclude_min=True), st.integers(1, 9)),
         st.builds(Oscillating, st.integers(1, 9)),
+        st.builds(State, value_names),
+        st.builds(State, value_names, st.sampled_from([">=", ">", "<=", "<", "=="]), numbers | st.integers(-9, 9)),
+        st.builds(State, value_names, st.just("=="), texts.filter(lambda text: "\\" not in text)).filter(
+            lambda term: term_fault(term) is None
+        ),
     )
 
 
@@ -136,7 +150,7 @@ def choices(draw: st.DrawFn, role: Role, name: str) -> Step:
 @st.composite
 def steps(draw: st.DrawFn, role: Role, name: str) -> Step:
     """A step of this role and name, whose settings are mostly the usual ones; now and then it chooses."""
-    if role != "publisher" and draw(st.integers(0, 4)) == 0:
+    if role not in ("publisher", "step") and draw(st.integers(0, 4)) == 0:
         return draw(choices(role, name))
     actor = draw(st.just(name) | names)
     timeout = draw(st.just(300.0) | seconds)
@@ -183,7 +197,8 @@ def bodies(draw: st.DrawFn, depth: int, *, first: bool) -> tuple[Node, ...]:
 
 @st.composite
 def _kinds(draw: st.DrawFn, *, first: bool) -> list[str]:
-    kinds = draw(st.lists(st.sampled_from(["generator", "critic", "refiner", "published", "loop"]), max_size=3))
+    some = st.sampled_from(["generator", "critic", "refiner", "published", "loop", "step"])
+    kinds = draw(st.lists(some, max_size=3))
     kinds.insert(draw(st.integers(0, len(kinds))), "critic")
     return ["generator", *kinds] if first else kinds
 
@@ -231,6 +246,7 @@ def plans(draw: st.DrawFn, depth: int = 2) -> Plan:
     if draw(st.booleans()) and check_flow(body) == "judged":
         taken = {node.name for node in body}
         body = (*body, draw(approvals(draw(names.filter(lambda name: name not in taken)))))
-    return Plan(
-        draw(names), body, draw(st.sampled_from(get_args(OnFailure))), draw(budgets()), draw(budgets(a_day=True))
-    )
+    begins = st.builds(StateSpec, defaults=st.dictionaries(value_names, state_values, max_size=3))
+    spec = draw(st.none() | begins)
+    failing = draw(st.sampled_from(get_args(OnFailure)))
+    return Plan(draw(names), body, failing, draw(budgets()), draw(budgets(a_day=True)), spec)

@@ -19,6 +19,7 @@ from redraft.events.messages.conditions import (
     Not,
     Oscillating,
     Plateau,
+    State,
     approved,
     change,
     cost,
@@ -30,6 +31,7 @@ from redraft.events.messages.conditions import (
     outputs,
     plateau,
     score,
+    state,
     tokens,
 )
 
@@ -62,6 +64,17 @@ READ = [
     ("(approved or approved) or approved", AnyOf((AnyOf((approved, approved)), approved))),
     ("((((approved))))", approved),
     ("  score\n  >= 0.9\n", score >= 0.9),
+    ("state.done", State("done")),
+    ("not state.done", ~state.done),
+    ("state.revenue_ok and score >= 0.8", state.revenue_ok & (score >= 0.8)),
+    ("score >= 0.8 and state.revenue_ok", (score >= 0.8) & state.revenue_ok),
+    ("state.n >= 3", state.n >= 3),
+    ("3 <= state.n", state.n >= 3),
+    ("state.n == -2.5", state.n == -2.5),
+    ("state.audience == 'children'", state.audience == "children"),
+    ('state.audience == "it\'s 1 of 10"', state.audience == "it's 1 of 10"),
+    ("state.audience == 'größer als 2nd.x' or approved", (state.audience == "größer als 2nd.x") | approved),
+    ("state.state == 'not (a and b)'", state.state == "not (a and b)"),
 ]
 
 CLOSER = [
@@ -108,6 +121,12 @@ def test_a_term_without_its_parentheses_is_explained() -> None:
 
 
 REFUSED = [
+    ("state.audience >= 'x'", "column 19: a text is compared with ==; write state.audience == 'x'"),
+    ("state.done == True", "column 15: what is true or false stands by itself; write state.done"),
+    ("state.done == False", "write not state.done"),
+    ("state.n >= 9 of 10", "column 12: a value of the state has no scale; write one number"),
+    ("state.x == 'a\\'b'", "means nothing here"),
+    ("state.n != 3", "write `not (… == …)`"),
     ("exit", "column 1: exit needs parentheses; write exit()"),
     ("exit(3)", "column 6: exit takes no arguments; write exit()"),
     ("", "the text is empty"),
@@ -173,7 +192,8 @@ REFUSED = [
     ("lambda: approved", "column 7: ':' means nothing here"),
     ("[approved]", "column 1: '[' means nothing here"),
     ("score.real.part >= 0.9", "column 11: '.' means nothing here"),
-    ("__import__('os')", 'column 12: "\'" means nothing here'),
+    ("__import__('os')", "column 1: '__import__' is not known"),
+    ("score >= 'high'", "column 10: write a finite number here"),
     ("(yield)", "this is not a condition"),
     ("await approved", "this is not a condition"),
     ("approved + approved", "column 10: '+' means nothing here"),

@@ -26,7 +26,7 @@ from redraft.actors.plans.paths import steps_in
 from redraft.actors.replay.whatif import what_if
 from redraft.actors.runtime.coordinating.decisions import Tallies, thompson
 from redraft.actors.runtime.relaying.request_builder import RequestBuilder
-from redraft.actors.workflow.builders import step as part
+from redraft.actors.workflow.free_steps import step as part
 from redraft.actors.workflow.roles import critic, generator, refiner
 from redraft.actors.workflow.workflow import Workflow, approve, parallel, pin_versions, repeat, unpin_versions
 from redraft.events.errors import ActorError, PlanError

@@ -18,8 +18,19 @@ from redraft.actors.deciding.forking import begin_fork, why_unfit
 from redraft.actors.deciding.policy import with_limits
 from redraft.actors.deciding.state import RunState
 from redraft.actors.deciding.steering import steered
-from redraft.events.messages.commands import ApproveDraft, CancelRun, ExpireStep, PauseRun, StartRun
-from redraft.events.messages.conditions import score
+from redraft.events.messages.commands import (
+    ApproveDraft,
+    CancelRun,
+    Completed,
+    Critiqued,
+    ExpireStep,
+    Generated,
+    Message,
+    PauseRun,
+    Refined,
+    StartRun,
+)
+from redraft.events.messages.conditions import State, score
 from redraft.events.messages.content import Brief, Critique, DraftRef, digest
 from redraft.events.messages.domain_events import (
     ApprovalRequested,
@@ -34,12 +45,15 @@ from redraft.events.messages.domain_events import (
     RunEnded,
     RunResumed,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
+    VerdictLate,
 )
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, Step, loops_of
+from redraft.events.messages.plan import Approve, Parallel, Plan, Repeat, StateField, StateSpec, Step, loops_of
 from redraft.events.messages.redaction import ERASED
+from redraft.events.messages.run_state import Values
 
 LATER = NOW + timedelta(days=30)
 ANSWERS = DraftGenerated | DraftCritiqued | DraftRefined | DraftPublished
@@ -260,3 +274,86 @@ def test_the_last_loop_of_a_fork_can_come_out_otherwise():
         asked = begin_fork(start_of(judged, plan), judged, LATER).events[-1]
         assert isinstance(asked, StepRequested)
         assert asked.path == following
+
+
+COUNTED = Plan(
+    "counted",
+    (
+        Step("step", "begin", "begin"),
+        Step("generator", "write", "write"),
+        Repeat("Loop", State("n", ">=", 2), 5, (Step("refiner", "improve", "improve"), Step("step", "add", "add"))),
+    ),
+    state=StateSpec((StateField("n", "int"), StateField("audience", "str")), {"n": 0}),
+)
+
+
+def counted(*said: Message) -> tuple[Recorded, ...]:
+    """The events of a run of `COUNTED` in which this was said."""
+    events, state = list[DomainEvent](), RunState()
+    for message in (StartRun("r", COUNTED, Brief("brief", state={"audience": "adults"})), *said):
+        decision = handle(state, message, NOW)
+        events, state = [*events, *decision.events], decision.state
+    return recorded("parent", [("somebody", event) for event in events])
+
+
+BEGUN = (Completed("r", "begin", 1), Generated("r", "write", 1, "text"))
+
+
+def test_a_fork_changes_the_state_before_anything_is_asked_again():
+    past = counted(*BEGUN, Refined("r", "Loop[1]/improve", 1, "text!"))
+    start = replace(start_of(past), state={"n": 1}, by="ann")
+    events = begin_fork(start, past, LATER).events
+    assert events[len(past)] == StateChanged("", 0, {"n": 1}, by="ann")
+    asked = events[-1]
+    assert isinstance(asked, StepRequested)
+    assert asked.path == "Loop[1]/add"
+    state = begin_fork(start, past, LATER).state
+    assert state.values == {"n": 1, "audience": "adults"}
+    ended = handle(state, Completed("fork", "Loop[1]/add", 1, {"n": 2}), LATER).events[-1]
+    assert isinstance(ended, RunEnded)
+    assert ended.outcome == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"m": 1}, "m is no value of the plan's state; there are n, audience"),
+        ({"n": "x"}, "n is 'x'; the plan's state has int there"),
+        ({"audience": "x" * 300_000}, "more than 262,144"),
+    ],
+)
+def test_a_fork_with_a_state_that_the_plan_has_not_is_refused(values: Values, fault: str):
+    past = counted(*BEGUN)
+    assert fault in why_unfit(replace(start_of(past), state=values), past)
+
+
+def test_what_came_too_late_changes_no_state():
+    panel = Parallel("panel", tuple(Step("critic", name, name) for name in "ab"), wait="first")
+    plan = Plan("late", (Step("generator", "write", "write"), panel, Step("publisher", "save", "save")))
+    state = handle(RunState(), StartRun("r", plan, Brief("brief")), NOW).state
+    state = handle(state, Generated("r", "write", 1, "text"), NOW).state
+    ref = DraftRef(1, digest("text"))
+    state = handle(state, Critiqued("r", "panel/a", 1, ref, Critique(0.5, critic="a"), state={"a": 1}), NOW).state
+    late = handle(state, Critiqued("r", "panel/b", 1, ref, Critique(0.5, critic="b"), state={"a": 2}), NOW)
+    assert [type(event) for event in late.events] == [VerdictLate]
+    assert late.state.values == {"a": 1}
+
+
+def test_a_verdict_that_changes_the_state_is_not_taken_again_nor_one_of_another_state():
+    judge = Step("critic", "judge", "judge", reuse="run")
+    loop = Repeat("Loop", score >= 0.9, 3, (judge, Step("refiner", "improve", "improve")))
+    plan = Plan("again", (Step("generator", "write", "write"), loop))
+
+    def asked_after(changes: Values, of_refiner: Values) -> DomainEvent:
+        state = handle(RunState(), StartRun("r", plan, Brief("brief")), NOW).state
+        state = handle(state, Generated("r", "write", 1, "text"), NOW).state
+        verdict = Critiqued("r", "Loop[1]/judge", 1, DraftRef(1, digest("text")), Critique(0.5, critic="judge"))
+        state = handle(state, replace(verdict, state=changes), NOW).state
+        same = Refined("r", "Loop[1]/improve", 1, "text", state=of_refiner)
+        return next(each for each in handle(state, same, NOW).events if isinstance(each, StepRequested))
+
+    assert replace(asked_after({}, {}), reused=None) != asked_after({}, {})
+    for changes, of_refiner in (({"a": 1}, {}), ({}, {"a": 1})):
+        asked = asked_after(changes, of_refiner)
+        assert isinstance(asked, StepRequested)
+        assert asked.reused is None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tests.properties.test_deciding_properties import NEVER, RUN, Run, examples, step
 
 from redraft.actors.deciding.evolve import fold
-from redraft.actors.deciding.interpreter import GRACE
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.plans.check import check_plan
 from redraft.events.errors import PlanError
 from redraft.events.messages.commands import Critiqued, ExpireStep, Failed

@@ -12,6 +12,7 @@ from redraft.events.errors import CodecError, ContentError, InputError, PlanErro
 from redraft.events.messages.codec import encode_message
 from redraft.events.messages.commands import (
     CancelRun,
+    Completed,
     ConfirmStep,
     Critiqued,
     CritiqueDraft,
@@ -24,18 +25,20 @@ from redraft.events.messages.commands import (
     Published,
     Refined,
     Request,
+    RunStep,
     StartRun,
     Work,
 )
 from redraft.events.messages.content import Brief, Critique, DraftRef, Files, Receipt, new_draft
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Origin
-from redraft.events.messages.plan import Plan
+from redraft.events.messages.plan import Plan, StateField, StateSpec
 from redraft.events.messages.usage import Usage
 
 LIMIT, LARGEST = 1000, 5000
 DOOR = Admission(LIMIT, LARGEST)
 PLAN = plan_of(JUDGE, IMPROVE)
+TYPED = replace(PLAN, state=StateSpec((StateField("n", "int"),)))
 LONG = "x" * (LIMIT + 1)
 REF = DraftRef(1, "0" * 64)
 
@@ -54,7 +57,11 @@ def request(text: str = "b") -> Request:
         (StartRun("r", PLAN, Brief(LONG)), ContentError, "brief: 1,001 bytes, more than the limit of 1,000"),
         (StartRun("r", PLAN, Brief(" ")), ContentError, "brief: the text is empty"),
         (StartRun("r", Plan("p", ()), Brief("b")), PlanError, "has no steps"),
+        (StartRun("r", TYPED, Brief("b", state={"m": 1})), InputError, "state: m is no value of the plan's state"),
+        (StartRun("r", TYPED, Brief("b"), state={"n": "x"}), InputError, "state: n is 'x'; the plan's state has int"),
+        (StartRun("r", PLAN, Brief("b", state={"a b": 1})), InputError, "state: 'a b' cannot name a value"),
         (Critiqued("r", "p", 1, REF, Critique(1.0, (LONG,))), InputError, "bytes beside a draft"),
+        (Completed("r", "p", 1, {"a": LONG}), InputError, "bytes beside a draft"),
         (Refined("r", "p", 1, "text", (LONG,)), InputError, "bytes beside a draft"),
         (Published("r", "p", 1, REF, Receipt(LONG)), InputError, "bytes beside a draft"),
         (Failed("r", "p", 1, "error", LONG), InputError, "bytes beside a draft"),
@@ -122,6 +129,8 @@ def test_a_plan_that_was_found_wrong_stays_wrong() -> None:
     [
         (Generate(request(LONG)), "brief: 1,001 bytes"),
         (CritiqueDraft(request(), new_draft(7, LONG)), "draft 7: 1,001 bytes"),
+        (RunStep(request(), new_draft(7, LONG)), "draft 7: 1,001 bytes"),
+        (RunStep(request(LONG)), "brief: 1,001 bytes"),
         (Generate(request("x" * 6000)), "more than the 5,000 that a message may have"),
     ],
 )

@@ -145,7 +145,7 @@ async def test_a_score_outside_the_scale_is_invalid(score: float):
     "nonsense",
     [
         None,
-        "approved",
+        " ",
         [0.9],
         {"score": "1"},
         {"suggestions": ["more"]},
@@ -159,6 +159,11 @@ async def test_a_score_outside_the_scale_is_invalid(score: float):
 )
 async def test_nonsense_is_invalid_and_never_good(nonsense: object):
     assert "judge returned" in failed(await judged(lambda draft: nonsense), "invalid")
+
+
+async def test_a_text_alone_is_a_suggestion_without_score_and_verdict():
+    critique = (await judged(lambda draft: "name the moon")).critique
+    assert (critique.suggestions, critique.scored, critique.approved) == (("name the moon",), False, None)
 
 
 @pytest.mark.parametrize("text", [None, 5, b"bytes", "", "  \n", "x" * 101, "\ud800"])

@@ -11,7 +11,7 @@ from tests.projections.logs import view_of
 from tests.properties.test_deciding_properties import NOW, RUN, Run, step
 from tests.streams import recorded
 
-from redraft.actors.deciding.interpreter import GRACE
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.formats.yaml_reader import print_plan, read_plan
 from redraft.actors.plans.check import check_plan
 from redraft.actors.runtime.coordinating.timekeeper import (

@@ -163,7 +163,12 @@ REFUSED: list[tuple[str, Callable[[], object], type[InputError], str]] = [
     ("no name", lambda: Workflow(""), PlanError, "name is empty"),
     ("begun", lambda: start.start_with(write), PlanError, "the workflow 'article' has begun; add more steps with then"),
     ("twice", lambda: start.then(write), PlanError, "write: name 'write' is already that of a node beside it"),
-    ("a step of a plain function", lambda: step(len), PlanError, "len: this is not part of a workflow"),  # type: ignore[arg-type]
+    (
+        "a step of a function that takes something else",
+        lambda: step(len),
+        ActorError,
+        "@step len: arguments come by name",
+    ),
     ("a plain function", lambda: start.then(len), PlanError, "len: this is not part of a workflow; decorate the"),  # type: ignore[arg-type]
     (
         "no limit",

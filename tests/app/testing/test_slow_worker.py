@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from redraft.actors import Context, generator
-from redraft.actors.deciding.interpreter import GRACE
+from redraft.actors.deciding.requests import GRACE
 from redraft.actors.runtime.working.worker import Worker
 from redraft.app.testing.broker import SimBroker
 from redraft.app.testing.faults import CALM, EVERY, Faults

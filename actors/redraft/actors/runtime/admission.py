@@ -8,7 +8,9 @@ from typing import Final, get_args
 import msgspec
 from msgspec.structs import replace
 
+from redraft.actors.deciding.run_values import first_values
 from redraft.actors.plans.check import check_ready
+from redraft.actors.plans.check_state import values_misfit
 from redraft.actors.values import shown
 from redraft.events.bus.port import BusMessage, require_head
 from redraft.events.errors import CodecError, InputError
@@ -36,6 +38,7 @@ from redraft.events.messages.commands import (
 from redraft.events.messages.content import MOST_EVENTS, Files, checked
 from redraft.events.messages.domain_events import StepRequested
 from redraft.events.messages.plan import Plan, Role
+from redraft.events.messages.run_state import size_fault
 
 OPERATOR: Final = "operator"
 
@@ -141,6 +144,8 @@ class Admission:
             _require_version(start.parent.version)
         checked(start.brief.text, "brief", self._limit)
         self._require_plan(start.plan)
+        if start.brief.state or start.state:
+            _require_values(start)
         return start if is_decoded or start.files == Files() else replace(start, files=Files())
 
     def work(self, bus_message: BusMessage) -> Work:
@@ -158,7 +163,8 @@ class Admission:
         if len(bus_message.body) > self._limit:
             request = work.request
             checked(request.brief.text, "brief", self._limit)
-            for draft in (*request.outputs, *request.beside, *(() if isinstance(work, Generate) else (work.draft,))):
+            current = None if isinstance(work, Generate) else work.draft
+            for draft in (*request.outputs, *request.beside, *(() if current is None else (current,))):
                 checked(draft.text, f"draft {draft.version}", self._limit)
         return work
 
@@ -195,6 +201,13 @@ def _refuse_impossible_usage(message: OutcomeMessage) -> OutcomeMessage:
         return message
     said = f"the outcome holds an impossible value: {fault}"
     return Failed(message.run, message.path, message.attempt, "invalid", said, retryable=False)
+
+
+def _require_values(start: StartRun) -> None:
+    """Raises InputError when the state of a run's brief, or of a fork's start, is none that its plan can have."""
+    for values in (first_values(start.plan, start.brief), start.state):
+        if fault := values_misfit(start.plan.state, values) or size_fault(values):
+            raise InputError(f"state: {fault}")
 
 
 def _require_version(version: int) -> None:
