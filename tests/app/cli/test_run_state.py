@@ -140,7 +140,9 @@ def test_the_state_is_shown_alone() -> None:
 def test_a_tree_says_what_steps_changed_and_that_a_loop_without_critics_has_no_score() -> None:
     run("--set", "state.limit=7", workflow="tested")
     shown = said("show", "last")
-    assert "Tests  accepted: the condition holds: state.tests_pass; no score: the loop ends by its own condition" in shown
+    assert (
+        "Tests  accepted: the condition holds: state.tests_pass; no score: the loop ends by its own condition" in shown
+    )
     assert "run_tests  tests_pass = false, draft 1" in shown
     assert "run_tests  tests_pass = true, draft 2" in shown
     assert 'state: audience = "adults", limit = 7' in shown

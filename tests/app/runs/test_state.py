@@ -29,9 +29,7 @@ def improve(draft):
 
 
 COUNTED = (
-    Workflow("counted")
-    .start_with(write)
-    .repeat_until(state.done, max_iterations=5, name="Loop", body=[count, improve])
+    Workflow("counted").start_with(write).repeat_until(state.done, max_iterations=5, name="Loop", body=[count, improve])
 )
 
 
