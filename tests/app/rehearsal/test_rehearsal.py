@@ -268,26 +268,3 @@ def test_what_cannot_be_understood_is_told_in_one_line(options: tuple[str, ...],
 def test_a_plan_that_is_not_there_is_told():
     refused = call("simulate", "none.yaml")
     assert (refused.code, one_line(refused)) == (2, "none.yaml: there is no such file; correct the path of the plan")
-
-
-STATEFUL = """
-name: stateful
-steps:
-  - generate: {actor: write}
-  - repeat:
-      until: %s
-      max_iterations: 40
-      body:
-        - step: {actor: run_tests, writes: [tests_pass, count, audience]}
-        - refine: {actor: improve}
-"""
-
-
-@pytest.mark.parametrize(
-    "until", ["state.tests_pass", "state.count >= 3", "state.count < 2", "state.count == 4", "state.audience == 'x'"]
-)
-def test_a_value_meets_its_condition_as_often_as_the_draft_is_good(until: str):
-    found = document("simulate", plan(STATEFUL % until), "--runs", "400", *SURE[:4], "--refiner", "gains(0)")
-    assert found["outcomes"] == {"accepted": 400}
-    assert found["spreads"]["iterations"]["mean"] == pytest.approx(2.0, abs=0.2), "as a coin that is tossed until heads"
-    assert found["spreads"].get("score") is None

@@ -36,7 +36,6 @@ from redraft.events.messages.commands import (
     Refine,
     Refined,
     Request,
-    RunStep,
     Work,
     request_id,
 )
@@ -201,8 +200,6 @@ class _Trial:
                 return Refine(request, draft, _CRITIQUE)
             case "publisher":
                 return Publish(request, draft)
-            case "step":
-                return RunStep(request, draft, _CRITIQUE, History())
             case _:
                 assert_never(self._role)
 

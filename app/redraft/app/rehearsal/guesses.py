@@ -19,9 +19,8 @@ import msgspec
 
 from redraft.app.builtin.support.options import nearest
 from redraft.app.rehearsal.measured import Counts, GuessedMeasures, comparisons
-from redraft.app.rehearsal.values import GuessedValues
 from redraft.events.errors import InputError
-from redraft.events.messages.commands import Completed, Critiqued, Generated, OutcomeMessage, Published, Refined
+from redraft.events.messages.commands import Critiqued, Generated, OutcomeMessage, Published, Refined
 from redraft.events.messages.conditions import CONFIDENCE
 from redraft.events.messages.content import Critique, DraftRef, Mark, Receipt
 from redraft.events.messages.domain_events import StepRequested
@@ -220,10 +219,6 @@ FAULTS: Final = 10.0
 """How many errors a critique with score 0 lists, and others in proportion, as ready-made critics count by default."""
 
 
-UNKNOWN: Final = 0.5
-"""The probability with which a step that is asked before there is a draft meets the conditions on what it changes."""
-
-
 class GuessedAnswers:
     """Makes up the answers of the actors of one run; the same random source gives the same answers."""
 
@@ -236,7 +231,6 @@ class GuessedAnswers:
         asked = comparisons(plan) if plan is not None else ()
         self._asks_confidence = any(each.of.rpartition(".")[2] == CONFIDENCE for each in asked)
         self._measures = GuessedMeasures(asked, guesses.measures, random)
-        self._values = GuessedValues(plan, random)
         self._judged: dict[str, dict[str, int]] = {}
 
     def quality(self, draft: DraftRef) -> float:
@@ -256,9 +250,6 @@ class GuessedAnswers:
                 return Critiqued(*place, draft, self._critique(request, step, draft), used)
             case "publisher", DraftRef() as draft:
                 return Published(*place, draft, Receipt("nowhere"), used)
-            case "step", draft:
-                share = UNKNOWN if draft is None else self.quality(draft)
-                return Completed(*place, self._values.of(step, share), used)
             case _:
                 raise ValueError(f"{request.path}: the {request.role} was given no draft")
 
