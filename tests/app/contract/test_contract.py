@@ -239,6 +239,7 @@ def test_the_contract_says_which_outcome_answers_which_command() -> None:
         "draft.critique.v1": ["outcome.critiqued.v1", *rest],
         "draft.refine.v1": ["outcome.refined.v1", *rest],
         "draft.publish.v1": ["outcome.published.v1", *rest],
+        "step.run.v1": ["outcome.completed.v1", *rest],
     }
 
 
