@@ -61,6 +61,15 @@ def test_a_run_without_state_has_no_table_of_it(stateful: Served) -> None:
     assert 'id="state"' not in html(stateful, "/runs/last")
 
 
+def test_two_runs_are_compared_by_their_states_too(stateful: Served) -> None:
+    one, other = begin(stateful, "tested", limit=5), begin(stateful, "tested", audience="experts")
+    page = html(stateful, f"/compare?a={one}&b={other}")
+    assert row(page, "audience") == "&#34;adults&#34; &#34;experts&#34;"
+    assert row(page, "limit") == "5 3"
+    assert "tests_pass" not in page.split("<h2>States</h2>")[1].split("<h2>")[0]
+    assert "<h2>States</h2>" not in html(stateful, f"/compare?a={one}&b={one}")
+
+
 def test_the_audit_page_has_the_state_and_each_change(stateful: Served) -> None:
     run = begin(stateful, "judged")
     page = stateful.client.get(f"/runs/{run}/audit.html").text
