@@ -188,7 +188,11 @@ class _RunSoFar:
         if first := values_text({**(event.plan.state.defaults if event.plan.state else {}), **event.brief.state}):
             yield f"the state begins with {first}"
         for path, loop in loops_of(event.plan.steps):
-            kept = "the best draft leaves it" if loop.keep == "best" else "the last draft leaves it"
+            kept = (
+                "the best draft leaves it"
+                if loop.keep == "best" and not is_unjudged(loop)
+                else "the last draft leaves it"
+            )
             most = counted(loop.max_iterations, "iteration")
             yield f"{plain(path)} goes on until {self._say(loop)}, for {most} at most; {kept}"
 
@@ -298,6 +302,11 @@ def _describe_change(before: str | None, after: str) -> Iterator[str]:
 def _describe_usage(usage: Usage) -> Iterator[str]:
     if not usage.is_nothing:
         yield f"used {usage_text(usage)}"
+
+
+def is_unjudged(loop: Repeat) -> bool:
+    """Returns whether no critic judges a draft in a loop, which then keeps its last one; a condition judges none."""
+    return not any(step.role == "critic" and not step.condition for _, step in steps_of(loop.body))
 
 
 def plan_path(path: str) -> str:

@@ -21,11 +21,11 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Critique, DraftRef, marks_text
 from redraft.events.messages.domain_events import Parent
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Plan, loops_of, steps_of
+from redraft.events.messages.plan import loops_of
 from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
 from redraft.projections.display import NAME_LENGTH, in_one_line, plain, values_text
-from redraft.projections.run_views.narrative import Vetoes, plan_path
+from redraft.projections.run_views.narrative import Vetoes, is_unjudged, plan_path
 from redraft.projections.run_views.people_asked import waiting_text
 from redraft.projections.run_views.state import state_at
 from redraft.projections.run_views.tree_model import Branch, Group, Iteration, Leaf, Loop, NodeStatus, Summary, Tree
@@ -103,7 +103,7 @@ def _note(facts: _Facts, recorded: Recorded) -> None:
         case events.RunStarted():
             facts.workflow = plain(event.plan.name, NAME_LENGTH)
             facts.parent = event.parent
-            facts.unjudged = frozenset(_loops_without_critics(event.plan))
+            facts.unjudged = frozenset(path for path, loop in loops_of(event.plan.steps) if is_unjudged(loop))
         case events.IterationStarted():
             _note_iteration(facts, event.path, str(event.iteration), recorded.time)
         case events.StepRequested():
@@ -281,13 +281,6 @@ def _note_failure(facts: _Facts, event: events.StepFailed, time: datetime) -> No
 def _loop_at(facts: _Facts, path: str) -> Loop:
     known = facts.loops.get(path)
     return known or Loop(plain(path), plain(path.split("/", DEPTH)[-1]), (), unjudged=plan_path(path) in facts.unjudged)
-
-
-def _loops_without_critics(plan: Plan) -> Iterator[str]:
-    """Yields the loops, by their paths in the plan, in which no critic judges a draft; a condition judges none."""
-    for path, loop in loops_of(plan.steps):
-        if not any(step.role == "critic" and not step.condition for _, step in steps_of(loop.body)):
-            yield path
 
 
 def _note_end(facts: _Facts, event: events.LoopEnded) -> None:

@@ -289,7 +289,7 @@ async def begin_run(client: Client, request: RunRequest, by: str) -> str:
         request.parent.run,
         request.parent.version,
         plan=request.plan,
-        brief=request.brief,
+        brief=msgspec.structs.replace(request.brief, state={}),  # its values are the parent's, and changed since
         key=request.key,
         tags=request.tags,
         state=request.state,

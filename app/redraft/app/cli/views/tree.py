@@ -136,7 +136,7 @@ def _loop(loop: Loop) -> Text:
     elif loop.closing:
         line.append(f"  {loop.closing}")
     if loop.unjudged:
-        line.append(f"  {NO_SCORE}", style="dim")
+        line.append(f"; {NO_SCORE}" if loop.outcome or loop.closing else f"  {NO_SCORE}", style="dim")
     return line
 
 
