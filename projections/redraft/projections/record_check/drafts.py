@@ -8,10 +8,18 @@ from redraft.events.messages import domain_events as events
 from redraft.events.messages.content import Draft, DraftRef, digest
 from redraft.events.messages.domain_events import DomainEvent
 from redraft.events.messages.envelope import Recorded
-from redraft.events.messages.plan import Approve, Node, Repeat, loops_of, steps_of
+from redraft.events.messages.plan import Approve, Node, Repeat, loops_of
 from redraft.events.messages.redaction import ERASED
 from redraft.projections.record_check.chain import Finding, finding_at
-from redraft.projections.record_check.ratings import Rated, Rating, asks_people, failed_gate, publishes
+from redraft.projections.record_check.loop_conditions import asks_critics
+from redraft.projections.record_check.ratings import (
+    Rated,
+    Rating,
+    asks_people,
+    failed_gate,
+    judges_itself,
+    publishes,
+)
 from redraft.projections.record_check.run_state import place_of
 from redraft.projections.record_check.walk import Broken, Frame, Walk
 
@@ -101,10 +109,12 @@ def is_withheld(walk: Walk, frame: Frame) -> bool:
 
 def is_held_back(walk: Walk, frame: Frame, broken: Broken) -> bool:
     """Returns whether nothing may be published after a failure: because of the plan, of people, or of a gate."""
-    if walk.best is None or broken.publishing or walk.plan.on_failure == "fail":
+    if broken.publishing or walk.plan.on_failure == "fail":
         return True
     if walk.rules >= 2:
         return publishable_draft(walk) is None
+    if walk.best is None:
+        return True
     if frame.loop is None and walk.ended is None and failed_gate(walk.best):
         return True
     coming = [node for each in walk.frames for node in each.body[each.index :]]
@@ -228,8 +238,8 @@ class _Drafts:
 
 
 def _is_unjudged(loop: Repeat) -> bool:
-    """Returns whether a loop has no critics, nor loops with any."""
-    return all(step.role != "critic" for _, step in steps_of(loop.body))
+    """Returns whether no critic judges what leaves a loop: its own condition does."""
+    return not judges_itself(loop) and not asks_critics(loop.until)
 
 
 def _referenced_drafts(data: DomainEvent) -> Iterator[DraftRef]:

@@ -42,6 +42,8 @@ _LIMITS: Final[dict[str, Outcome]] = {"tokens": "over_budget", "cost": "over_bud
 _STRONGEST: Final[tuple[Outcome, ...]] = ("over_budget", "timed_out", "oscillating", "plateaued")
 """The outcome when several limits of a condition are reached: the first of these."""
 
+NO_VALUES: Final[Values] = {}
+
 Word: TypeAlias = Literal["yes", "no", "unknown", ""]
 """What a term says of a draft: nothing, or `unknown` where it asks for what no critic has counted."""
 
@@ -107,9 +109,11 @@ def have_scales(critics: Sequence[Step]) -> bool:
     return any(step.scale or step.criteria for step in critics)
 
 
-def meets(condition: Condition, rating: Rating, critics: tuple[Step, ...], rules: int) -> bool:
-    """Returns whether a condition about one draft holds."""
-    measured = Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics, rules=rules)
+def meets(
+    condition: Condition, rating: Rating, critics: tuple[Step, ...], rules: int, values: Values = NO_VALUES
+) -> bool:
+    """Returns whether a condition about one draft holds; `values` are those of the run's state."""
+    measured = Measured(rating, "", 0, 0.0, 0, 0.0, (), (), {}, critics, rules=rules, values=values)
     return _holds(condition, measured, limits=True) is True
 
 

@@ -44,11 +44,9 @@ from redraft.projections.record_check.ratings import (
     Rating,
     Swings,
     asks_people,
-    critics_of,
-    free_steps_of,
+    closing_nodes,
     judges_itself,
     publishes,
-    role_of,
 )
 from redraft.projections.record_check.walk import Broken, Edited, Frame, Over, Unclear, Walk
 
@@ -93,7 +91,7 @@ def _enter_loop(walk: Walk, outer: Frame, node: Repeat) -> Frame:
     place = f"{outer.place}/{node.name}" if outer.place else node.name
     rated = walk.current if walk.current and walk.current.rating else None
     swings = Swings() if node.on_oscillation != "ignore" else None
-    frame = Frame(node.body, path, place, node, iteration=1, swings=swings)
+    frame = Frame(node.body, path, place, node, iteration=1, swings=swings, seen_drafts=walk.drafts)
     if walk.rules < 2:
         frame.best = frame.last = rated
     else:
@@ -123,14 +121,14 @@ def _walk_iterations(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None]
                 return ended
         except Edited as edited:
             walk.current = Rated(edited.ref)
-            frame.index, frame.due, frame.exit, frame.stepped = len(frame.body), "", False, False
+            frame.index, frame.due, frame.exit, frame.heard = len(frame.body), "", False, ()
 
 
 def _check_end(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | None:
     """Returns the end of the loop if it ends here; checked after a verdict, and when an inner loop has ended."""
     assert frame.loop is not None  # noqa: S101 - only loops are decided on
     swung = frame.swings is not None and frame.swings.swung and frame.loop.on_oscillation == "stop"
-    if not (frame.due or frame.exit or swung):
+    if frame.heard or not (frame.due or frame.exit or swung):
         return None
     event = walk.peek()
     if not walk.repeats(event) and not (frame.exit or swung) and _is_others_word(walk, frame):
@@ -165,12 +163,15 @@ def _finish_body(walk: Walk, frame: Frame) -> tuple[LoopEnded, Rated | None] | N
 
 
 def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
-    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first."""
+    """Ends a loop that no draft has satisfied. A last draft that no critic judged is judged first; in a loop without
+    critics, free steps look at it first, unless one has.
+    """
     assert frame.loop is not None  # noqa: S101 - only loops are left
-    critics = critics_of(frame.loop)
     rated = walk.current is not None and walk.current.rating is not None
-    checked = frame.stepped or judges_itself(frame.loop) or not free_steps_of(frame.loop)
-    if (rated and not _is_others_word(walk, frame)) if critics else checked:
+    seen = walk.drafts == frame.seen_drafts
+    if judges_itself(frame.loop):
+        seen = rated and not _is_others_word(walk, frame)
+    if seen or not closing_nodes(frame.loop):
         return _end_left(walk, frame) if frame.exit and walk.rules >= 3 else _end(walk, frame, outcome)
     event = walk.peek()
     if not isinstance(event.data, LoopClosing) or (event.data.path, event.data.outcome) != (frame.path, outcome):
@@ -180,16 +181,16 @@ def _leave(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated
 
 def _is_others_word(walk: Walk, frame: Frame) -> bool:
     """Returns whether this loop has critics of its own that have not judged the current draft (rules 6)."""
-    due = frame.due == "output" or (frame.due == "state" and not (frame.own and walk.current and walk.current.rating))
-    return walk.rules >= 6 and due and judges_itself(frame.loop)
+    judged = any(walk.current is not None and each.ref == walk.current.ref for each in frame.judged)
+    waits = frame.due == "output" or (frame.due == "state" and not judged)
+    return walk.rules >= 6 and waits and judges_itself(frame.loop)
 
 
 def _walk_closing(walk: Walk, frame: Frame, outcome: Outcome) -> tuple[LoopEnded, Rated | None]:
     assert frame.loop is not None  # noqa: S101 - only loops are left
     walk.take()
     left = frame.exit and walk.rules >= 3
-    frame.body = tuple(node for node in frame.loop.body if role_of(node) in ("critic", "step"))
-    frame.index, frame.closing = 0, True
+    frame.body, frame.index, frame.closing = closing_nodes(frame.loop), 0, True
     frame.due, frame.exit = "", False
     while frame.index < len(frame.body):
         walk_work(walk, frame)
@@ -276,7 +277,6 @@ def _close_frame(walk: Walk, frame: Frame, outer: Frame, ended: LoopEnded, chose
     outer.outputs += made
     outer.index += 1
     outer.due = "output" if outer.loop else ""
-    outer.own = outer.stepped = False
     walk.open = {}
     if outer.loop is None:
         walk.ended = ended.outcome
@@ -299,9 +299,9 @@ def _take_parents_end(walk: Walk, frame: Frame, event: Recorded) -> tuple[LoopEn
     return ended
 
 
-def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool, granted: bool = False) -> Outcome | None:
+def _measure(walk: Walk, frame: Frame, now: datetime, *, own_word: bool) -> Outcome | None:
     """Returns the outcome of the loop's condition for the current draft; None when it goes on or without a rating."""
-    measured = _measured(walk, frame, now, granted=granted)
+    measured = _measured(walk, frame, now)
     return loop_outcome(walk.until(frame), measured, own_word=own_word) if measured else None
 
 
@@ -342,8 +342,10 @@ def _skips_people(walk: Walk, frame: Frame) -> bool:
         path = f"{frame.prefix}{frame.body[frame.index].name}"
         return getattr(event.data, "path", "") != path
     current = walk.current
-    if frame.loop is None or current is None or current.rating is None:
+    measured = _measured(walk, frame, event.time, granted=True) if frame.loop is not None else None
+    if current is None or measured is None:
         return False
-    if is_beyond_people(walk, current.ref) or (walk.rules < 2 and current.rating.approved is False):
+    refused = current.rating is not None and current.rating.approved is False
+    if is_beyond_people(walk, current.ref) or (walk.rules < 2 and refused):
         return True
-    return _measure(walk, frame, event.time, own_word=False, granted=True) != "accepted"
+    return loop_outcome(walk.until(frame), measured, own_word=False) != "accepted"

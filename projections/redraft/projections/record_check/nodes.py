@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -45,6 +46,9 @@ from redraft.projections.record_check.ratings import (
     heed_gates,
     is_critic,
     join_ratings,
+    judges_itself,
+    role_of,
+    row_before,
 )
 from redraft.projections.record_check.run_state import changes_of, refuse_second
 from redraft.projections.record_check.skipped import take_skipped
@@ -55,7 +59,7 @@ _DECIMALS: Final = 14
 
 
 def walk_work(walk: Walk, frame: Frame) -> None:
-    """Walks the step or parallel at the frame's index, or a row of critics."""
+    """Walks the step or parallel at the frame's index."""
     node = frame.body[frame.index]
     if is_critic(node):
         _walk_critics(walk, frame)
@@ -66,20 +70,32 @@ def walk_work(walk: Walk, frame: Frame) -> None:
 
 
 def _walk_step(walk: Walk, frame: Frame, step: Step) -> None:
-    take_request(walk, step, f"{frame.prefix}{step.name}")
+    take_request(walk, step, f"{frame.prefix}{step.name}{frame.review or ''}")
     event, asked, data = take_only_answer(walk)
     if isinstance(data, DraftGenerated | DraftRefined):
         drop_heeded_advice(walk, asked)
         _take_draft(walk, frame, data)
-    _note_step(frame, step.role, changed=bool(changes_of(event.data)))
-    frame.index += 1
+    _pass_step(walk, frame, step.role, changed=bool(changes_of(event.data)))
 
 
-def _note_step(frame: Frame, role: Role, *, changed: bool) -> None:
-    """Notes that a free step answered, or a step that changed the state: a loop's condition must be checked then."""
-    frame.stepped = frame.stepped or role == "step"
-    if frame.loop is not None and (changed or role == "step"):
+def _pass_step(walk: Walk, frame: Frame, role: Role, *, changed: bool) -> None:
+    """Goes on to the node after a step. The loop's condition must be checked after a free step, and after any other
+    that changed the state or, in a loop without critics, made a draft.
+    """
+    drafted = role in ("generator", "refiner") and not judges_itself(frame.loop)
+    if frame.loop is not None and (changed or drafted or role == "step"):
         frame.due = "state"
+    frame.index += 1
+    if role == "step":
+        frame.seen_drafts = walk.drafts
+        frame.index = _index_without_gate(walk, frame)
+
+
+def _index_without_gate(walk: Walk, frame: Frame) -> int:
+    """Returns the index of the next node after a free step: once a gate of its row has failed, no critic but a gate."""
+    gates = [node for node in row_before(frame.body, frame.index) if isinstance(node, Step) and node.gate]
+    failed = join_ratings(frame.heard).gate == "failed" if frame.heard else failed_gate(walk.current)
+    return _next_gate(frame.body, frame.index) if gates and failed else frame.index
 
 
 def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
@@ -90,7 +106,6 @@ def _take_draft(walk: Walk, frame: Frame, data: Made) -> None:
     walk.drafts = data.draft.version
     walk.current = Rated(data.draft.ref, rating)
     frame.exit = isinstance(data, DraftRefined) and data.exit
-    frame.stepped = False
     note_draft(frame, data.draft, before.version if before else 0)
 
 
@@ -108,40 +123,48 @@ def _known_rating(walk: Walk, ref: DraftRef) -> Rating | None:
 def _walk_parallel(walk: Walk, frame: Frame, node: Parallel) -> None:
     if node.steps[0].role in ("publisher", "step"):
         changed = _walk_side_by_side(walk, frame, node)
-        _note_step(frame, node.steps[0].role, changed=changed)
-        frame.index += 1
+        _pass_step(walk, frame, node.steps[0].role, changed=changed)
         return
     before = walk.current
     chosen, rating = _walk_candidates(walk, frame, node)
     refines = node.steps[0].role == "refiner" and before is not None
     note_draft(frame, chosen, before.ref.version if refines and before else 0)
     _rate_draft(walk, frame, chosen, rating)
-    frame.due, frame.stepped = "judged", False
+    frame.due = "judged"
     frame.index += 1
 
 
 def _walk_critics(walk: Walk, frame: Frame) -> None:
-    """Walks consecutive critics; their joined rating is the draft's."""
-    ratings: list[Rating] = []
-    first = frame.index
-    while frame.index < len(frame.body) and is_critic(frame.body[frame.index]):
-        rating = _walk_critic(walk, frame, frame.body[frame.index], ratings)
-        if rating is None:
-            frame.index += 1
-            continue
-        ratings.append(rating)
-        frame.index = _index_after(frame.body, frame.index, join_ratings(ratings))
-    if walk.current is None:
+    """Walks a critic or a panel. After the last one of a row, their joined rating is the draft's."""
+    rating = _walk_critic(walk, frame, frame.body[frame.index], frame.heard)
+    frame.index += 1
+    if rating is not None:
+        frame.heard = (*frame.heard, rating)
+        failed = join_ratings(frame.heard).gate == "failed"
+        frame.index = _next_gate(frame.body, frame.index) if failed else frame.index
+    if walk.current is None or _row_goes_on(frame):
         return
     reviewed = walk.frames[-2] if frame.review is not None else frame
-    joined = heed_gates(join_ratings(ratings), ratings, walk.rules)
-    joined = note_silence(joined, frame.body[first : frame.index])
+    joined = heed_gates(join_ratings(frame.heard), frame.heard, walk.rules)
+    joined = note_silence(joined, row_before(frame.body, frame.index))
+    frame.heard = ()
     _rate_draft(walk, reviewed, walk.current.ref, joined)
     if frame.review is None:
         frame.due = "judged"
 
 
-def _walk_critic(walk: Walk, frame: Frame, node: Node, said: list[Rating]) -> Rating | None:
+def _row_goes_on(frame: Frame) -> bool:
+    """Returns whether a critic is yet to come in the row, after free steps or not: only a gate once one has failed."""
+    failed = bool(frame.heard) and join_ratings(frame.heard).gate == "failed"
+    for node in frame.body[frame.index :]:
+        if is_critic(node) and (not failed or (isinstance(node, Step) and node.gate)):
+            return True
+        if role_of(node) not in ("critic", "step"):
+            return False
+    return False
+
+
+def _walk_critic(walk: Walk, frame: Frame, node: Node, said: Sequence[Rating]) -> Rating | None:
     """Walks a critic or a panel, before which these were heard; None for one that was left out."""
     suffix = frame.review or ""
     if isinstance(node, Parallel):
@@ -166,10 +189,9 @@ def _rate(walk: Walk, event: Recorded, step: Step, data: DraftCritiqued) -> Rati
     return rating
 
 
-def _index_after(body: tuple[Node, ...], index: int, rating: Rating) -> int:
-    """Returns the next index. Once a gate has failed, that is the next gate, or the first node after the critics."""
-    index += 1
-    while rating.gate == "failed" and index < len(body) and is_critic(body[index]):
+def _next_gate(body: tuple[Node, ...], index: int) -> int:
+    """Returns the index of the next gate, or of the first node after the critics from this index on."""
+    while index < len(body) and is_critic(body[index]):
         node = body[index]
         if isinstance(node, Step) and node.gate:
             break
@@ -186,7 +208,6 @@ def _rate_draft(walk: Walk, frame: Frame, ref: DraftRef, rating: Rating) -> None
         rating = Rating(0.0, rating.errors, False, rating.critiques, rating.gate, rating.scored, rating.scale)
         rating = msgspec.structs.replace(rating, counts=counted)
     judged = Rated(ref, rating)
-    frame.own = True
     walk.current, walk.best = judged, better_of(walk, walk.best, judged)
     if walk.rules < 2:
         anew, counts = failed_gate(frame.best) and rating.gate != "failed", True
@@ -250,7 +271,7 @@ class _ParallelWalk:
         self.failed += 1
         return None
 
-    def leave_out(self, frame: Frame, said: list[Rating]) -> bool:
+    def leave_out(self, frame: Frame, said: Sequence[Rating]) -> bool:
         """Takes the event that the next critic is not asked, after these were heard; returns whether there is one."""
         if not take_skipped(self.walk, frame, self.node.steps[self.asked], self._next_path(), said):
             return False
@@ -270,7 +291,7 @@ class _ParallelWalk:
         self.asked += 1
 
 
-def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: list[Rating]) -> Rating:
+def _walk_panel(walk: Walk, frame: Frame, node: Parallel, said: Sequence[Rating]) -> Rating:
     """Walks a panel of critics; returns their joined rating. Critics without an answer count as late."""
     turns = _ParallelWalk(walk, frame, node)
     ratings: list[tuple[int, Rating]] = []

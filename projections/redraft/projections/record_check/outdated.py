@@ -11,7 +11,9 @@ from redraft.projections.record_check.walk import Frame, Walk
 
 
 def current_values(walk: Walk, frame: Frame) -> Values:
-    """Returns the state without the values that steps are still to write about the current draft."""
+    """Returns the state without the values that steps of a loop are still to write about the current draft."""
+    if frame.loop is None:
+        return walk.state.values
     coming = dict(_coming_steps(frame))
     announced = {name for step in coming.values() for name in step.writes}
     writers = walk.state.writers

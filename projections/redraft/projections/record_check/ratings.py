@@ -174,15 +174,23 @@ def critics_of(loop: Repeat) -> tuple[Node, ...]:
     return tuple(node for node in loop.body if is_critic(node))
 
 
-def free_steps_of(loop: Repeat) -> tuple[Node, ...]:
-    """Returns the steps of a loop's own body that have none of the four roles."""
-    return tuple(node for node in loop.body if role_of(node) == "step")
-
-
 def judges_itself(loop: Repeat | None) -> bool:
     """Returns whether critics, or a judge, stand in a loop's own body."""
     judges = [each for each in loop.body if isinstance(each, Parallel) and each.judge is not None] if loop else []
     return loop is not None and bool(judges or critics_of(loop))
+
+
+def row_before(body: Sequence[Node], index: int) -> tuple[Node, ...]:
+    """Returns the row of critics before this place, with the free steps that stand between them."""
+    start = index
+    while start and role_of(body[start - 1]) in ("critic", "step"):
+        start -= 1
+    return tuple(body[start:index])
+
+
+def closing_nodes(loop: Repeat) -> tuple[Node, ...]:
+    """Returns the critics and free steps of a loop's own body, which look at its last draft."""
+    return tuple(node for node in loop.body if role_of(node) in ("critic", "step"))
 
 
 def asks_people(loop: Repeat | None) -> bool:

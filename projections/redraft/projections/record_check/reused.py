@@ -22,7 +22,7 @@ from redraft.events.messages.envelope import Recorded
 from redraft.events.messages.plan import Step, steps_of
 from redraft.events.messages.reuse import twins_before, verdict_key
 from redraft.projections.record_check.chain import Deviates, Finding, finding_at
-from redraft.projections.record_check.run_state import changes_of, place_of
+from redraft.projections.record_check.run_state import changes_of, place_of, values_after
 from redraft.projections.record_check.walk import Walk
 
 Sources: TypeAlias = Mapping[str, Sequence[Recorded]]
@@ -132,7 +132,8 @@ def _key_given(before: Sequence[Recorded], data: StepRequested) -> str:
     if step is None or data.draft is None or not isinstance(begun, RunStarted):
         return ""
     twins = twins_before(begun.plan.steps, place)
-    return verdict_key(step, twins, begun.brief, data.draft, _media_type(before), data.outputs)
+    given = data.draft, _media_type(before), data.outputs
+    return verdict_key(step, twins, begun.brief, *given, values_after(before))
 
 
 def _media_type(before: Sequence[Recorded]) -> str:

@@ -21,7 +21,7 @@ from redraft.events.messages.plan import Node, Plan, Repeat, Step, loops_of
 from redraft.events.messages.usage import Usage
 from redraft.projections.record_check.chain import Deviates
 from redraft.projections.record_check.loop_conditions import Trail
-from redraft.projections.record_check.ratings import Rated, Swings
+from redraft.projections.record_check.ratings import Rated, Rating, Swings
 from redraft.projections.record_check.run_state import StateFold
 
 _COUNTED: Final[tuple[Literal["tokens", "cost", "calls"], ...]] = ("tokens", "cost", "calls")
@@ -77,8 +77,8 @@ class Frame(msgspec.Struct):
     By rules 1, `best` and `last` may leave a loop. By rules 2, the draft that leaves it is one that its critics
     `judged`, the rated draft that it began with (`entry`), or the last result of an inner loop (`inner`). `place` is
     the loop's path in the plan. `due` says why the condition must be checked, if it must. `closing` and `review` mark
-    critics of a last draft, and of an edit (the suffix of their names). `own` is whether its own critics gave the
-    current draft its rating; `stepped` whether a free step of its body has answered since that draft was made.
+    critics of a last draft, and of an edit (the suffix of their names). `heard` are the ratings of a row of critics in
+    progress; `seen_drafts` is how many drafts there were when a free step of the body answered last.
     """
 
     body: tuple[Node, ...]
@@ -101,8 +101,8 @@ class Frame(msgspec.Struct):
     outputs: tuple[DraftRef, ...] = ()
     swings: Swings | None = None
     trails: dict[str, Trail] = {}
-    own: bool = False
-    stepped: bool = False
+    heard: tuple[Rating, ...] = ()
+    seen_drafts: int = 0
 
     @property
     def prefix(self) -> str:
