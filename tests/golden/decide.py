@@ -226,10 +226,8 @@ def state_plans() -> Iterator[tuple[str, Plan]]:
     yield "nested", _plan(write, Repeat("Outer", score >= 0.8, 3, (inner, note, judge)), save)
     yield "nested-alone", _plan(write, Repeat("Outer", outputs >= 2, 3, (note, inner)), save)
     yield "own", _plan(write, Repeat("L", measure.good >= 1, 3, (judge, look, good, improve)), save)
-    yield (
-        "own-alone",
-        _plan(write, Repeat("L", (measure.good >= 1) & state.done, 3, (good, improve)), save, state=typed),
-    )
+    alone = Repeat("L", (measure.good >= 1) & state.done, 3, (good, look, improve))
+    yield "own-alone", _plan(write, alone, save, state=typed)
     people = Repeat("L", approved & state.done, 3, (judge, look, Approve("editor"), improve))
     yield "people", _plan(write, people, save)
     yield "people-behind", _plan(write, Repeat("L", state.done.condition, 3, (look, improve)), Approve("editor"), save)
