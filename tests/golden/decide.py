@@ -1,6 +1,7 @@
 """Records runs as some rules decide them, for `tests/actors/deciding/test_rules_golden.py` to compare with.
 
-    python tests/golden/decide.py --rules 4        records runs of new rules in tests/golden/rules4.jsonl
+    python tests/golden/decide.py --rules 4            records runs of new rules in tests/golden/rules4.jsonl
+    python tests/golden/decide.py --rules 7 --state    records runs with a state in tests/golden/rules7-state.jsonl
 
 What was decided once by some rules is folded and decided so for ever: a recorded file is never written over.
 """
@@ -22,11 +23,34 @@ from redraft.actors.deciding.decider import continue_from, handle
 from redraft.actors.deciding.state import OpenStep, RunState
 from redraft.events.messages import commands
 from redraft.events.messages.codec import encode_message
-from redraft.events.messages.conditions import approved, errors, exit_, oscillating, outputs, plateau, score
+from redraft.events.messages.conditions import (
+    approved,
+    errors,
+    exit_,
+    measure,
+    oscillating,
+    outputs,
+    plateau,
+    score,
+    state,
+)
 from redraft.events.messages.content import Brief, Critique, DraftRef, Receipt
 from redraft.events.messages.domain_events import DomainEvent, RunStarted
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.messages.plan import Approve, Budget, Node, Parallel, Plan, Repeat, Retry, Role, Step
+from redraft.events.messages.plan import (
+    Approve,
+    Budget,
+    Node,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    Role,
+    StateField,
+    StateSpec,
+    Step,
+)
+from redraft.events.messages.run_state import Values
 from redraft.events.messages.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
@@ -89,6 +113,12 @@ class Driven:
                 return commands.Refined(RUN, path, asked.attempt, text, exit=leaving, usage=used)
             case "publisher":
                 return commands.Published(RUN, path, asked.attempt, draft, Receipt("here"))
+            case "step":
+                return commands.Completed(RUN, path, asked.attempt, self._values(), used)
+            case "critic" if asked.step.condition:
+                holds = self._random.random() < 0.4
+                said = Critique(0.0, weaknesses=() if holds else ("no",), scored=False, measures={"good": int(holds)})
+                return commands.Critiqued(RUN, path, asked.attempt, draft, said, used)
             case "critic":
                 value = self._pick([0.0, 0.3, 0.6, 0.75, 0.85, 0.95, 1.0, 1.0])
                 said = self._pick([None, None, None, True, False])
@@ -96,6 +126,10 @@ class Driven:
                 return commands.Critiqued(
                     RUN, path, asked.attempt, draft, Critique(value, (), (), (), found, said), used
                 )
+
+    def _values(self) -> Values:
+        """Returns changes of the state, now and then some that the plan does not allow."""
+        return self._pick([{}, {"n": len(self.said)}, {"done": True}, {"done": False, "notes": ["a"]}, {"other": 1}])
 
     def _peoples_word(self, draft: DraftRef) -> commands.Message:
         assert self.state.approval is not None
@@ -170,6 +204,38 @@ def plans() -> Iterator[tuple[str, Plan]]:
     yield "samples", _plan(write, Repeat("L", score >= 0.9, 3, (judge, samples)), save, on_failure="publish_best")
 
 
+def state_plans() -> Iterator[tuple[str, Plan]]:
+    """Plans with a state, free steps, conditions of one's own, and loops without critics."""
+    write, save, judge, improve = (_step(*each) for each in _ACTORS)
+    other, look, note = _step("critic", "other"), _step("step", "look"), _step("step", "note")
+    gate = msgspec.structs.replace(judge, name="gate", actor="gate", gate=True)
+    good = msgspec.structs.replace(_step("critic", "good"), condition=True, measures=("good",))
+    declared = msgspec.structs.replace(look, writes=("n", "done"))
+    fields = (StateField("n", "int"), StateField("done", "bool"), StateField("notes", "list", optional=True))
+    typed, done = StateSpec(fields, {"n": 0, "notes": None}), state.done & (score >= 0.8)
+    both = Parallel("both", (look, note))
+    yield "first", _plan(note, write, judge, save, state=typed)
+    yield "behind", _plan(write, Repeat("L", done, 3, (judge, declared, improve)), save, state=typed)
+    yield "before", _plan(write, Repeat("L", done, 3, (look, judge, improve)), save)
+    yield "between", _plan(write, Repeat("L", done, 3, (gate, look, judge, note, other, improve)), save)
+    yield "both", _plan(write, Repeat("L", done, 3, (judge, both, improve)), save)
+    yield "alone", _plan(write, Repeat("L", state.n >= 9, 3, (look, improve)), save, state=typed)
+    yield "alone-both", _plan(write, Repeat("L", ~state.done, 3, (improve, both)), save)
+    yield "alone-exit", _plan(write, Repeat("L", state.done | exit_(), 3, (improve,)), save)
+    inner = Repeat("Inner", state.done.condition, 2, (improve, look))
+    yield "nested", _plan(write, Repeat("Outer", score >= 0.8, 3, (inner, note, judge)), save)
+    yield "nested-alone", _plan(write, Repeat("Outer", outputs >= 2, 3, (note, inner)), save)
+    yield "own", _plan(write, Repeat("L", measure.good >= 1, 3, (judge, look, good, improve)), save)
+    alone = Repeat("L", (measure.good >= 1) & state.done, 3, (good, look, improve))
+    yield "own-alone", _plan(write, alone, save, state=typed)
+    people = Repeat("L", approved & state.done, 3, (judge, look, Approve("editor"), improve))
+    yield "people", _plan(write, people, save)
+    yield "people-behind", _plan(write, Repeat("L", state.done.condition, 3, (look, improve)), Approve("editor"), save)
+    late = msgspec.structs.replace(other, when=state.done.condition)
+    yield "when", _plan(write, Repeat("L", score >= 0.9, 3, (judge, late, look, improve)), save)
+    yield "salvaged", _plan(write, Repeat("L", done, 3, (judge, look, improve)), save, on_failure="publish_best")
+
+
 _ACTORS: Final[tuple[tuple[Role, str], ...]] = (
     ("generator", "write"),
     ("publisher", "save"),
@@ -186,9 +252,9 @@ def _plan(*nodes: Node, **settings: Any) -> Plan:
     return Plan("golden", nodes, **settings)
 
 
-def runs(rules: int, seeds: int = SEEDS) -> Iterator[dict[str, Any]]:
+def runs(rules: int, seeds: int = SEEDS, *, with_state: bool = False) -> Iterator[dict[str, Any]]:
     """The lines of a recorded file: what was said to each run, and what came of it."""
-    for name, plan in plans():
+    for name, plan in state_plans() if with_state else plans():
         for seed in range(seeds):
             driven = Driven(plan, seed, rules)
             told = [{"name": EVENT_NAMES[type(event)], "data": msgspec.to_builtins(event)} for event in driven.events]
@@ -199,10 +265,12 @@ def main(arguments: Sequence[str]) -> str:
     """Does what the command line says; gives a line to end with when it will not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rules", type=int, required=True, help="the rules that the runs follow")
-    path = GOLDEN / f"rules{parser.parse_args(arguments).rules}.jsonl"
+    parser.add_argument("--state", action="store_true", help="record runs with a state")
+    asked = parser.parse_args(arguments)
+    path = GOLDEN / f"rules{asked.rules}{'-state' if asked.state else ''}.jsonl"
     if path.exists():
         return f"{path.name} is there already; recorded runs stay as they are"
-    lines = runs(parser.parse_args(arguments).rules)
+    lines = runs(asked.rules, SEEDS * 2 if asked.state else SEEDS, with_state=asked.state)
     path.write_text("".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines), encoding="utf-8")
     return ""
 

@@ -37,6 +37,7 @@ from redraft.events.messages.conditions import (
     plateau,
     points,
     score,
+    state,
 )
 from redraft.events.messages.content import (
     Brief,
@@ -82,6 +83,7 @@ from redraft.events.messages.domain_events import (
     RunQuarantined,
     RunResumed,
     RunStarted,
+    StateChanged,
     StepFailed,
     StepRequested,
     Tally,
@@ -89,7 +91,20 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Origin
 from redraft.events.messages.event_names import EVENT_NAMES
-from redraft.events.messages.plan import Approve, Arm, Budget, Criterion, Option, Parallel, Plan, Repeat, Retry, Step
+from redraft.events.messages.plan import (
+    Approve,
+    Arm,
+    Budget,
+    Criterion,
+    Option,
+    Parallel,
+    Plan,
+    Repeat,
+    Retry,
+    StateField,
+    StateSpec,
+    Step,
+)
 from redraft.events.messages.usage import Usage
 
 GOLDEN: Final = Path(__file__).parent
@@ -170,6 +185,7 @@ def events() -> Iterator[DomainEvent]:
     yield LimitsChanged("Refinement", "ann", (criterion.judge.accuracy >= 8) & (score >= points(1, of=10)))
     yield RunEnded("accepted", "score 9 of 10 >= 8", 2, second.ref, 8 / 9, (1.0, 10.0))
     yield RunErased("ada", "she asked for it")
+    yield StateChanged("research", 1, {"sources": ["tides.org"]})
     yield RunQuarantined("ann", "its events contradict each other", "key-10")
     yield from _located(first, second)
 
@@ -229,7 +245,36 @@ def with_reuse() -> Iterator[DomainEvent]:
     )
 
 
-ADDED: Final = {"measures.jsonl": with_measures, "late.jsonl": with_late_critics, "reuse.jsonl": with_reuse}
+def with_state() -> Iterator[DomainEvent]:
+    """The events of a run with a state, which steps and all four roles change, and of a fork that changes it."""
+    first, second = new_draft(1, "Greetings from Kyoto\n"), new_draft(2, "Greetings from Kyoto, where it rains\n")
+    fields = (StateField("audience", "str"), StateField("share", "float", optional=True), StateField("notes"))
+    spec = StateSpec(fields, {"audience": "adults", "share": None})
+    own = Step("critic", "good_enough", "good_enough", measures=("good_enough",), condition=True)
+    judge = Step("critic", "judge", "judge", writes=("share", "notes"))
+    until = state.audience & (state.share >= 0.5) & (state.audience == "children") | (measure.good_enough >= 1)
+    body = (judge, own, Step("step", "note", "note"), Step("refiner", "improve", "improve"))
+    loop = Repeat("Refinement", until, 5, body)
+    plan = Plan(
+        "article", (Step("step", "research", "research"), Step("generator", "write", "write"), loop), state=spec
+    )
+    yield RunStarted(plan, Brief("Why", state={"notes": {"tone": ["dry", 1, 0.5, None, True]}}), START, rules=7)
+    yield StepRequested("research", "step", "research", 1, START)
+    yield StateChanged("research", 1, {"audience": "children", "notes": []}, Usage(12))
+    yield StateChanged("Refinement[1]/note", 1)
+    yield DraftGenerated("write", 1, first, state={"share": 0.25})
+    yield DraftCritiqued("Refinement[1]/judge", 1, first.ref, Critique(0.5), state={"share": 1})
+    yield DraftRefined("Refinement[1]/improve", 1, first.ref, second, state={"notes": "longer"})
+    yield DraftPublished("publish", 1, second.ref, Receipt("out/tides.md"), state={"notes": None})
+    yield StateChanged("", 0, {"audience": "adults"}, by="ann")
+
+
+ADDED: Final = {
+    "measures.jsonl": with_measures,
+    "late.jsonl": with_late_critics,
+    "reuse.jsonl": with_reuse,
+    "state.jsonl": with_state,
+}
 """Further streams of the newest folder, each with the events of what came to a version later."""
 
 

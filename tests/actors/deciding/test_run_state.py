@@ -450,3 +450,22 @@ async def test_a_critic_with_a_condition_may_look_at_the_state():
     assert asked == []
     await end_of(workflow, Brief("draft", state={"audience": "children"}))
     assert asked == ["draft"]
+
+
+async def test_a_critic_with_a_condition_sees_no_value_that_a_step_behind_it_is_about_to_change():
+    asked: list[str] = []
+
+    @critic
+    def again(draft):
+        asked.append(draft.text)
+        return 1.0
+
+    late = step(again, when="state.tested >= 1")
+    workflow = Workflow("when").start_with(write)
+    workflow = workflow.repeat_until(score >= 0.99, max_iterations=3, body=[judge, late, run_tests, improve])
+    await end_of(workflow)
+    assert asked == []
+    workflow = Workflow("when").start_with(write)
+    workflow = workflow.repeat_until(score >= 0.99, max_iterations=3, body=[run_tests, judge, late, improve])
+    await end_of(workflow)
+    assert asked == ["draft!", "draft!!", "draft!!!"]

@@ -87,7 +87,7 @@ def structure(data: object) -> object:
     """Data without strings that are sentences, digests or file names, and without options and details."""
     match data:
         case dict():
-            whole = ("options", "details")
+            whole = ("options", "details", "state")
             return {name: None if name in whole else structure(each) for name, each in data.items()}
         case list():
             return [structure(each) for each in data]

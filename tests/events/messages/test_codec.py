@@ -42,6 +42,16 @@ TIMES = st.datetimes(timezones=st.just(UTC))
 
 TAGS = st.lists(st.from_regex(PATTERN, fullmatch=True).map(lambda tag: tag[:MAX_TAG]), max_size=MAX_TAGS).map(tuple)
 
+VALUES = st.dictionaries(
+    TEXTS,
+    st.recursive(
+        st.none() | st.booleans() | COUNTS | NUMBERS | TEXTS,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+        max_leaves=3,
+    ),
+    max_size=2,
+)
+
 BOUNDED = {
     content.Ordinal: st.integers(1, content.MOST_EVENTS),
     commands.Times: st.integers(0, content.MOST_EVENTS - 1),
@@ -52,6 +62,7 @@ BOUNDED = {
 def built(kind: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
     fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
     known: dict[str, st.SearchStrategy[Any]] = {"rules": st.integers(1, RULES), "tags": TAGS}
+    known |= {"state": VALUES, "defaults": VALUES}
     given = {name: known[name] if name in known else drawn(each) for name, each in fields.items()}
     return st.builds(kind, **given)
 
@@ -64,7 +75,14 @@ def conditions_of(depth: int) -> st.SearchStrategy[Any]:
     leaves = st.one_of(
         *map(
             built,
-            (conditions.Compare, conditions.Approved, conditions.Plateau, conditions.Oscillating, conditions.Exit),
+            (
+                conditions.Compare,
+                conditions.Approved,
+                conditions.Plateau,
+                conditions.Oscillating,
+                conditions.Exit,
+                conditions.State,
+            ),
         )
     )
     if depth == 0:
@@ -98,7 +116,8 @@ def register() -> None:
     used = [counts, amounts, counts, counts, counts, counts, amounts, TEXTS, TEXTS, TEXTS]
     st.register_type_strategy(usage.Usage, st.builds(usage.Usage, *used))
     steps = st.lists(nodes_of(1), max_size=2).map(tuple)
-    st.register_type_strategy(plan.Plan, st.builds(plan.Plan, TEXTS, steps, st.sampled_from(get_args(plan.OnFailure))))
+    failing, spec = st.sampled_from(get_args(plan.OnFailure)), st.none() | st.from_type(plan.StateSpec)
+    st.register_type_strategy(plan.Plan, st.builds(plan.Plan, TEXTS, steps, failing, state=spec))
 
 
 register()

@@ -17,7 +17,7 @@ IMPROVE = Step("refiner", "improve", "improve")
 
 
 def key_of(step: Step = JUDGE, brief: Brief = Brief("b"), draft: DraftRef = DRAFT, twins: int = 0) -> str:  # noqa: B008
-    return verdict_key(step, twins, brief, draft, "text/plain", ())
+    return verdict_key(step, twins, brief, draft, "text/plain", (), {})
 
 
 def test_names_timeouts_and_numbers_take_no_part() -> None:
@@ -30,9 +30,11 @@ def test_all_that_a_critic_is_given_takes_part() -> None:
     steps += [replace(JUDGE, scale=(1.0, 10.0)), replace(JUDGE, measures=("words",))]
     keys = {key_of(), key_of(twins=1), key_of(brief=Brief("c")), key_of(draft=new_draft(1, "Another.").ref)}
     keys |= {key_of(step) for step in steps}
-    keys |= {verdict_key(JUDGE, 0, Brief("b"), DRAFT, "text/markdown", ())}
-    keys |= {verdict_key(JUDGE, 0, Brief("b"), DRAFT, "text/plain", (DRAFT,))}
-    assert len(keys) == 4 + len(steps) + 2
+    keys |= {verdict_key(JUDGE, 0, Brief("b"), DRAFT, "text/markdown", (), {})}
+    keys |= {verdict_key(JUDGE, 0, Brief("b"), DRAFT, "text/plain", (DRAFT,), {})}
+    keys |= {verdict_key(JUDGE, 0, Brief("b"), DRAFT, "text/plain", (), {"audience": "children"})}
+    keys |= {key_of(brief=Brief("b", state={"audience": "children"}))}
+    assert len(keys) == 4 + len(steps) + 4
 
 
 def named(name: str, step: Step = JUDGE) -> Step:

@@ -22,6 +22,7 @@ from redraft.events.messages.domain_events import (
 )
 from redraft.events.messages.envelope import Recorded, Unreadable
 from redraft.events.messages.plan import Plan, Step
+from redraft.events.messages.run_state import Values
 from redraft.projections.backends import open_views
 from redraft.projections.engine.storage import StorageLocation
 from redraft.projections.read_models.verdicts import MOST, VERDICTS, verdicts
@@ -36,8 +37,8 @@ def asked(key: str, attempt: int = 1, path: str = "judge", reused: EventRef | No
     return "coordinator", given
 
 
-def said(attempt: int = 1, path: str = "judge", reused: EventRef | None = None) -> Told:
-    return "judge", DraftCritiqued(path, attempt, DRAFT.ref, Critique(0.5), reused=reused)
+def said(attempt: int = 1, path: str = "judge", reused: EventRef | None = None, state: Values | None = None) -> Told:
+    return "judge", DraftCritiqued(path, attempt, DRAFT.ref, Critique(0.5), reused=reused, state=state or {})
 
 
 def run(name: str, *told: Told) -> Sequence[Recorded]:
@@ -69,6 +70,7 @@ async def test_only_an_answer_of_its_own_counts(anywhere: StorageLocation) -> No
         run("retried", asked("k"), failed, asked("k", 2), said(2)),
         run("again", asked("k", reused=source), said(reused=source)),
         run("without", asked(""), said()),
+        run("changing", asked("k"), said(state={"words": 3})),
     )
     assert await found(anywhere, "k", *runs) == [("retried", 5)]
 

@@ -70,12 +70,12 @@ def why_refused(state: RunState, asked: OpenStep, path: str, changes: Values) ->
 
 
 def visible_values(state: RunState, top: Frame) -> Values:
-    """Returns the values that the condition of a loop may see.
+    """Returns the values that the condition of a loop may see; outside of loops, all.
 
     Left out are those that a step which is still to be asked about the current draft wrote last, or says that it
     writes: they are about an earlier draft.
     """
-    if not state.values:
+    if not state.values or top.node is None:
         return state.values
     stale: set[str] = set()
     for writer, declared in _writers_to_come(top):

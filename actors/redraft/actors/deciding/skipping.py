@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from redraft.actors.deciding.facts import Facts, describe, describe_unknown, holds
 from redraft.actors.deciding.judgement import join_panel, join_row
+from redraft.actors.deciding.run_values import visible_values
 from redraft.actors.deciding.state import Frame, ParallelState, RunState, weights_of, with_top
 from redraft.actors.plans.paths import critics_before
 from redraft.events.messages.conditions import Not
@@ -29,7 +30,8 @@ def skip(state: RunState, top: Frame, step: Step, path: str) -> CriticSkipped | 
         said.append(join_panel(own, panel.node.combine, weights_of(panel), state.rules))
     critics = critics_before(top.body, top.index)
     heard = join_row(said, critics, state.rules)
-    facts = Facts(heard, "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules, values=state.values)
+    values = visible_values(state, top)
+    facts = Facts(heard, "", 0, 0.0, 0, 0.0, (), (), critics=critics, rules=state.rules, values=values)
     if holds(step.when, facts, limits=True):
         return None
     reason = describe(Not(step.when), facts) or describe_unknown(step.when, facts)

@@ -23,6 +23,7 @@ STRUCTURE: Final = frozenset(
         "kind", "loop", "measures", "media_type", "model", "name", "node", "of", "on_deadline", "on_failure",
         "on_oscillation", "operator", "outcome", "parent", "path", "provider", "quantity", "reuse", "role",
         "rollback_of", "run", "severity", "step", "tags", "then", "until", "version", "wait", "why", "workflow",
+        "writes",
     }
 )
 # fmt: on
