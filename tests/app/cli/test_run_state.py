@@ -207,8 +207,8 @@ def test_a_fork_is_compared_with_its_parent() -> None:
 def test_drafts_are_still_compared_by_their_numbers() -> None:
     run()
     assert "{+ The moon.+}" in said("diff", "last", "1", "2")
-    assert "name two, such as redraft diff last 1 3, or --state" in one_line(call("diff", "last", "one", "2"))
-    assert call("diff", "last", "1").code == 2
+    assert "name two drafts by their numbers" in one_line(call("diff", "last", "one", "2"))
+    assert "invalid value for 'B'" in one_line(call("diff", "last", "1"))
 
 
 def test_each_brief_of_a_batch_may_have_values_of_its_own() -> None:
