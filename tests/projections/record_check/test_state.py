@@ -6,12 +6,21 @@ from typing import Final
 
 import pytest
 from msgspec.structs import replace
-from tests.projections.record_check.told import Told
+from tests.projections.record_check.told import LATER, Told
 
 from redraft.events.messages.conditions import Condition, score, state, tokens
-from redraft.events.messages.content import Critique
-from redraft.events.messages.domain_events import DraftCritiqued, DraftGenerated, RunEnded, StateChanged, StepRequested
-from redraft.events.messages.plan import Node, Parallel, Plan, Repeat, StateField, StateSpec, Step
+from redraft.events.messages.content import Critique, new_draft
+from redraft.events.messages.domain_events import (
+    ApprovalRequested,
+    CriticSkipped,
+    DraftCritiqued,
+    DraftEdited,
+    DraftGenerated,
+    RunEnded,
+    StateChanged,
+    StepRequested,
+)
+from redraft.events.messages.plan import Approve, Node, Parallel, Plan, Repeat, StateField, StateSpec, Step
 from redraft.events.messages.run_state import Value, Values
 
 RESEARCH: Final = Step("step", "research", "research")
@@ -191,6 +200,56 @@ def test_a_loop_whose_critic_changes_what_its_condition_looks_at() -> None:
     assert told.loop_ends("L", "accepted", 1).findings() == []
 
 
+def test_critics_with_a_free_step_between_them_judge_a_draft_together() -> None:
+    taste = Step("critic", "taste", "taste")
+
+    def judged(second: float) -> Told:
+        told = begun(score >= 0.8, JUDGE, TESTS, taste, IMPROVE).judge(JUDGE, "L[1]/judge", 0.9)
+        told.said, told.score = (), None  # their joint rating is still to come
+        return told.free(TESTS, "L[1]/tests", passed=True).judge(taste, "L[1]/taste", second)
+
+    early = begun(score >= 0.8, JUDGE, TESTS, taste, IMPROVE).judge(JUDGE, "L[1]/judge", 0.9)
+    assert early.loop_ends("L", "accepted", 1).findings() == [("step", 7)]
+    assert judged(0.8).loop_ends("L", "accepted", 1).findings() == []
+    low = judged(0.3)
+    low.said = (6, 10)
+    low.ask(IMPROVE, "L[1]/improve")
+    assert low.findings() == []
+
+
+def test_critics_behind_a_free_step_are_not_asked_once_a_gate_has_failed() -> None:
+    gate = Step("critic", "gate", "gate", gate=True)
+
+    def failed() -> Told:
+        told = begun(score >= 0.8, gate, TESTS, JUDGE, IMPROVE).judge(gate, "L[1]/gate", 0.1)
+        return told.free(TESTS, "L[1]/tests", passed=True)
+
+    right = failed()
+    right.ask(IMPROVE, "L[1]/improve")
+    assert right.findings() == []
+    wrong = failed()
+    wrong.ask(JUDGE, "L[1]/judge")
+    assert wrong.findings() == [("step", 9)]
+
+
+def test_a_loop_without_critics_checks_its_condition_after_each_draft() -> None:
+    told = begun(PASSED | (tokens >= 0), IMPROVE, TESTS).write(IMPROVE, "L[1]/improve", "b")
+    assert told.loop_ends("L", "over_budget", 1).findings() == []
+
+
+def test_people_asked_about_an_edit_hear_of_it_only_once_critics_and_free_steps_have_seen_it() -> None:
+    ask = Approve("ask")
+    told = Told(Plan("p", (WRITE, JUDGE, TESTS, ask, SAVE))).write(WRITE, "write", "a").judge(JUDGE, "judge", 0.5)
+    told.free(TESTS, "tests", passed=True)
+    assert told.draft is not None
+    told.add(ApprovalRequested("ask", told.draft, LATER))
+    edited = new_draft(2, "by ann")
+    told.add(DraftEdited(edited, told.draft, "ann"))
+    told.draft, told.said, told.score = edited.ref, (), None
+    told.judge(JUDGE, "judge[edit1]", 0.6).free(TESTS, "tests[edit1]", passed=True)
+    assert told.add(ApprovalRequested("ask", edited.ref, LATER)).findings() == []
+
+
 # --- values that are outdated
 
 
@@ -225,6 +284,19 @@ def test_who_wrote_a_value_last_counts_where_it_declares_nothing(at: int, outdat
 def test_a_step_behind_the_next_refiner_makes_no_value_outdated() -> None:
     told = begun(PASSED, JUDGE, IMPROVE, TESTS, passed=True).judge(JUDGE, "L[1]/judge", 0.1)
     assert told.loop_ends("L", "accepted", 1).findings() == []
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_a_late_critic_is_not_asked_for_a_value_that_is_outdated(tested: bool) -> None:
+    late = Step("critic", "late", "late", when=PASSED)
+    body = (JUDGE, TESTS, late, IMPROVE) if tested else (JUDGE, late, TESTS, IMPROVE)
+    told = begun(score >= 2, *body, passed=True).judge(JUDGE, "L[1]/judge", 0.5)
+    assert told.draft is not None
+    if tested:
+        told.said, told.score = (), None
+        told.free(TESTS, "L[1]/tests", passed=True)
+    told.add(CriticSkipped("L[1]/late", "late", told.draft))
+    assert [code for code, _ in told.findings()] == (["skipped"] if tested else [])
 
 
 @pytest.mark.parametrize(

@@ -243,10 +243,13 @@ def _try_again(walk: Walk, event: Recorded, data: StepRequested) -> None:
     before = asked.request
     if not asked.again or data.attempt != before.attempt + 1:
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} follows no failed one")
-    if replace(data, attempt=1, due=before.due, reserved=Usage()) != replace(before, attempt=1, reserved=Usage()):
+    again = replace(data, attempt=1, due=before.due, reserved=Usage(), verdict_key=before.verdict_key)
+    if again != replace(before, attempt=1, reserved=Usage()):
         raise Deviates("attempt", event, f"attempt {data.attempt} of {data.path} is not the same request")
     if not walk.repeats(event):
         check_afforded(walk, event, data)
+        if data.verdict_key != before.verdict_key:  # a step beside it has changed the state
+            check_key(walk, event, data, asked.step)
     walk.open[data.path] = Asked(asked.step, data)
     walk.take()
 

@@ -49,6 +49,7 @@ STATING = [
         "StateHistory.add",
         "return self._change(first_values(data.plan, data.brief))",
         "return 0",
+        14,
     ),
     Fault(
         "last draft that no free step has looked at",
