@@ -214,9 +214,9 @@ def test_a_critic_in_the_place_of_a_condition_is_told_before_anything_begins(tmp
     found = read_source(str(plan), actors=str(path))
     with pytest.raises(ActorError, match="judge: judge is a critic and no condition; decorate it with @condition, or"):
         build_actor_registry(found.plan, found.actors, environment(tmp_path))
-    plan.write_text((body % "good").replace("research", "write"))
+    plan.write_text((body % "good").replace("research", "judge"))
     found = read_source(str(plan), actors=str(path))
-    with pytest.raises(ActorError, match="write is a generator, and the plan wants a step of this name"):
+    with pytest.raises(ActorError, match="judge is a critic, and the plan wants a step of this name"):
         build_actor_registry(found.plan, found.actors, environment(tmp_path))
 
 
